@@ -1,0 +1,187 @@
+"""Every error the engine raises, grouped by what the caller does about it.
+
+::
+
+    LakehouseError                 the root; carries ``kind`` and named context
+    ├── ConflictError              reload, then try again
+    │   └── FencedError            stop: another writer owns the table
+    ├── CommitUnknownError         the outcome is not known: read back, then decide
+    ├── NotFoundError              (also FileNotFoundError) it is not there
+    ├── AlreadyExistsError         (also FileExistsError) it is there already
+    ├── InvalidInputError          (also ValueError) fix the call
+    ├── UnavailableError           transient: try again if the operation is idempotent
+    ├── FormatError                do not try again: the bytes are not what they should be
+    │   ├── CorruptionError        damaged: says key, offset, expected and got
+    │   └── UnsupportedVersionError  written by a newer release: upgrade
+    ├── PermissionDeniedError      (also PermissionError) fix the credentials or the policy
+    └── InternalError              our bug: please report it
+
+A class exists only where a caller would act differently; everything finer is a
+``kind``, a stable word from :data:`KINDS` (append-only). The message says what went
+wrong, where, and what to do; it is for people and may change. The context (key,
+offset, expected, got, ...) is for programs: ``error.context["key"]``.
+
+Every error survives ``pickle``, because Spark ships them between processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "KINDS",
+    "AlreadyExistsError",
+    "CommitUnknownError",
+    "ConflictError",
+    "CorruptionError",
+    "FencedError",
+    "FormatError",
+    "InternalError",
+    "InvalidInputError",
+    "LakehouseError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "UnavailableError",
+    "UnsupportedVersionError",
+]
+
+KINDS: dict[str, str] = {
+    # Append only: programs compare these words. A kind is never renamed or removed.
+    "already-exists": "something of that name is there already",
+    "bad-credentials": "the store does not know the access key, or the signature is wrong",
+    "clock-skew": "this machine's clock and the store's differ too much",
+    "commit-unknown": "whether the write was applied could not be found out",
+    "conflict": "somebody else was first",
+    "corruption": "stored bytes are damaged",
+    "fenced": "a newer writer has taken over",
+    "format": "stored bytes are not in the expected format",
+    "internal": "a bug in lakehouse",
+    "invalid-input": "an argument is not acceptable",
+    "lost-race": "another writer's object stands where ours should",
+    "missing-bucket": "the bucket does not exist",
+    "missing-extra": "an optional package is not installed",
+    "not-found": "nothing of that name is there",
+    "object-changed": "the object was replaced between two reads",
+    "overwritten": "our write may have been applied and then replaced by another's",
+    "permission-denied": "the store refuses the operation for these credentials",
+    "throttled": "the store asks for fewer requests",
+    "timeout": "no answer within the time allowed",
+    "truncated-body": "the store sent fewer bytes than it announced",
+    "unavailable": "the store does not answer, or answers with a server error",
+    "unknown-setting": "there is no setting of that name",
+    "unreachable": "no connection to the endpoint",
+    "unsafe-store": "the store cannot take part in commits",
+    "unsupported": "this store cannot do that",
+    "unsupported-version": "written by a newer release",
+    "wrong-loop": "used from another event loop than the one it was opened on",
+    "wrong-process": "used after a fork in the child process",
+    "wrong-region": "the bucket is in another region",
+}
+
+
+class LakehouseError(Exception):
+    """Root of all errors raised by lakehouse.
+
+    Args:
+        message: what went wrong, where, and what to do; one paragraph for people.
+        kind: a word from :data:`KINDS`; the class's own kind when not given.
+        context: named facts for programs, such as ``key=`` or ``offset=``.
+    """
+
+    default_kind: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, kind: str | None = None, **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or self.default_kind
+        self.context = context
+        if self.kind not in KINDS:
+            raise AssertionError(f"unknown error kind {self.kind!r}: add it to lakehouse.errors.KINDS")
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __repr__(self) -> str:
+        facts = "".join(f", {name}={value!r}" for name, value in self.context.items())
+        return f"{type(self).__name__}({self.message!r}, kind={self.kind!r}{facts})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.kind, self.context)
+
+
+def _rebuild(
+    cls: type[LakehouseError], message: str, kind: str, context: dict[str, Any]
+) -> LakehouseError:
+    return cls(message, kind=kind, **context)
+
+
+class ConflictError(LakehouseError):
+    """Another writer was first: reload what you looked at and try again."""
+
+    default_kind = "conflict"
+
+
+class FencedError(ConflictError):
+    """Another writer has taken this table over: stop, do not try again."""
+
+    default_kind = "fenced"
+
+
+class CommitUnknownError(LakehouseError):
+    """A write may or may not have been applied: read back before you decide anything."""
+
+    default_kind = "commit-unknown"
+
+
+class NotFoundError(LakehouseError, FileNotFoundError):
+    """What was named does not exist."""
+
+    default_kind = "not-found"
+
+
+class AlreadyExistsError(LakehouseError, FileExistsError):
+    """What should be made exists already."""
+
+    default_kind = "already-exists"
+
+
+class InvalidInputError(LakehouseError, ValueError):
+    """The call itself is wrong: fix the argument the message names."""
+
+    default_kind = "invalid-input"
+
+
+class UnavailableError(LakehouseError):
+    """The store does not answer now: try again later if the operation is idempotent."""
+
+    default_kind = "unavailable"
+
+
+class FormatError(LakehouseError):
+    """Stored bytes are not what they should be: trying again will not help."""
+
+    default_kind = "format"
+
+
+class CorruptionError(FormatError):
+    """Stored bytes are damaged; the context says key, offset, expected and got."""
+
+    default_kind = "corruption"
+
+
+class UnsupportedVersionError(FormatError):
+    """Written by a newer release of lakehouse: upgrade this one to read it."""
+
+    default_kind = "unsupported-version"
+
+
+class PermissionDeniedError(LakehouseError, PermissionError):
+    """The store refuses these credentials: fix them, the clock or the policy."""
+
+    default_kind = "permission-denied"
+
+
+class InternalError(LakehouseError):
+    """A bug in lakehouse: please report it with the message."""
+
+    default_kind = "internal"

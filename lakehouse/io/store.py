@@ -1,0 +1,197 @@
+"""The object store itself: the verbs a backend implements, and what is composed of them.
+
+Every abstract verb is exactly one request; backends and decorators implement them and
+nothing else. What takes several requests (``get_tail`` of unknown size on a backend
+without suffix reads, ``get_ranges``, ``list``, ``delete_many``, ``writer``) is composed
+here once, so that each of its requests passes every decorator and is counted.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import AsyncIterator, Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from lakehouse.config import IoSettings
+from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.io.bulk import delete_many
+from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
+from lakehouse.io.ranges import fetch_ranges
+from lakehouse.io.writer import ObjectWriter
+
+__all__ = ["ObjectStore"]
+
+
+class ObjectStore(abc.ABC):
+    """A bucket, a directory or a dictionary: the only thing the engine needs.
+
+    Implementations are picklable configuration and connect lazily in the process and on
+    the event loop that first use them. They raise the errors of ``lakehouse.errors`` and
+    nothing else.
+    """
+
+    settings: IoSettings
+    """Bounds that the composed verbs below keep to."""
+    capabilities: Capabilities
+    """What the backend underneath can do."""
+    url: str
+    """Where the root is; holds no credentials."""
+
+    # --- one request each -------------------------------------------------------
+
+    @abc.abstractmethod
+    async def get(self, key: str, *, version: str | None = None) -> Fetched:
+        """The whole object. With ``version``, an object that is no longer that one is a
+        ConflictError of kind ``object-changed``."""
+
+    @abc.abstractmethod
+    async def get_range(self, key: str, start: int, end: int, *, version: str | None = None) -> Fetched:
+        """Bytes ``[start, end)``, cut at the object's end; empty when ``start`` is behind it.
+        ``Fetched.size`` is the size of the whole object."""
+
+    @abc.abstractmethod
+    async def get_suffix(self, key: str, length: int, *, version: str | None = None) -> Fetched:
+        """The last ``length`` bytes of an object of unknown size (all of a smaller one)."""
+
+    @abc.abstractmethod
+    async def head(self, key: str) -> ObjectMeta:
+        """Size and version without the bytes."""
+
+    @abc.abstractmethod
+    async def list_page(
+        self,
+        prefix: str = "",
+        *,
+        start_after: str | None = None,
+        delimiter: str | None = None,
+        page: str | None = None,
+        limit: int | None = None,
+    ) -> ListPage:
+        """One page of the keys that begin with ``prefix`` (plain text, not a directory) and
+        sort behind ``start_after``."""
+
+    @abc.abstractmethod
+    async def put(self, key: str, data: Buffer) -> Stored:
+        """Writes the object in one request, replacing what is there."""
+
+    @abc.abstractmethod
+    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+        """Creates the object; ConflictError when the key is taken.
+
+        On a retrying store the answer is final: see :mod:`lakehouse.io.conditional`. The
+        ``token`` names the logical write; it is kept over all attempts and processes that
+        stand for the same write, and made up when not given.
+        """
+
+    @abc.abstractmethod
+    async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
+        """Replaces the object while its version is the one given; else ConflictError.
+        A key that is gone is a NotFoundError."""
+
+    @abc.abstractmethod
+    async def delete(self, key: str) -> None:
+        """Deletes the object; succeeds when it is not there."""
+
+    @abc.abstractmethod
+    async def delete_batch(self, keys: Sequence[str]) -> None:
+        """Deletes up to 1,000 objects in one request; missing ones count as deleted."""
+
+    @abc.abstractmethod
+    async def multipart_start(self, key: str) -> str:
+        """Begins an upload in parts and returns its id."""
+
+    @abc.abstractmethod
+    async def multipart_part(self, key: str, upload: str, number: int, data: Buffer) -> str:
+        """Sends part ``number`` (from 1) and returns its receipt."""
+
+    @abc.abstractmethod
+    async def multipart_complete(self, key: str, upload: str, receipts: Sequence[str]) -> Stored:
+        """Makes the object of its parts, in the order of their numbers."""
+
+    @abc.abstractmethod
+    async def multipart_abort(self, key: str, upload: str) -> None:
+        """Throws the parts away; succeeds when there are none."""
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """Gives connections back. The store may be used again; it reconnects."""
+
+    # --- composed of the above ---------------------------------------------------
+
+    async def get_tail(
+        self, key: str, length: int, *, size: int | None = None, version: str | None = None
+    ) -> Fetched:
+        """The last ``length`` bytes (all of a smaller object) in one request.
+
+        With ``size`` known this is one ranged read, without it one suffix read, or a HEAD
+        and a ranged read on backends that have no suffix reads. A ``size`` that is wrong
+        shows: ``Fetched.size`` is the real one.
+        """
+        if length <= 0:
+            raise InvalidInputError(f"a tail of {length} bytes of {key!r} holds no byte", key=key)
+        if size is None and self.capabilities.suffix_range:
+            return await self.get_suffix(key, length, version=version)
+        if size is None:
+            size = (await self.head(key)).size
+        if size == 0:
+            return await self.get(key, version=version)
+        return await self.get_range(key, max(0, size - length), size, version=version)
+
+    async def get_ranges(
+        self, key: str, ranges: Sequence[tuple[int, int]], *, version: str | None = None
+    ) -> list[bytes]:
+        """Several ranges of one object, in the order given.
+
+        Ranges close to each other share a request (``io.coalesce_gap_bytes``,
+        ``io.coalesce_max_bytes``); requests run beside each other within
+        ``io.ranges_concurrency``. When they need more than one request, all but the first
+        insist on the first's version, so the bytes are of one object.
+        """
+        return await fetch_ranges(self, key, ranges, version=version, settings=self.settings)
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[ObjectMeta]:
+        """All objects whose key begins with ``prefix``, in key order, page by page."""
+        page: str | None = None
+        left = limit
+        while left is None or left > 0:
+            listed = await self.list_page(prefix, start_after=start_after, page=page, limit=left)
+            for meta in listed.objects:
+                yield meta
+            page = listed.next_page
+            if page is None:
+                return
+            if left is not None:
+                left -= len(listed.objects)
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is an object of that key (one HEAD)."""
+        try:
+            await self.head(key)
+        except NotFoundError as error:
+            if error.kind == "missing-bucket":
+                raise
+            return False
+        return True
+
+    async def delete_many(self, keys: Iterable[str]) -> int:
+        """Deletes any number of objects in batches that run beside each other; says how many."""
+        return await delete_many(self, keys, settings=self.settings)
+
+    def writer(self, key: str) -> ObjectWriter:
+        """A streaming writer: ``async with store.writer(key) as w: await w.write(data)``.
+
+        Small objects become one PUT, larger ones a multipart upload; nothing is visible
+        before the block ends without an error.
+        """
+        return ObjectWriter(self, key, self.settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

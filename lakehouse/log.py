@@ -1,0 +1,91 @@
+"""Logging: one logger per package, facts as fields, repeated messages held back.
+
+The library never installs a handler. ``log = get_logger(__name__)`` gives a logger
+named after the sub-package (``lakehouse.io``); each call takes a fixed message and
+named fields, which arrive on the record as ``record.lakehouse`` (a dict) and, for
+plain formatters, at the end of the text as ``name=value``::
+
+    log.warning("request failed, trying again", key=key, attempt=2)
+
+The same message from the same logger is emitted at most ``BURST`` times per
+``WINDOW_S`` seconds; the next one let through carries ``suppressed=N``. A store that
+fails 10,000 times must not write 10,000 lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+__all__ = ["BURST", "WINDOW_S", "Logger", "get_logger"]
+
+BURST = 5
+"""How many times one message is emitted within a window."""
+WINDOW_S = 60.0
+"""Length of a window in seconds."""
+_MESSAGES_MAX = 1_000
+
+
+class Logger:
+    """Structured, rate-limited front of a standard logger."""
+
+    __slots__ = ("_lock", "_logger", "_seen")
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._seen: dict[tuple[int, str], tuple[float, int, int]] = {}
+        self._lock = threading.Lock()
+
+    def debug(self, message: str, **fields: Any) -> None:
+        """Emits detail for people who debug."""
+        self._emit(logging.DEBUG, message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        """Emits what an operator may want to know."""
+        self._emit(logging.INFO, message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        """Emits what an operator should look at."""
+        self._emit(logging.WARNING, message, fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        """Emits a failure that no caller receives, such as one of a background task."""
+        self._emit(logging.ERROR, message, fields)
+
+    def _emit(self, level: int, message: str, fields: dict[str, Any]) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
+        suppressed = self._admit(level, message)
+        if suppressed is None:
+            return
+        if suppressed:
+            fields["suppressed"] = suppressed
+        tail = "".join(f" {name}={value}" for name, value in fields.items())
+        # stacklevel 3: the caller of warning(), not this module.
+        self._logger.log(level, "%s%s", message, tail, extra={"lakehouse": fields}, stacklevel=3)
+
+    def _admit(self, level: int, message: str) -> int | None:
+        """How many were held back before this one, or None when this one is held back too."""
+        now = time.monotonic()
+        with self._lock:
+            started, emitted, held = self._seen.get((level, message), (now, 0, 0))
+            if now - started >= WINDOW_S:
+                started, emitted = now, 0
+            if emitted >= BURST:
+                self._seen[level, message] = (started, emitted, held + 1)
+                return None
+            if len(self._seen) >= _MESSAGES_MAX:
+                self._seen.clear()
+            self._seen[level, message] = (started, emitted + 1, 0)
+            return held
+
+
+_loggers: dict[str, Logger] = {}
+
+
+def get_logger(module: str) -> Logger:
+    """The logger of the sub-package that ``module`` (pass ``__name__``) belongs to."""
+    name = ".".join(module.split(".")[:2])
+    return _loggers.setdefault(name, Logger(logging.getLogger(name)))
