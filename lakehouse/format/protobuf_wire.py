@@ -1,0 +1,383 @@
+"""Protobuf wire format: messages described by a small schema, decoded strictly, encoded canonically.
+
+Invariant: ``encode(decode(data)) == data`` for every canonical message without unknown
+fields, and whatever ``data`` is, ``decode`` returns or raises CorruptionError after a time
+linear in its length.
+
+Canonical is what proto3 writers emit: fields in the order of their numbers, zero values left
+out, repeated numbers packed, varints as short as they can be. Read is what protobuf asks a
+reader to accept: any order, unknown fields (skipped), unpacked numbers, the last value of a
+repeated singular field, sub-messages in pieces. Refused: truncation, varints of more than
+64 bits, a known field with another wire type, numbers out of the field's range, bad UTF-8.
+
+The few messages of the puffin indexes do not pay for generated code and its run-time's
+version checks; and generated code would hand out a thousand filter positions one Python
+object at a time, where ``columns`` gives numpy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse.errors import CorruptionError, InvalidInputError
+
+__all__ = ["Field", "Kind", "Message", "U64Array", "decode_varints", "encode_varint", "encode_varints"]
+
+Kind: TypeAlias = Literal[
+    "uint64", "uint32", "enum", "bool", "bytes", "string", "message", "columns", "packed"
+]
+U64Array: TypeAlias = npt.NDArray[np.uint64]
+
+_VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = 0, 1, 2, 3, 4, 5
+_NUMBER_MAX = (1 << 29) - 1
+_GROUP_DEPTH_MAX = 32
+_VECTORS_PAY_FROM = 24
+"""Varints or sub-messages from which numpy beats a Python loop."""
+_RANGE = {"uint64": (0, (1 << 64) - 1), "uint32": (0, (1 << 32) - 1), "enum": (-(1 << 31), (1 << 31) - 1)}
+_ZERO: dict[Kind, Any] = {"uint64": 0, "uint32": 0, "enum": 0, "bool": False, "bytes": b"", "string": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a message."""
+
+    number: int
+    name: str
+    kind: Kind
+    """``packed`` is repeated uint64, as one numpy array; ``columns`` is a repeated message of
+    unsigned numbers, as one numpy array for each of its fields; ``enum`` is an int."""
+    message: Message | None = None
+    """The message of a ``message`` or ``columns`` field."""
+    repeated: bool = False
+    """Whether a ``message`` field may occur many times (a map is a repeated message of key and value)."""
+
+
+class Message:
+    """A message type: a name for errors, and its fields.
+
+    Decoded messages are dicts by field name with every field in them: absent numbers are 0,
+    absent text and bytes empty, an absent message None, absent repeated ones empty.
+    """
+
+    __slots__ = ("_by_number", "fields", "name")
+
+    def __init__(self, name: str, *fields: Field) -> None:
+        self.name = name
+        self.fields = tuple(sorted(fields, key=lambda field: field.number))
+        self._by_number = {field.number: field for field in self.fields}
+
+    def decode(self, data: bytes | memoryview) -> dict[str, Any]:
+        """The values of an encoded message; a CorruptionError says which field at which byte is bad."""
+        raw = bytes(data)
+        return self._decode(raw, 0, len(raw))
+
+    def encode(self, values: Mapping[str, Any]) -> bytes:
+        """The message in canonical form; fields not named are left out."""
+        unknown = values.keys() - {field.name for field in self.fields}
+        if unknown:
+            raise InvalidInputError(f"{self.name} has no field {min(unknown)!r}", field=min(unknown))
+        parts: list[bytes] = []
+        for field in self.fields:
+            value = values.get(field.name)
+            if value is not None:
+                self._encode_field(field, value, parts)
+        return b"".join(parts)
+
+    def _decode(self, data: bytes, pos: int, end: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        self._merge(values, data, pos, end)
+        for field in self.fields:
+            found = values.get(field.name)
+            if field.kind == "columns":
+                assert field.message is not None
+                values[field.name] = field.message._decode_columns(data, found or [])
+            elif field.kind == "message":
+                assert field.message is not None
+                values[field.name] = field.message._decode_pieces(data, found or [], field.repeated)
+            elif field.kind == "packed":
+                pieces = found or [np.empty(0, np.uint64)]
+                values[field.name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            elif found is None:
+                values[field.name] = _ZERO[field.kind]
+        return values
+
+    def _decode_pieces(self, data: bytes, spans: Sequence[tuple[int, int]], repeated: bool) -> Any:
+        """All messages of a repeated field; of a singular one, the message its pieces make together."""
+        if repeated:
+            return [self._decode(data, pos, end) for pos, end in spans]
+        if len(spans) > 1:
+            return self.decode(b"".join(data[pos:end] for pos, end in spans))
+        return self._decode(data, *spans[0]) if spans else None
+
+    def _merge(self, values: dict[str, Any], data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            start = pos
+            tag, pos = self._varint(data, pos, end)
+            field = self._by_number.get(tag >> 3)
+            if field is None:
+                pos = self._skip(data, tag, pos, end, start)
+                continue
+            wire = tag & 7
+            if wire == _BYTES:
+                size, pos = self._varint(data, pos, end)
+                if size > end - pos:
+                    raise self._bad(
+                        f"field {field.name!r} is cut off", start, f"{size} bytes", f"{end - pos} bytes"
+                    )
+                self._take_bytes(values, field, data, pos, pos + size)
+                pos += size
+            elif wire == _VARINT:
+                value, pos = self._varint(data, pos, end)
+                self._take_number(values, field, value, start)
+            else:
+                raise self._wrong_wire(field, start, wire)
+
+    def _take_bytes(self, values: dict[str, Any], field: Field, data: bytes, pos: int, end: int) -> None:
+        kind, name = field.kind, field.name
+        if kind in ("columns", "message"):
+            values.setdefault(name, []).append((pos, end))
+        elif kind == "packed":
+            values.setdefault(name, []).append(self._packed(data, pos, end))
+        elif kind == "bytes":
+            values[name] = data[pos:end]
+        elif kind == "string":
+            try:
+                values[name] = data[pos:end].decode()
+            except UnicodeDecodeError as error:
+                raise self._bad(
+                    f"field {name!r} is not UTF-8", pos + error.start, "UTF-8", "other"
+                ) from error
+        else:
+            raise self._wrong_wire(field, pos, _BYTES)
+
+    def _take_number(self, values: dict[str, Any], field: Field, value: int, start: int) -> None:
+        kind = field.kind
+        if kind == "packed":
+            values.setdefault(field.name, []).append(np.array([value], np.uint64))
+            return
+        if kind == "bool":
+            values[field.name] = value != 0
+            return
+        bounds = _RANGE.get(kind)
+        if bounds is None:
+            raise self._wrong_wire(field, start, _VARINT)
+        if kind == "enum" and value >> 63:
+            value -= 1 << 64
+        if not bounds[0] <= value <= bounds[1]:
+            raise self._bad(
+                f"field {field.name!r} is out of range", start, f"{bounds[0]}..{bounds[1]}", value
+            )
+        values[field.name] = value
+
+    def _packed(self, data: bytes, pos: int, end: int) -> U64Array:
+        if end - pos >= _VECTORS_PAY_FROM:
+            found = decode_varints(data[pos:end])
+            if found is not None:
+                return found
+        numbers = []
+        while pos < end:
+            value, pos = self._varint(data, pos, end)
+            numbers.append(value)
+        return np.array(numbers, np.uint64)
+
+    def _decode_columns(self, data: bytes, spans: Sequence[tuple[int, int]]) -> dict[str, U64Array]:
+        if len(spans) >= _VECTORS_PAY_FROM:
+            found = self._columns_at_once(data, np.array(spans, np.int64))
+            if found is not None:
+                return found
+        rows = [self._decode(data, pos, end) for pos, end in spans]
+        return {field.name: np.array([row[field.name] for row in rows], np.uint64) for field in self.fields}
+
+    def _columns_at_once(self, data: bytes, spans: npt.NDArray[np.int64]) -> dict[str, U64Array] | None:
+        """All sub-messages together, or None when one of them is not plain pairs of tag and number."""
+        starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
+        stops = np.cumsum(sizes)
+        inside = np.arange(int(stops[-1])) + np.repeat(starts - (stops - sizes), sizes)
+        body = np.frombuffer(data, np.uint8)[inside]
+        numbers = decode_varints(body)
+        if numbers is None:
+            return None
+        # Numbers finished up to each sub-message's end: none may reach across it, and they come in pairs.
+        finished = np.concatenate([[0], np.cumsum(body < 0x80)])
+        pairs, odd = np.divmod(np.diff(finished[stops], prepend=0), 2)
+        last = body[stops[sizes > 0] - 1]
+        if odd.any() or (last >= 0x80).any():
+            return None
+        tags, amounts = numbers[0::2], numbers[1::2]
+        owner = np.repeat(np.arange(len(spans)), pairs)
+        columns: dict[str, U64Array] = {}
+        seen = 0
+        for field in self.fields:
+            mine = tags == field.number << 3
+            seen += int(mine.sum())
+            column = np.zeros(len(spans), np.uint64)
+            column[owner[mine]] = amounts[mine]
+            columns[field.name] = column
+        return columns if seen == len(tags) else None
+
+    def _encode_field(self, field: Field, value: Any, parts: list[bytes]) -> None:
+        kind = field.kind
+        if kind == "message":
+            assert field.message is not None
+            many = value if field.repeated else (value,)
+            parts.extend(_delimited(field.number, field.message.encode(one)) for one in many)
+        elif kind == "columns":
+            assert field.message is not None
+            parts.append(field.message._encode_columns(field.number, value))
+        elif kind == "packed":
+            if len(value):
+                parts.append(_delimited(field.number, encode_varints(value)))
+        elif kind in ("bytes", "string"):
+            raw = value.encode() if kind == "string" else bytes(value)
+            if raw:
+                parts.append(_delimited(field.number, raw))
+        else:
+            number = int(value)
+            low, high = _RANGE.get(kind, (0, 1))
+            if not low <= number <= high:
+                raise InvalidInputError(
+                    f"{self.name}.{field.name} must be in {low}..{high}, not {number}",
+                    field=field.name,
+                    value=number,
+                )
+            if number:
+                parts.append(encode_varint(field.number << 3) + encode_varint(number & _RANGE["uint64"][1]))
+
+    def _encode_columns(self, number: int, columns: Mapping[str, U64Array]) -> bytes:
+        """One sub-message for each row of the columns, all written at once."""
+        rows = len(columns[self.fields[0].name])
+        if rows == 0:
+            return b""
+        # Every sub-message is the numbers [tag, size, (tag, value)...]; absent pairs are dropped.
+        values = np.stack([np.asarray(columns[field.name], np.uint64) for field in self.fields], axis=1)
+        tags = np.array([field.number << 3 for field in self.fields], np.uint64)
+        present = values != 0
+        widths = (varint_sizes(values) + varint_sizes(tags)) * present
+        table = np.empty((rows, 2 + 2 * len(tags)), np.uint64)
+        table[:, 0] = number << 3 | _BYTES
+        table[:, 1] = widths.sum(axis=1)
+        table[:, 2::2] = tags
+        table[:, 3::2] = values
+        keep = np.ones(table.shape, np.bool_)
+        keep[:, 2:] = np.repeat(present, 2, axis=1)
+        return encode_varints(table[keep])
+
+    def _varint(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
+        if pos < end and data[pos] < 0x80:
+            return data[pos], pos + 1
+        value = 0
+        for shift, byte in zip(range(0, 70, 7), data[pos : min(end, pos + 10)], strict=False):
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >> 64:
+                    break
+                return value, pos + shift // 7 + 1
+        if end - pos < 10:
+            raise self._bad("a number is cut off", pos, "more bytes", f"the end at {end}")
+        raise self._bad("a number has more than 64 bits", pos, "a varint", data[pos : pos + 10].hex())
+
+    def _skip(self, data: bytes, tag: int, pos: int, end: int, start: int) -> int:
+        """The position behind an unknown field."""
+        open_groups: list[int] = []
+        while True:
+            number, wire = tag >> 3, tag & 7
+            if not 1 <= number <= _NUMBER_MAX:
+                raise self._bad("a field number is out of range", start, f"1..{_NUMBER_MAX}", number)
+            if wire == _VARINT:
+                pos = self._varint(data, pos, end)[1]
+            elif wire == _BYTES:
+                size, pos = self._varint(data, pos, end)
+                pos += size
+            elif wire in (_FIXED64, _FIXED32):
+                pos += 8 if wire == _FIXED64 else 4
+            elif wire == _GROUP and len(open_groups) < _GROUP_DEPTH_MAX:
+                open_groups.append(number)
+            elif wire != _GROUP_END or not open_groups or open_groups.pop() != number:
+                raise self._bad("a field has no valid wire type", start, "0, 1, 2 or 5", wire)
+            if pos > end:
+                raise self._bad(
+                    f"unknown field {number} is cut off", start, f"{pos - end} more bytes", "the end"
+                )
+            if not open_groups:
+                return pos
+            start = pos
+            tag, pos = self._varint(data, pos, end)
+
+    def _wrong_wire(self, field: Field, offset: int, wire: int) -> CorruptionError:
+        wanted = _VARINT if field.kind in (*_RANGE, "bool") else _BYTES
+        return self._bad(f"field {field.name!r} has the wrong wire type", offset, wanted, wire)
+
+    def _bad(self, what: str, offset: int, expected: object, got: object) -> CorruptionError:
+        return CorruptionError(
+            f"{self.name}: {what} at byte {offset}: expected {expected}, got {got}",
+            structure=self.name,
+            offset=offset,
+            expected=expected,
+            got=got,
+        )
+
+
+def _delimited(number: int, body: bytes) -> bytes:
+    return encode_varint(number << 3 | _BYTES) + encode_varint(len(body)) + body
+
+
+def encode_varint(value: int) -> bytes:
+    """One unsigned number of at most 64 bits."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_THRESHOLDS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
+
+
+def varint_sizes(values: U64Array) -> npt.NDArray[np.int64]:
+    """Encoded size of each number, 1 to 10 bytes."""
+    return np.searchsorted(_THRESHOLDS, values, side="right") + 1
+
+
+def encode_varints(values: U64Array | Sequence[int]) -> bytes:
+    """The numbers one after another."""
+    numbers = np.asarray(values, np.uint64)
+    if numbers.size == 0:
+        return b""
+    sizes = varint_sizes(numbers)
+    stops = np.cumsum(sizes)
+    starts = stops - sizes
+    out = np.empty(int(stops[-1]), np.uint8)
+    for k in range(int(sizes.max())):
+        more = sizes > k + 1
+        there = sizes > k
+        septet = (numbers >> np.uint64(7 * k) & np.uint64(0x7F)).astype(np.uint8) | more.astype(np.uint8) << 7
+        out[(starts + k)[there]] = septet[there]
+    return out.tobytes()
+
+
+def decode_varints(data: bytes | npt.NDArray[np.uint8]) -> U64Array | None:
+    """All numbers of a buffer that holds nothing else; None when it ends inside one or one is too long."""
+    body = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    stops = np.flatnonzero(body < 0x80)
+    if len(stops) == len(body):
+        return body.astype(np.uint64)
+    if len(stops) == 0 or stops[-1] != len(body) - 1:
+        return None
+    starts = np.concatenate([[0], stops[:-1] + 1])
+    sizes = stops - starts + 1
+    longest = int(sizes.max())
+    if longest > 10 or (longest == 10 and (body[stops[sizes == 10]] > 1).any()):
+        return None
+    out = np.zeros(len(stops), np.uint64)
+    for k in range(longest):
+        there = sizes > k
+        out[there] |= (body[starts[there] + k] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * k)
+    return out
