@@ -3,9 +3,10 @@
 A setting is a field of one of the groups below; its public name is ``group.field``.
 Values come from arguments, then the environment (``LAKEHOUSE_GROUP_FIELD``), then a
 TOML file (a table per group), then the default. A name nobody knows is an error that
-says which one was probably meant. Settings are immutable and travel to Spark workers
-by pickle. Credentials are not settings; they live in storage options, and
-:class:`Secret` keeps them out of every ``repr``.
+says which one was probably meant, and a value is checked however it arrives, so a
+bound that stands in a group is a bound. Settings are immutable and travel to Spark
+workers by pickle. Credentials are not settings; they live in storage options, and
+:class:`Secret` keeps them out of every message.
 
 This module does no I/O: ``lakehouse.io.load_settings`` reads the file and the
 environment and hands both in.
@@ -15,9 +16,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, final, get_type_hints
 
 from lakehouse.errors import InvalidInputError
 
@@ -33,14 +37,36 @@ __all__ = [
 
 ENV_PREFIX = "LAKEHOUSE_"
 """Environment variables that begin so are settings."""
-RESERVED_ENV = ("LAKEHOUSE_CONFIG", "LAKEHOUSE_TEST_")
-"""Variables with our prefix that are not settings: the TOML file's path, and the test kit's."""
+RESERVED_ENV = (
+    "LAKEHOUSE_CONFIG",
+    "LAKEHOUSE_TEST_",
+    "LAKEHOUSE_PORT",
+    "LAKEHOUSE_PORT_",
+    "LAKEHOUSE_SERVICE_",
+)
+"""Variables with our prefix that are not settings; one that ends with ``_`` stands for all that begin so.
+
+The TOML file's path, the test kit's own, and what Kubernetes puts into every container
+that runs beside a Service called ``lakehouse``.
+"""
 
 
-class Secret(str):
-    """A string that never shows itself: ``repr`` and formatting print ``***``."""
+@final
+class Secret:
+    """Text that never shows itself: whatever prints it, prints ``***``.
 
-    __slots__ = ()
+    It is no ``str`` on purpose: a ``str`` would slip out through ``+``, ``join`` and
+    ``json``, and would sign requests with ``***`` wherever a library formats it.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str | Secret) -> None:
+        self._text: str = text._text if isinstance(text, Secret) else text
+
+    def reveal(self) -> str:
+        """The real text, for the one place that signs requests."""
+        return self._text
 
     def __repr__(self) -> str:
         return "Secret('***')"
@@ -51,22 +77,48 @@ class Secret(str):
     def __format__(self, spec: str) -> str:
         return format("***", spec)
 
-    def reveal(self) -> str:
-        """The real text, for the one place that signs requests."""
-        return str.__str__(self)
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, Secret) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
 
 
-def _setting(default: Any, doc: str, *, low: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"doc": doc, "low": low, "choices": choices})
+def _setting(
+    default: Any,
+    doc: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "choices": choices})
+
+
+class _Group:
+    """A group of settings: refuses values out of bounds also when it is made directly."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        group: Any = type(self)
+        for info in _settings_of(group):
+            info.check(getattr(self, info.field), f"the arguments of {group.__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IoSettings:
+class IoSettings(_Group):
     """How the engine talks to the object store."""
 
     max_concurrency: int = _setting(64, "Requests one store has under way at once.", low=1)
     connect_timeout_s: float = _setting(5.0, "Seconds to wait for a connection.", low=0.001)
     read_timeout_s: float = _setting(30.0, "Seconds without a byte before a request is given up.", low=0.001)
+    request_timeout_s: float = _setting(
+        120.0, "Seconds one attempt at a request may take in all.", low=0.001
+    )
     retry_attempts: int = _setting(6, "Attempts at one request, the first included.", low=1)
     retry_base_s: float = _setting(
         0.05, "Upper bound of the first wait between attempts; doubles each time.", low=0
@@ -79,10 +131,10 @@ class IoSettings:
     coalesce_max_bytes: int = _setting(
         8 * 1024 * 1024, "A coalesced request grows no larger than this.", low=1
     )
-    ranges_concurrency: int = _setting(
-        16, "Ranged requests of one get_ranges call under way at once.", low=1
+    ranges_concurrency: int = _setting(16, "Ranged requests of one get_ranges call under way at once.", low=1)
+    list_page_size: int = _setting(
+        1_000, "Keys asked for in one list request (S3 sends no more than 1,000).", low=1
     )
-    list_page_size: int = _setting(1_000, "Keys asked for in one list request (S3 allows 1,000).", low=1)
     single_put_max_bytes: int = _setting(
         64 * 1024 * 1024, "Writers send objects up to this size as one PUT, larger ones in parts.", low=0
     )
@@ -90,7 +142,7 @@ class IoSettings:
         16 * 1024 * 1024, "Size of one part of a multipart upload (S3 asks for at least 5 MiB).", low=1
     )
     part_concurrency: int = _setting(4, "Parts of one upload under way at once.", low=1)
-    delete_batch: int = _setting(1_000, "Keys in one delete request (S3 allows 1,000).", low=1)
+    delete_batch: int = _setting(1_000, "Keys in one delete request (S3 allows 1,000).", low=1, high=1_000)
     delete_concurrency: int = _setting(8, "Delete requests of one delete_many call under way at once.", low=1)
     fsync: bool = _setting(True, "On file:// stores, sync file and directory before a put returns.")
     fast_reads: str = _setting(
@@ -102,7 +154,7 @@ class IoSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheSettings:
+class CacheSettings(_Group):
     """Bounds of the in-memory caches."""
 
     max_bytes: int = _setting(
@@ -114,16 +166,57 @@ class CacheSettings:
 class SettingInfo:
     """What there is to know about one setting."""
 
-    name: str
-    """Public name, ``group.field``."""
-    env: str
-    """Environment variable."""
+    group: str
+    """Attribute of :class:`Settings`."""
+    field: str
+    """Attribute of the group."""
     type: str
     """``int``, ``float``, ``bool`` or ``str``."""
     default: object
     """Value when nothing sets it."""
     doc: str
     """One sentence: what it means and in which unit."""
+    low: float | None = None
+    """Smallest value accepted."""
+    high: float | None = None
+    """Largest value accepted."""
+    choices: tuple[str, ...] = ()
+    """The only values accepted; empty = any."""
+
+    @property
+    def name(self) -> str:
+        """Public name, ``group.field``."""
+        return f"{self.group}.{self.field}"
+
+    @property
+    def env(self) -> str:
+        """Environment variable."""
+        return f"{ENV_PREFIX}{self.group}_{self.field}".upper()
+
+    def check(self, value: Any, origin: str) -> Any:
+        """The value itself when it is acceptable; else an InvalidInputError that names setting and origin."""
+        wanted = self._wanted(value)
+        if wanted:
+            raise InvalidInputError(
+                f"setting {self.name!r} (from {origin}) must be {wanted}, not {value!r}",
+                setting=self.name,
+                value=value,
+            )
+        return value
+
+    def _wanted(self, value: Any) -> str:
+        """What the value should be and is not; empty when it is."""
+        classes, words = _TYPES[self.type]
+        fits = isinstance(value, classes) and isinstance(value, bool) == (self.type == "bool")
+        if not fits or (isinstance(value, float) and math.isnan(value)):
+            return words
+        if self.low is not None and value < self.low:
+            return f"at least {self.low}"
+        if self.high is not None and value > self.high:
+            return f"at most {self.high}"
+        if self.choices and value not in self.choices:
+            return "one of " + ", ".join(self.choices)
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,21 +234,16 @@ class Settings:
         env: Mapping[str, str] | None = None,
         file: Mapping[str, object] | None = None,
     ) -> Self:
-        """Settings from arguments (``{"io.max_concurrency": 16}``), environment and parsed TOML."""
-        values: dict[str, object] = {}
-        for origin, layer in (
-            ("the configuration file", _flatten(file or {})),
-            ("the environment", _from_env(env or {})),
-            ("the arguments", dict(overrides or {})),
-        ):
-            for name, value in layer.items():
-                values[name] = _checked(name, value, origin)
-        groups: dict[str, Any] = {}
-        for f in dataclasses.fields(cls):
-            prefix = f.name + "."
-            own = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
-            groups[f.name] = _group_types()[f.name](**own)
-        return cls(**groups)
+        """Settings from arguments (``{"io.max_concurrency": 16}``), environment and parsed TOML.
+
+        Text is parsed wherever it comes from. An environment variable that is set to
+        nothing counts as not set.
+        """
+        groups: dict[str, dict[str, object]] = {group: {} for group in _group_types()}
+        layers = (_from_file(file or {}), _from_env(env or {}), _from_arguments(overrides or {}))
+        for info, value, origin in itertools.chain(*layers):
+            groups[info.group][info.field] = info.check(_parsed(info.type, value), origin)
+        return cls(**{group: make(**groups[group]) for group, make in _group_types().items()})
 
     def replace(self, **overrides: object) -> Self:
         """A copy with some settings changed: ``settings.replace(**{"io.fsync": False})``."""
@@ -163,100 +251,95 @@ class Settings:
 
     def as_dict(self) -> dict[str, object]:
         """Every setting by its public name."""
-        return {
-            info.name: getattr(getattr(self, info.name.split(".")[0]), info.name.split(".")[1])
-            for info in self.describe()
-        }
+        return {info.name: getattr(getattr(self, info.group), info.field) for info in self.describe()}
 
     @classmethod
     def describe(cls) -> Iterator[SettingInfo]:
         """Every setting there is, in order."""
-        for group, group_type in _group_types().items():
-            hints = get_type_hints(group_type)
-            for f in dataclasses.fields(group_type):
-                yield SettingInfo(
-                    name=f"{group}.{f.name}",
-                    env=f"{ENV_PREFIX}{group}_{f.name}".upper(),
-                    type=hints[f.name].__name__,
-                    default=f.default,
-                    doc=f.metadata["doc"],
-                )
+        yield from _known().values()
 
 
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "str": ((str,), "text"),
+}
+_TRUE = ("true", "1", "yes", "on")
+_FALSE = ("false", "0", "no", "off")
+
+
+def _parsed(kind: str, value: object) -> object:
+    """Text as a value of that type; what is no text, or no such value, as it is."""
+    if not isinstance(value, str) or kind == "str":
+        return value
+    if kind == "bool":
+        word = value.strip().lower()
+        return True if word in _TRUE else False if word in _FALSE else value
+    try:
+        return int(value) if kind == "int" else float(value)
+    except ValueError:
+        return value
+
+
+@functools.cache
 def _group_types() -> dict[str, Any]:
-    return {"io": IoSettings, "cache": CacheSettings}
+    return get_type_hints(Settings)
 
 
-def _flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
+@functools.cache
+def _known() -> dict[str, SettingInfo]:
+    """Every setting by its public name."""
+    known: dict[str, SettingInfo] = {}
+    for group, group_type in _group_types().items():
+        hints = get_type_hints(group_type)
+        for f in dataclasses.fields(group_type):
+            kind = hints[f.name].__name__
+            info = SettingInfo(group=group, field=f.name, type=kind, default=f.default, **f.metadata)
+            known[info.name] = info
+    return known
+
+
+@functools.cache
+def _settings_of(group_type: Any) -> tuple[SettingInfo, ...]:
+    return tuple(info for info in _known().values() if _group_types()[info.group] is group_type)
+
+
+def _from_arguments(overrides: Mapping[str, object]) -> Iterator[tuple[SettingInfo, object, str]]:
+    for name, value in overrides.items():
+        yield _recognised(name, _known(), "the arguments"), value, "the arguments"
+
+
+def _from_env(env: Mapping[str, str]) -> Iterator[tuple[SettingInfo, object, str]]:
+    known = {info.env: info for info in _known().values()}
+    for variable, text in env.items():
+        if variable.startswith(ENV_PREFIX) and not _is_reserved(variable):
+            info = _recognised(variable, known, "the environment")
+            if text:
+                yield info, text, f"the environment variable {variable}"
+
+
+def _is_reserved(variable: str) -> bool:
+    return any(variable == r or (r.endswith("_") and variable.startswith(r)) for r in RESERVED_ENV)
+
+
+def _from_file(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[SettingInfo, object, str]]:
     for name, value in table.items():
         if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{name}."))
+            yield from _from_file(value, f"{prefix}{name}.")
         else:
-            flat[prefix + name] = value
-    return flat
+            info = _recognised(prefix + name, _known(), "the configuration file")
+            yield info, value, "the configuration file"
 
 
-def _from_env(env: Mapping[str, str]) -> dict[str, object]:
-    known = {info.env: info.name for info in Settings.describe()}
-    values: dict[str, object] = {}
-    for variable, text in env.items():
-        if not variable.startswith(ENV_PREFIX) or variable.startswith(RESERVED_ENV):
-            continue
-        if variable not in known:
-            raise _unknown(variable, known, "the environment")
-        values[known[variable]] = text
-    return values
-
-
-def _unknown(name: str, known: Mapping[str, object], origin: str) -> InvalidInputError:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return InvalidInputError(
-        f"there is no setting {name!r} (from {origin}); did you mean {near[0]!r}?",
+def _recognised(name: str, known: Mapping[str, SettingInfo], origin: str) -> SettingInfo:
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"the groups are {', '.join(_group_types())}"
+    raise InvalidInputError(
+        f"there is no setting {name!r} (from {origin}); {hint}",
         kind="unknown-setting",
         setting=name,
-        nearest=near[0],
+        nearest=near[0] if near else None,
     )
-
-
-def _checked(name: str, value: object, origin: str) -> object:
-    known = {info.name: info for info in Settings.describe()}
-    if name not in known:
-        raise _unknown(name, known, origin)
-    info = known[name]
-    group, field_name = name.split(".")
-    metadata = {f.name: f.metadata for f in dataclasses.fields(_group_types()[group])}[field_name]
-
-    def refuse(wanted: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"setting {name!r} (from {origin}) must be {wanted}, not {value!r}", setting=name, value=value
-        )
-
-    converted = _convert(info.type, value)
-    if converted is None:
-        raise refuse({"int": "a whole number", "float": "a number", "bool": "true or false"}.get(info.type, "text"))
-    low, choices = metadata["low"], metadata["choices"]
-    if low is not None and isinstance(converted, int | float) and not converted >= low:
-        raise refuse(f"at least {low}")
-    if choices and converted not in choices:
-        raise refuse("one of " + ", ".join(choices))
-    return converted
-
-
-_BOOLS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-
-
-def _convert(kind: str, value: object) -> object | None:
-    """The value as that type, or None when it is not one. Text is parsed (environment)."""
-    if kind == "bool":
-        return value if isinstance(value, bool) else _BOOLS.get(str(value).lower())
-    if isinstance(value, bool):
-        return None
-    if kind == "str":
-        return value if isinstance(value, str) else None
-    try:
-        if kind == "int":
-            return int(str(value).replace("_", "")) if isinstance(value, int | str) else None
-        return float(value) if isinstance(value, int | float | str) else None
-    except ValueError:
-        return None
