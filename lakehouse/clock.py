@@ -37,6 +37,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
+    __slots__ = ()
+
     def now_ms(self) -> int:
         """Wall time: milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000

@@ -21,11 +21,13 @@ A class exists only where a caller would act differently; everything finer is a
 wrong, where, and what to do; it is for people and may change. The context (key,
 offset, expected, got, ...) is for programs: ``error.context["key"]``.
 
-Every error survives ``pickle``, because Spark ships them between processes.
+Every error survives ``pickle``, because Spark ships them between processes: a fact that
+cannot be pickled travels as its ``repr``, and a kind from a newer release is kept.
 """
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, ClassVar
 
 __all__ = [
@@ -106,13 +108,27 @@ class LakehouseError(Exception):
         return f"{type(self).__name__}({self.message!r}, kind={self.kind!r}{facts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.kind, self.context)
+        facts = {name: _portable(value) for name, value in self.context.items()}
+        notes = tuple(getattr(self, "__notes__", ()))
+        return _rebuild, (type(self), self.message, self.kind, facts, notes)
+
+
+def _portable(value: object) -> object:
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001  a value's own __reduce__ may raise anything; the error must travel
+        return repr(value)
+    return value
 
 
 def _rebuild(
-    cls: type[LakehouseError], message: str, kind: str, context: dict[str, Any]
+    cls: type[LakehouseError], message: str, kind: str, context: dict[str, Any], notes: tuple[str, ...]
 ) -> LakehouseError:
-    return cls(message, kind=kind, **context)
+    error = cls(message, **context)
+    error.kind = kind  # not checked: the sender may be a newer release
+    for note in notes:
+        error.add_note(note)
+    return error
 
 
 class ConflictError(LakehouseError):

@@ -15,8 +15,8 @@ fails 10,000 times must not write 10,000 lines.
 from __future__ import annotations
 
 import logging
-import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["BURST", "WINDOW_S", "Logger", "get_logger"]
@@ -31,26 +31,28 @@ _MESSAGES_MAX = 1_000
 class Logger:
     """Structured, rate-limited front of a standard logger."""
 
-    __slots__ = ("_lock", "_logger", "_seen")
+    __slots__ = ("_logger", "_seen", "_steady")
 
-    def __init__(self, logger: logging.Logger) -> None:
+    def __init__(self, logger: logging.Logger, *, steady: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
+        self._steady = steady
+        # No lock: one held across a fork would hang the child. Threads that race here may
+        # let a message more or less through, which harms nobody.
         self._seen: dict[tuple[int, str], tuple[float, int, int]] = {}
-        self._lock = threading.Lock()
 
-    def debug(self, message: str, **fields: Any) -> None:
+    def debug(self, message: str, /, **fields: Any) -> None:
         """Emits detail for people who debug."""
         self._emit(logging.DEBUG, message, fields)
 
-    def info(self, message: str, **fields: Any) -> None:
+    def info(self, message: str, /, **fields: Any) -> None:
         """Emits what an operator may want to know."""
         self._emit(logging.INFO, message, fields)
 
-    def warning(self, message: str, **fields: Any) -> None:
+    def warning(self, message: str, /, **fields: Any) -> None:
         """Emits what an operator should look at."""
         self._emit(logging.WARNING, message, fields)
 
-    def error(self, message: str, **fields: Any) -> None:
+    def error(self, message: str, /, **fields: Any) -> None:
         """Emits a failure that no caller receives, such as one of a background task."""
         self._emit(logging.ERROR, message, fields)
 
@@ -62,24 +64,29 @@ class Logger:
             return
         if suppressed:
             fields["suppressed"] = suppressed
-        tail = "".join(f" {name}={value}" for name, value in fields.items())
+        tail = "".join(f" {name}={_shown(value)}" for name, value in fields.items())
         # stacklevel 3: the caller of warning(), not this module.
         self._logger.log(level, "%s%s", message, tail, extra={"lakehouse": fields}, stacklevel=3)
 
     def _admit(self, level: int, message: str) -> int | None:
         """How many were held back before this one, or None when this one is held back too."""
-        now = time.monotonic()
-        with self._lock:
-            started, emitted, held = self._seen.get((level, message), (now, 0, 0))
-            if now - started >= WINDOW_S:
-                started, emitted = now, 0
-            if emitted >= BURST:
-                self._seen[level, message] = (started, emitted, held + 1)
-                return None
-            if len(self._seen) >= _MESSAGES_MAX:
-                self._seen.clear()
-            self._seen[level, message] = (started, emitted + 1, 0)
-            return held
+        key, now = (level, message), self._steady()
+        started, emitted, held = self._seen.get(key, (now, 0, 0))
+        if now - started >= WINDOW_S:
+            started, emitted = now, 0
+        if emitted >= BURST:
+            self._seen[key] = (started, emitted, held + 1)
+            return None
+        if key not in self._seen and len(self._seen) >= _MESSAGES_MAX:
+            self._seen.clear()  # only messages made of changing text get here; memory stays bounded
+        self._seen[key] = (started, emitted + 1, 0)
+        return held
+
+
+def _shown(value: object) -> str:
+    """The value's text, quoted where it would break the line or run into the next field."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text and text else repr(text)
 
 
 _loggers: dict[str, Logger] = {}
