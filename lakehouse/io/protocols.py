@@ -118,7 +118,9 @@ class Gets(Protocol):
 
     async def get(self, key: str, *, version: str | None = None) -> Fetched: ...
     async def get_range(self, key: str, start: int, end: int, *, version: str | None = None) -> Fetched: ...
-    async def get_tail(self, key: str, length: int, *, size: int | None = None, version: str | None = None) -> Fetched: ...
+    async def get_tail(
+        self, key: str, length: int, *, size: int | None = None, version: str | None = None
+    ) -> Fetched: ...
 
 
 @runtime_checkable
@@ -141,7 +143,9 @@ class PutsParts(Puts, Protocol):
 
     async def multipart_start(self, key: str) -> str: ...
     async def multipart_part(self, key: str, upload: str, number: int, data: Buffer) -> str: ...
-    async def multipart_complete(self, key: str, upload: str, receipts: Sequence[str]) -> Stored: ...
+    async def multipart_complete(
+        self, key: str, upload: str, receipts: Sequence[str], *, size: int
+    ) -> Stored: ...
     async def multipart_abort(self, key: str, upload: str) -> None: ...
 
 
@@ -150,7 +154,9 @@ class PutsIf(Protocol):
     """Writes objects under a condition: the root of every commit."""
 
     async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored: ...
-    async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored: ...
+    async def put_if_match(
+        self, key: str, data: Buffer, *, version: str, token: str | None = None
+    ) -> Stored: ...
 
 
 @runtime_checkable
@@ -183,5 +189,8 @@ def check_range(key: str, start: int, end: int) -> None:
     """Refuses ranges that are not ranges."""
     if start < 0 or end <= start:
         raise InvalidInputError(
-            f"range [{start}, {end}) of {key!r} holds no byte: 0 <= start < end", key=key, start=start, end=end
+            f"range [{start}, {end}) of {key!r} holds no byte: 0 <= start < end",
+            key=key,
+            start=start,
+            end=end,
         )

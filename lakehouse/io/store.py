@@ -106,8 +106,10 @@ class ObjectStore(abc.ABC):
         """Sends part ``number`` (from 1) and returns its receipt."""
 
     @abc.abstractmethod
-    async def multipart_complete(self, key: str, upload: str, receipts: Sequence[str]) -> Stored:
-        """Makes the object of its parts, in the order of their numbers."""
+    async def multipart_complete(
+        self, key: str, upload: str, receipts: Sequence[str], *, size: int
+    ) -> Stored:
+        """Makes the object, ``size`` bytes in all, of its parts in the order of their numbers."""
 
     @abc.abstractmethod
     async def multipart_abort(self, key: str, upload: str) -> None:

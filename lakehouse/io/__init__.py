@@ -1,0 +1,33 @@
+"""The object store: the only thing the engine needs, and the only place that does I/O."""
+
+from __future__ import annotations
+
+from lakehouse.io.cost import Cost, OperationCost, measure
+from lakehouse.io.fanout import Failure, map_bounded
+from lakehouse.io.open import load_settings, open_backend, open_store
+from lakehouse.io.options import StorageOptions
+from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
+from lakehouse.io.retry import RetryPolicy
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.writer import ObjectWriter
+
+__all__ = [
+    "Buffer",
+    "Capabilities",
+    "Cost",
+    "Failure",
+    "Fetched",
+    "ListPage",
+    "ObjectMeta",
+    "ObjectStore",
+    "ObjectWriter",
+    "OperationCost",
+    "RetryPolicy",
+    "StorageOptions",
+    "Stored",
+    "load_settings",
+    "map_bounded",
+    "measure",
+    "open_backend",
+    "open_store",
+]

@@ -1,0 +1,299 @@
+"""What every fsspec file system can do, made an object store.
+
+Two uses: any scheme we have no backend for can be read through :class:`FsspecBackend`
+(and written; committed to once ``check_store`` passes, since only a race can show whether
+its create mode is atomic), and the memory and local backends build on its parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+import fsspec
+
+from lakehouse.config import IoSettings
+from lakehouse.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+from lakehouse.io.anchor import Anchor
+from lakehouse.io.location import Location
+from lakehouse.io.options import StorageOptions
+from lakehouse.io.protocols import (
+    Buffer,
+    Capabilities,
+    Fetched,
+    ListPage,
+    ObjectMeta,
+    Stored,
+    check_key,
+    check_range,
+)
+from lakehouse.io.store import ObjectStore
+
+__all__ = ["FsspecBackend", "os_errors", "page_of", "unsupported"]
+
+R = TypeVar("R")
+
+
+@contextlib.contextmanager
+def os_errors(verb: str, key: str, url: str) -> Iterator[None]:
+    """Makes one of our errors of what a file system raises."""
+    where = f"{verb} of {key!r} at {url}"
+    facts = {"key": key, "verb": verb, "url": url}
+    try:
+        yield
+    except LakehouseError:
+        raise
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{where}: there is no such object", **facts) from error
+    except FileExistsError as error:
+        raise ConflictError(f"{where}: the key is taken", **facts) from error
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise InvalidInputError(
+            f"{where}: a directory stands where the object should, or an object where a directory should; "
+            "on this store a key cannot also be the beginning of another",
+            **facts,
+        ) from error
+    except PermissionError as error:
+        raise PermissionDeniedError(f"{where}: not allowed: {error}", **facts) from error
+    except NotImplementedError as error:
+        raise unsupported(verb, url) from error
+    except OSError as error:
+        # A full disk, a lost mount: passing, as far as the engine can know.
+        raise UnavailableError(f"{where}: {error.strerror or error}", **facts) from error
+
+
+def unsupported(verb: str, url: str) -> InvalidInputError:
+    """The error for a verb that the store does not have."""
+    return InvalidInputError(
+        f"the store at {url} cannot do {verb}: use s3://, file:// or memory:// for that",
+        kind="unsupported",
+        verb=verb,
+        url=url,
+    )
+
+
+def page_of(metas: Iterator[ObjectMeta], *, prefix: str, delimiter: str | None, limit: int) -> ListPage:
+    """The first page of objects that come in key order, grouped at the delimiter."""
+    objects: list[ObjectMeta] = []
+    prefixes: list[str] = []
+    last = ""
+    for meta in metas:
+        group = None
+        if delimiter is not None and (at := meta.key.find(delimiter, len(prefix))) >= 0:
+            group = meta.key[: at + len(delimiter)]
+        if group is not None and prefixes and prefixes[-1] == group:
+            last = meta.key
+            continue
+        if len(objects) + len(prefixes) >= limit:
+            return ListPage(objects=tuple(objects), prefixes=tuple(prefixes), next_page=last)
+        if group is None:
+            objects.append(meta)
+        else:
+            prefixes.append(group)
+        last = meta.key
+    return ListPage(objects=tuple(objects), prefixes=tuple(prefixes))
+
+
+class FsspecBackend(ObjectStore):
+    """Any fsspec file system; asynchronous ones are awaited, others run in threads."""
+
+    capabilities = Capabilities(put_if_absent=True)
+
+    def __init__(
+        self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
+    ) -> None:
+        self.location = location
+        self.options = options or StorageOptions()
+        self.settings = settings or IoSettings()
+        self.url = location.url
+        self._anchor = Anchor(self.url)
+        self._fs: Any = None
+        self._threads: anyio.CapacityLimiter | None = None
+
+    def _connected(self) -> Any:
+        self._anchor.check()
+        if self._fs is None:
+            options: dict[str, Any] = {**self.options.reveal(), "skip_instance_cache": True}
+            try:
+                kind = fsspec.get_filesystem_class(self.location.scheme)
+                if getattr(kind, "async_impl", False):
+                    options["asynchronous"] = True
+                self._fs = kind(**options)
+            except (ValueError, ImportError, TypeError) as error:
+                raise InvalidInputError(
+                    f"fsspec cannot open {self.location.scheme}:// stores with these options: {error}",
+                    url=self.url,
+                ) from error
+        return self._fs
+
+    async def _thread(self, fn: Callable[[], R]) -> R:
+        """Runs blocking work in a thread, ``io.threads`` at once."""
+        self._anchor.check()
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(self.settings.threads)
+        return await anyio.to_thread.run_sync(fn, limiter=self._threads)
+
+    async def _do(self, verb: str, key: str, name: str, *arguments: Any, **options: Any) -> Any:
+        """One call of the file system, by the name of its plain method."""
+        fs = self._connected()
+        with os_errors(verb, key, self.url):
+            if fs.async_impl:
+                method: Callable[..., Awaitable[Any]] = getattr(fs, f"_{name}")
+                return await method(*arguments, **options)
+            return await self._thread(lambda: getattr(fs, name)(*arguments, **options))
+
+    def _path(self, key: str) -> str:
+        return f"{self.location.path}/{check_key(key)}"
+
+    def _meta(self, key: str, info: dict[str, Any]) -> ObjectMeta:
+        if info.get("type") == "directory":
+            raise NotFoundError(f"{key!r} at {self.url} is a directory, not an object", key=key)
+        modified = next(
+            (
+                info[name]
+                for name in ("LastModified", "mtime", "last_modified", "updated", "created")
+                if info.get(name)
+            ),
+            None,
+        )
+        version = next(
+            (str(info[name]) for name in ("ETag", "etag", "checksum", "md5", "generation") if info.get(name)),
+            None,
+        )
+        return ObjectMeta(
+            key=key, size=int(info["size"] or 0), version=version, modified_ms=_milliseconds(modified)
+        )
+
+    async def aclose(self) -> None:
+        fs, self._fs = self._fs, None
+        self._threads = None
+        self._anchor.weigh()
+        session = getattr(fs, "_session", None)
+        if session is not None and asyncio.iscoroutinefunction(getattr(session, "close", None)):
+            await session.close()
+
+    # --- verbs -------------------------------------------------------------------------
+
+    async def get(self, key: str, *, version: str | None = None) -> Fetched:
+        meta = await self._checked_head(key, version) if version else None
+        data: bytes = await self._do("get", key, "cat_file", self._path(key))
+        return Fetched(key=key, data=data, start=0, size=len(data), version=meta.version if meta else None)
+
+    async def get_range(self, key: str, start: int, end: int, *, version: str | None = None) -> Fetched:
+        check_range(key, start, end)
+        meta = await self._checked_head(key, version)
+        end = min(end, meta.size)
+        data = b""
+        if start < end:
+            data = await self._do("get_range", key, "cat_file", self._path(key), start=start, end=end)
+        return Fetched(key=key, data=data, start=min(start, meta.size), size=meta.size, version=meta.version)
+
+    async def get_suffix(self, key: str, length: int, *, version: str | None = None) -> Fetched:
+        raise unsupported("get_suffix", self.url)
+
+    async def _checked_head(self, key: str, version: str | None) -> ObjectMeta:
+        meta = await self.head(key)
+        if version is not None and meta.version != version:
+            raise ConflictError(
+                f"{key!r} at {self.url} was replaced: it is version {meta.version}, not {version}",
+                kind="object-changed",
+                key=key,
+            )
+        return meta
+
+    async def head(self, key: str) -> ObjectMeta:
+        return self._meta(key, await self._do("head", key, "info", self._path(key)))
+
+    async def list_page(
+        self,
+        prefix: str = "",
+        *,
+        start_after: str | None = None,
+        delimiter: str | None = None,
+        page: str | None = None,
+        limit: int | None = None,
+    ) -> ListPage:
+        folder = prefix.rpartition("/")[0]
+        path = f"{self.location.path}/{folder}" if folder else self.location.path
+        root = len(str(self._connected()._strip_protocol(self.location.path)).rstrip("/")) + 1
+        try:
+            found: dict[str, dict[str, Any]] = await self._do("list_page", prefix, "find", path, detail=True)
+        except NotFoundError:
+            found = {}
+        after = max(start_after or "", page or "")
+        metas = (
+            self._meta(name[root:], found[name])
+            for name in sorted(found)
+            if name[root:].startswith(prefix) and name[root:] > after
+        )
+        return page_of(
+            metas, prefix=prefix, delimiter=delimiter, limit=min(limit or 10**9, self.settings.list_page_size)
+        )
+
+    async def put(self, key: str, data: Buffer) -> Stored:
+        return await self._write("put", key, data, "overwrite")
+
+    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+        try:
+            return await self._write("put_if_absent", key, data, "create")
+        except AlreadyExistsError as error:
+            raise ConflictError(str(error), key=key) from error
+
+    async def _write(self, verb: str, key: str, data: Buffer, mode: str) -> Stored:
+        path = self._path(key)
+        with contextlib.suppress(NotImplementedError, InvalidInputError, AttributeError):
+            await self._do(verb, key, "makedirs", path.rpartition("/")[0], exist_ok=True)
+        await self._do(verb, key, "pipe_file", path, bytes(data), mode=mode)
+        return Stored(key=key, size=len(data))
+
+    async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
+        raise unsupported("put_if_match", self.url)
+
+    async def delete(self, key: str) -> None:
+        with contextlib.suppress(NotFoundError):
+            await self._do("delete", key, "rm_file", self._path(key))
+
+    async def delete_batch(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            await self.delete(key)
+
+    async def multipart_start(self, key: str) -> str:
+        raise unsupported("multipart_start", self.url)
+
+    async def multipart_part(self, key: str, upload: str, number: int, data: Buffer) -> str:
+        raise unsupported("multipart_part", self.url)
+
+    async def multipart_complete(
+        self, key: str, upload: str, receipts: Sequence[str], *, size: int
+    ) -> Stored:
+        raise unsupported("multipart_complete", self.url)
+
+    async def multipart_abort(self, key: str, upload: str) -> None:
+        raise unsupported("multipart_abort", self.url)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.location, self.options, self.settings)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url})"
+
+
+def _milliseconds(moment: Any) -> int | None:
+    if isinstance(moment, datetime.datetime):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return int(moment.timestamp() * 1000)
+    return int(moment * 1000) if isinstance(moment, int | float) else None

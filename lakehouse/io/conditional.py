@@ -1,0 +1,199 @@
+"""Conditional puts whose outcome is known: the lost-acknowledgement rule.
+
+A conditional put is not idempotent: when the answer to an applied put is lost, sending it
+again fails its own precondition and looks like another's success. So every logical write
+carries a token, and **every answer but success is read back** before anything is said or
+done, whatever the answer was (412, 409, 403, 503, time-out, reset):
+
+=========================  ==========================================================
+the object now is          then
+=========================  ==========================================================
+ours (by token or bytes)   the write succeeded
+another's                  ConflictError ``lost-race``; carries ``winner``
+not there / unchanged      not applied: the same bytes again, same key and token
+unreadable                 CommitUnknownError
+=========================  ==========================================================
+
+"Unchanged" and "another's" need one more thought for replacing puts: when an attempt may
+have been applied, and the object is now neither what we expected nor ours, somebody may
+have replaced *our* version. That is CommitUnknownError ``overwritten``, because saying
+"conflict" would make a counter count twice. A created object is never replaced (our
+protocol never overwrites one), so a create has no such case.
+
+A put that timed out may still land later. Hence the same key and token on every attempt,
+and when attempts end while the object is absent and some attempt was never answered, the
+outcome is unknown, not failed.
+
+The decision is :func:`judge`, a pure function; :func:`put_decisively` does what it says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from lakehouse.errors import (
+    CommitUnknownError,
+    ConflictError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakehouse.io.protocols import Buffer, Fetched, Gets, PutsIf, Stored
+from lakehouse.io.retry import Backoff, RetryPolicy
+
+__all__ = ["Attempt", "PutsAndGets", "Verdict", "judge", "put_decisively"]
+
+
+class Verdict(enum.Enum):
+    """What the object says about our write."""
+
+    OURS = "ours"
+    LOST = "lost"
+    NOT_APPLIED = "not applied"
+    OVERWRITTEN = "overwritten"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One logical write and what is known of its attempts so far."""
+
+    key: str
+    data: Buffer
+    token: str
+    expected: str | None
+    """Version to replace; None = create."""
+    maybe_applied: bool = False
+    """Some attempt got no answer, or one that leaves it open (5xx)."""
+    may_land: bool = False
+    """Some attempt got no answer: the store may apply it even later."""
+
+    def after(self, error: LakehouseError) -> Self:
+        """What is known once an attempt ended with this error."""
+        if not isinstance(error, UnavailableError) or error.kind == "unreachable":
+            return self  # refused for certain, or never sent
+        answered = error.context.get("status") is not None
+        return dataclasses.replace(self, maybe_applied=True, may_land=self.may_land or not answered)
+
+
+def judge(attempt: Attempt, seen: Fetched | None) -> Verdict:
+    """What the object that was read back (None = not there) says about our write."""
+    if seen is not None and _is_ours(attempt, seen):
+        return Verdict.OURS
+    if attempt.expected is None:
+        return Verdict.NOT_APPLIED if seen is None else Verdict.LOST
+    if seen is not None and seen.version == attempt.expected:
+        return Verdict.NOT_APPLIED
+    if attempt.maybe_applied:
+        return Verdict.OVERWRITTEN
+    return Verdict.GONE if seen is None else Verdict.LOST
+
+
+def _is_ours(attempt: Attempt, seen: Fetched) -> bool:
+    if seen.token is not None:
+        return seen.token == attempt.token
+    # The store keeps no tokens. Objects of a commit protocol carry one in their bytes, so
+    # equal bytes are ours; for bytes that are not unique only a lost answer speaks for us.
+    return seen.data == attempt.data and (attempt.maybe_applied or attempt.token.encode() in seen.data)
+
+
+class PutsAndGets(PutsIf, Gets, Protocol):
+    """What a decisive put needs of a store."""
+
+
+async def put_decisively(
+    store: PutsAndGets,
+    key: str,
+    data: Buffer,
+    *,
+    token: str,
+    expected: str | None,
+    policy: RetryPolicy,
+) -> Stored:
+    """Creates (``expected`` None) or replaces the object; the answer is final.
+
+    Raises:
+        ConflictError: another's object stands there; ``context["winner"]`` is what was read.
+        CommitUnknownError: whether our write was applied could not be found out.
+        UnavailableError: it was not applied, and the store would not take it in time.
+    """
+    attempt = Attempt(key=key, data=data, token=token, expected=expected)
+    backoff = Backoff(policy)
+    while True:
+        try:
+            if expected is None:
+                return await store.put_if_absent(key, data, token=token)
+            return await store.put_if_match(key, data, version=expected, token=token)
+        except InvalidInputError:
+            raise  # refused before anything was sent
+        except LakehouseError as refusal:
+            error = refusal
+        attempt = attempt.after(error)
+        seen = await _read_back(store, attempt, error, policy)
+        verdict = judge(attempt, seen)
+        if verdict is Verdict.OURS:
+            assert seen is not None
+            return Stored(key=key, size=seen.size, version=seen.version, store_time_ms=seen.store_time_ms)
+        if verdict is not Verdict.NOT_APPLIED:
+            raise _failure(verdict, attempt, seen) from error
+        # Not applied. Worth another attempt when the store may take it now: it was away, or
+        # refused for something that is no longer there (409, or a 412 for an object since deleted).
+        if not isinstance(error, UnavailableError | ConflictError) or not await backoff.wait():
+            if attempt.may_land:
+                raise _unknown(
+                    attempt, "attempts ended without an answer, and it may still be applied"
+                ) from error
+            raise error
+
+
+async def _read_back(
+    store: PutsAndGets, attempt: Attempt, error: LakehouseError, policy: RetryPolicy
+) -> Fetched | None:
+    """The object as it is now; None when there is none."""
+    backoff = Backoff(policy)
+    while True:
+        try:
+            return await store.get(attempt.key)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            return None
+        except UnavailableError as unreadable:
+            if not attempt.maybe_applied and error.kind == unreadable.kind == "unreachable":
+                raise error from unreadable  # nothing was ever sent: not applied, for certain
+            if await backoff.wait():
+                continue
+            raise _unknown(attempt, f"reading it back failed: {unreadable}") from unreadable
+        except LakehouseError as unreadable:
+            raise _unknown(attempt, f"reading it back failed: {unreadable}") from unreadable
+
+
+def _unknown(attempt: Attempt, why: str, kind: str = "commit-unknown") -> CommitUnknownError:
+    return CommitUnknownError(
+        f"it is not known whether the write of {attempt.key!r} was applied: {why}. "
+        f"Read the object and look for token {attempt.token} before you decide anything.",
+        kind=kind,
+        key=attempt.key,
+        token=attempt.token,
+    )
+
+
+def _failure(verdict: Verdict, attempt: Attempt, seen: Fetched | None) -> LakehouseError:
+    if verdict is Verdict.OVERWRITTEN:
+        why = "an attempt got no answer, and the object is now neither what was expected nor ours"
+        return _unknown(attempt, why, kind="overwritten")
+    if verdict is Verdict.GONE:
+        return NotFoundError(
+            f"{attempt.key!r} is gone, so its version {attempt.expected} cannot be replaced", key=attempt.key
+        )
+    what = "exists already" if attempt.expected is None else f"is no longer version {attempt.expected}"
+    return ConflictError(
+        f"{attempt.key!r} {what}: another writer was first. Read it, then decide again.",
+        kind="lost-race",
+        key=attempt.key,
+        winner=seen,
+    )

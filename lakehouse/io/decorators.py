@@ -1,0 +1,208 @@
+"""Stores around stores, one job each.
+
+The stack, outermost first, and why in this order::
+
+    RetryingStore       tries again; below it, every attempt is visible
+    LimitedStore        bounds how many are under way, and how long; an operation waiting to retry keeps no slot
+    InstrumentedStore   counts attempts as the backend sees them, without time spent queueing
+    (backend)
+
+A decorator overrides :meth:`StoreDecorator.call` and thereby sees every request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from lakehouse.config import IoSettings
+from lakehouse.errors import UnavailableError
+from lakehouse.io.cost import Cost, active_costs
+from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
+from lakehouse.io.store import ObjectStore
+
+__all__ = ["InstrumentedStore", "LimitedStore", "StoreDecorator", "find_layer", "innermost"]
+
+R = TypeVar("R")
+
+
+class StoreDecorator(ObjectStore):
+    """Forwards every verb to the store inside; subclasses override :meth:`call`."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self.inner = inner
+
+    @property
+    def settings(self) -> IoSettings:  # type: ignore[override]
+        """The backend's."""
+        return self.inner.settings
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        """The backend's."""
+        return self.inner.capabilities
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        """The backend's."""
+        return self.inner.url
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        """One request: ``verb`` on ``key``, sending ``size`` bytes, made by ``request()``."""
+        return await request()
+
+    # Verbs in the order of ObjectStore; documented there.
+
+    async def get(self, key: str, *, version: str | None = None) -> Fetched:
+        return await self.call("get", key, partial(self.inner.get, key, version=version))
+
+    async def get_range(self, key: str, start: int, end: int, *, version: str | None = None) -> Fetched:
+        return await self.call(
+            "get_range", key, partial(self.inner.get_range, key, start, end, version=version)
+        )
+
+    async def get_suffix(self, key: str, length: int, *, version: str | None = None) -> Fetched:
+        return await self.call(
+            "get_suffix", key, partial(self.inner.get_suffix, key, length, version=version)
+        )
+
+    async def head(self, key: str) -> ObjectMeta:
+        return await self.call("head", key, partial(self.inner.head, key))
+
+    async def list_page(
+        self,
+        prefix: str = "",
+        *,
+        start_after: str | None = None,
+        delimiter: str | None = None,
+        page: str | None = None,
+        limit: int | None = None,
+    ) -> ListPage:
+        request = partial(
+            self.inner.list_page, prefix, start_after=start_after, delimiter=delimiter, page=page, limit=limit
+        )
+        return await self.call("list_page", prefix, request)
+
+    async def put(self, key: str, data: Buffer) -> Stored:
+        return await self.call("put", key, partial(self.inner.put, key, data), len(data))
+
+    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+        request = partial(self.inner.put_if_absent, key, data, token=token)
+        return await self.call("put_if_absent", key, request, len(data))
+
+    async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
+        request = partial(self.inner.put_if_match, key, data, version=version, token=token)
+        return await self.call("put_if_match", key, request, len(data))
+
+    async def delete(self, key: str) -> None:
+        await self.call("delete", key, partial(self.inner.delete, key))
+
+    async def delete_batch(self, keys: Sequence[str]) -> None:
+        await self.call("delete_batch", keys[0] if keys else "", partial(self.inner.delete_batch, keys))
+
+    async def multipart_start(self, key: str) -> str:
+        return await self.call("multipart_start", key, partial(self.inner.multipart_start, key))
+
+    async def multipart_part(self, key: str, upload: str, number: int, data: Buffer) -> str:
+        request = partial(self.inner.multipart_part, key, upload, number, data)
+        return await self.call("multipart_part", key, request, len(data))
+
+    async def multipart_complete(
+        self, key: str, upload: str, receipts: Sequence[str], *, size: int
+    ) -> Stored:
+        request = partial(self.inner.multipart_complete, key, upload, receipts, size=size)
+        return await self.call("multipart_complete", key, request)
+
+    async def multipart_abort(self, key: str, upload: str) -> None:
+        await self.call("multipart_abort", key, partial(self.inner.multipart_abort, key, upload))
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.inner,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+
+class InstrumentedStore(StoreDecorator):
+    """Counts requests, bytes and time into ``stats`` and every active ``measure`` block.
+
+    Sits right above the backend, so each attempt counts and queueing does not.
+    """
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.stats = Cost()
+        """Everything since the store was made."""
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        """Times and counts the request, failed ones and cancelled ones too."""
+        started = time.perf_counter()
+        failed = True
+        received = 0
+        try:
+            result = await request()
+            failed = False
+            if isinstance(result, Fetched):
+                received = len(result.data)
+            return result
+        finally:
+            seconds = time.perf_counter() - started
+            for cost in (self.stats, *active_costs()):
+                cost.record(verb, seconds, bytes_read=received, bytes_written=size, failed=failed)
+
+
+class LimitedStore(StoreDecorator):
+    """Lets at most ``io.max_concurrency`` requests be under way, each for a limited time.
+
+    The limit ``io.request_timeout_s`` is for a store that takes a request and then says
+    nothing: it must not hold its caller for ever. Waiting for a slot does not count.
+    """
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self._slots: asyncio.Semaphore | None = None
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        """Waits for a slot, then makes the request."""
+        settings = self.settings
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(settings.max_concurrency)
+        try:
+            async with self._slots, asyncio.timeout(settings.request_timeout_s):
+                return await request()
+        except TimeoutError:
+            raise UnavailableError(
+                f"{verb} of {key!r} at {self.url} took longer than "
+                f"io.request_timeout_s = {settings.request_timeout_s:g} s",
+                kind="timeout",
+                key=key,
+                verb=verb,
+            ) from None
+
+    async def aclose(self) -> None:
+        # A semaphore belongs to the loop that first waits on it; a reopened store gets a new one.
+        self._slots = None
+        await super().aclose()
+
+
+def innermost(store: ObjectStore) -> ObjectStore:
+    """The backend below all decorators."""
+    while isinstance(store, StoreDecorator):
+        store = store.inner
+    return store
+
+
+def find_layer(store: ObjectStore, kind: type[R]) -> R | None:
+    """The outermost decorator of that kind, if the stack has one."""
+    layer: ObjectStore | None = store
+    while layer is not None:
+        if isinstance(layer, kind):
+            return layer
+        layer = layer.inner if isinstance(layer, StoreDecorator) else None
+    return None

@@ -1,0 +1,123 @@
+"""From a URL to a store that retries, is bounded, and counts what it does."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse.clock import Clock
+from lakehouse.config import RESERVED_ENV, IoSettings, Settings
+from lakehouse.errors import InvalidInputError
+from lakehouse.io.backends.fast import FastReads, fast_options
+from lakehouse.io.backends.files import FsspecBackend
+from lakehouse.io.backends.local import LocalBackend
+from lakehouse.io.backends.memory import MemoryBackend
+from lakehouse.io.backends.s3 import S3Backend
+from lakehouse.io.decorators import InstrumentedStore, LimitedStore
+from lakehouse.io.location import Location
+from lakehouse.io.options import StorageOptions
+from lakehouse.io.retry import RetryPolicy
+from lakehouse.io.retrying import RetryingStore
+from lakehouse.io.store import ObjectStore
+from lakehouse.log import get_logger
+
+__all__ = ["load_settings", "open_backend", "open_store", "stacked"]
+
+_log = get_logger(__name__)
+
+
+def open_store(
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    settings: Settings | IoSettings | None = None,
+    clock: Clock | None = None,
+) -> ObjectStore:
+    """The store at ``url``; nothing is contacted before the first request.
+
+    Args:
+        url: ``s3://bucket/prefix``, ``file:///path`` or a plain path, ``memory://name``, or
+            any other scheme fsspec knows.
+        storage_options: fsspec's options for that scheme (``key``, ``secret``,
+            ``endpoint_url``, …); for S3 the ``AWS_`` environment works too.
+        settings: bounds and time-outs; from the environment and the file when not given.
+        clock: for tests.
+
+    Example::
+
+        async with open_store("s3://bucket/warehouse") as store:
+            tail = await store.get_tail("index.puffin", 8192)
+    """
+    backend = open_backend(url, storage_options=storage_options, settings=settings)
+    return stacked(backend, clock=clock)
+
+
+def stacked(backend: ObjectStore, *, clock: Clock | None = None) -> ObjectStore:
+    """The usual decorators around a backend; see :mod:`lakehouse.io.decorators`."""
+    limited = LimitedStore(InstrumentedStore(backend))
+    return RetryingStore(limited, RetryPolicy.of(backend.settings, clock))
+
+
+def open_backend(
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    settings: Settings | IoSettings | None = None,
+) -> ObjectStore:
+    """The bare backend: every verb one request, nothing repeated, nothing counted."""
+    location = Location.parse(url)
+    options = StorageOptions(storage_options)
+    if settings is None:
+        settings = load_settings()
+    bounds = settings.io if isinstance(settings, Settings) else settings
+    if location.scheme == "s3":
+        return _with_fast_reads(S3Backend(location, options, bounds))
+    kinds = {"file": LocalBackend, "memory": MemoryBackend}
+    return kinds.get(location.scheme, FsspecBackend)(location, options, bounds)
+
+
+def _with_fast_reads(backend: S3Backend) -> ObjectStore:
+    wanted = backend.settings.fast_reads
+    if wanted == "off":
+        return backend
+    missing = importlib.util.find_spec("obstore") is None
+    options = None if missing else fast_options(backend, os.environ)
+    if options is not None:
+        return FastReads(backend, options)
+    if wanted == "require":
+        why = (
+            "the [fast] extra is not installed: pip install 'lakehouse[fast]'"
+            if missing
+            else "obstore has no counterpart for these storage options (credentials must be explicit)"
+        )
+        raise InvalidInputError(
+            f"io.fast_reads = require, but {why}", kind="missing-extra" if missing else "unsupported"
+        )
+    return backend
+
+
+def load_settings(
+    overrides: Mapping[str, object] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    path: str | None = None,
+) -> Settings:
+    """Settings from arguments, then ``LAKEHOUSE_…`` variables, then a TOML file.
+
+    The file is ``path``, or what ``LAKEHOUSE_CONFIG`` names; without either there is none.
+    """
+    env = os.environ if env is None else env
+    path = path or env.get(RESERVED_ENV[0])
+    table: dict[str, object] = {}
+    if path:
+        try:
+            with open(path, "rb") as file:
+                table = tomllib.load(file)
+        except OSError as error:
+            raise InvalidInputError(f"the configuration file {path!r} cannot be read: {error}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidInputError(f"the configuration file {path!r} is not TOML: {error}") from error
+    return Settings.resolve(overrides, env=env, file=table)

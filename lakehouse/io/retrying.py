@@ -1,0 +1,82 @@
+"""The store that tries again: with jitter, with an end, and never blindly.
+
+Only :class:`UnavailableError` is worth another attempt. Reads, listings, deletes and
+plain puts are repeated as they are (a put of a key that nobody else writes is
+idempotent). Conditional puts are settled by reading back
+(:mod:`lakehouse.io.conditional`), and so is the completion of an upload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from lakehouse.errors import NotFoundError, UnavailableError
+from lakehouse.ids import new_token
+from lakehouse.io.conditional import put_decisively
+from lakehouse.io.decorators import StoreDecorator
+from lakehouse.io.protocols import Buffer, Stored
+from lakehouse.io.retry import Backoff, RetryPolicy
+from lakehouse.io.store import ObjectStore
+from lakehouse.log import get_logger
+
+__all__ = ["RetryingStore"]
+
+R = TypeVar("R")
+_log = get_logger(__name__)
+
+
+class RetryingStore(StoreDecorator):
+    """Repeats what failed for a passing reason; outermost of the stack."""
+
+    def __init__(self, inner: ObjectStore, policy: RetryPolicy | None = None) -> None:
+        super().__init__(inner)
+        self._policy = policy or RetryPolicy.of(inner.settings)
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        """Makes the request until it succeeds, fails for good, or the policy ends."""
+        try:
+            return await request()
+        except UnavailableError as first:
+            error = first
+        backoff = Backoff(self._policy)
+        while await backoff.wait():
+            _log.info("trying again", verb=verb, key=key, kind=error.kind)
+            try:
+                return await request()
+            except UnavailableError as again:
+                error = again
+        raise error
+
+    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+        return await put_decisively(
+            self.inner, key, data, token=token or new_token(), expected=None, policy=self._policy
+        )
+
+    async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
+        return await put_decisively(
+            self.inner, key, data, token=token or new_token(), expected=version, policy=self._policy
+        )
+
+    async def multipart_complete(
+        self, key: str, upload: str, receipts: Sequence[str], *, size: int
+    ) -> Stored:
+        try:
+            return await self.inner.multipart_complete(key, upload, receipts, size=size)
+        except UnavailableError as lost:
+            error = lost
+        backoff = Backoff(self._policy)
+        while await backoff.wait():
+            try:
+                return await self.inner.multipart_complete(key, upload, receipts, size=size)
+            except NotFoundError:
+                # The upload is gone, so an earlier attempt was applied: the object is ours,
+                # since nobody else knows the upload's id.
+                meta = await self.head(key)
+                return Stored(key=key, size=meta.size, version=meta.version, store_time_ms=meta.store_time_ms)
+            except UnavailableError as again:
+                error = again
+        raise error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.inner, self._policy)
