@@ -3,7 +3,7 @@
 The stack, outermost first, and why in this order::
 
     RetryingStore       tries again; below it, every attempt is visible
-    LimitedStore        bounds how many are under way, and how long; an operation waiting to retry keeps no slot
+    LimitedStore        bounds how many are under way, and how long; waiting to retry keeps no slot
     InstrumentedStore   counts attempts as the backend sees them, without time spent queueing
     (backend)
 

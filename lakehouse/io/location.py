@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
@@ -29,7 +29,7 @@ class Location:
                 f"{url!r} is not a store URL: give s3://bucket/prefix, file:///path or memory://name"
             )
         if "://" not in url:
-            return cls(scheme="file", path=os.path.abspath(os.path.expanduser(url)))
+            return cls(scheme="file", path=str(Path(url).expanduser().absolute()))
         parts = urlsplit(url)
         if "@" in parts.netloc:
             raise InvalidInputError(
@@ -44,7 +44,7 @@ class Location:
         if scheme in ("file", "local"):
             if parts.netloc not in ("", "localhost"):
                 raise InvalidInputError(f"store URL {url!r} names a host: write file:///path (three slashes)")
-            return cls(scheme="file", path=os.path.abspath(unquote(parts.path) or "/"))
+            return cls(scheme="file", path=str(Path(unquote(parts.path) or "/")))
         path = (parts.netloc + parts.path).rstrip("/")
         if scheme in ("s3", "s3a"):
             if not parts.netloc:

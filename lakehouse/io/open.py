@@ -6,6 +6,7 @@ import importlib.util
 import os
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lakehouse.clock import Clock
@@ -114,7 +115,7 @@ def load_settings(
     table: dict[str, object] = {}
     if path:
         try:
-            with open(path, "rb") as file:
+            with Path(path).open("rb") as file:
                 table = tomllib.load(file)
         except OSError as error:
             raise InvalidInputError(f"the configuration file {path!r} cannot be read: {error}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
+import datetime as dt
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -292,8 +292,8 @@ class FsspecBackend(ObjectStore):
 
 
 def _milliseconds(moment: Any) -> int | None:
-    if isinstance(moment, datetime.datetime):
+    if isinstance(moment, dt.datetime):
         if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
+            moment = moment.replace(tzinfo=dt.UTC)
         return int(moment.timestamp() * 1000)
     return int(moment * 1000) if isinstance(moment, int | float) else None

@@ -207,7 +207,7 @@ class LocalBackend(ObjectStore):
         def create(temporary: Path, path: Path) -> None:
             # link() fails when the name is taken, atomically; rename() would overwrite.
             os.link(temporary, path)
-            os.unlink(temporary)
+            temporary.unlink()
 
         return await self._run("put_if_absent", key, lambda path: self._write(key, path, data, create, token))
 
@@ -266,11 +266,12 @@ class LocalBackend(ObjectStore):
     async def delete_batch(self, keys: Sequence[str]) -> None:
         paths = [self._path(key) for key in keys]
         if keys:
-            await self._run("delete_batch", keys[0], lambda _: [self._unlink(path) for path in paths])
+            await self._run("delete_batch", keys[0], lambda _: self._unlink(*paths))
 
-    def _unlink(self, path: Path) -> None:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            path.unlink()
+    def _unlink(self, *paths: Path) -> None:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
 
     # --- uploads in parts: a hidden directory beside the target ---------------------------
 
@@ -308,7 +309,7 @@ class LocalBackend(ObjectStore):
                 if self.settings.fsync:
                     os.fsync(into.fileno())
             status = whole.stat()
-            os.replace(whole, path)
+            whole.replace(path)
             if self.settings.fsync:
                 _sync_directory(path.parent)
             _remove_upload(directory)

@@ -46,7 +46,7 @@ TOKEN_METADATA = "lakehouse-token"  # noqa: S105 - the name of a header, not a s
 """User metadata under which conditional puts leave their token."""
 
 
-class _OnceSession(AIOHTTPSession):
+class _OnceSession(AIOHTTPSession):  # type: ignore[misc]
     """aiobotocore's HTTP session, with aiohttp's silent resend of PUT and GET switched off."""
 
     async def _get_session(self, proxy_url: str | None) -> Any:
@@ -303,7 +303,7 @@ class S3Backend(ObjectStore):
             if failed := answer.get("Errors"):
                 first = failed[0]
                 raise UnavailableError(
-                    f"delete_batch at {self.url}: {len(failed)} of {len(keys)} objects were not deleted; the first: "
+                    f"delete_batch at {self.url}: {len(failed)} of {len(keys)} objects were not deleted, as "
                     f"{first.get('Key')!r}: {first.get('Code')} {first.get('Message', '')}",
                     key=first.get("Key"),
                     status=200,

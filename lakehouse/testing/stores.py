@@ -1,0 +1,122 @@
+"""Stores to test with: in memory, recording, and slow."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fsspec.implementations.memory import MemoryFileSystem
+
+from lakehouse.config import IoSettings
+from lakehouse.ids import new_token
+from lakehouse.io import ObjectStore, open_backend
+from lakehouse.io.cost import REQUEST_KINDS
+from lakehouse.io.decorators import StoreDecorator
+
+__all__ = ["Call", "LatencyStore", "RecordingStore", "memory_store"]
+
+R = TypeVar("R")
+
+
+def memory_store(settings: IoSettings | None = None) -> ObjectStore:
+    """A bare in-memory store of its own; its objects go when it is garbage-collected."""
+    name = f"lakehouse-test-{new_token()}"
+    store = open_backend(f"memory://{name}", settings=settings or IoSettings())
+    weakref.finalize(store, _forget, f"/{name}/")
+    return store
+
+
+def _forget(prefix: str) -> None:
+    for path in [path for path in MemoryFileSystem.store if path.startswith(prefix)]:
+        MemoryFileSystem.store.pop(path, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request that a store received."""
+
+    verb: str
+    key: str
+    sent: int = 0
+    """Bytes in the request."""
+
+    def __repr__(self) -> str:
+        return f"{self.verb} {self.key}" + (f" ({self.sent} B)" if self.sent else "")
+
+
+class RecordingStore(StoreDecorator):
+    """Writes down every request, so that a test can say what an operation costs::
+
+    store = RecordingStore(memory_store())
+    ...
+    assert store.kinds() == {"get": 1}
+    """
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.calls: list[Call] = []
+        """All requests since the last :meth:`clear`."""
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        """Notes the request before it is made."""
+        self.calls.append(Call(verb, key, size))
+        return await request()
+
+    def kinds(self) -> dict[str, int]:
+        """Requests by kind: get, head, list, put, post, delete."""
+        counts: dict[str, int] = {}
+        for call in self.calls:
+            kind = REQUEST_KINDS[call.verb]
+            counts[kind] = counts.get(kind, 0) + 1
+        return counts
+
+    def clear(self) -> None:
+        """Forgets the requests so far."""
+        self.calls.clear()
+
+    def __repr__(self) -> str:
+        return f"RecordingStore({self.kinds()})"
+
+
+class LatencyStore(StoreDecorator):
+    """Adds a wait before every request: constant, or drawn around it with a seed.
+
+    Args:
+        inner: the store that does the work.
+        seconds: the wait; a mapping gives one per request kind (``{"get": 0.02}``).
+        jitter: width of the draw as a share of the wait; 0.5 means ±50 %.
+        seed: makes the draws repeatable.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, seconds: float | Mapping[str, float], *, jitter: float = 0.0, seed: int = 0
+    ) -> None:
+        super().__init__(inner)
+        self._seconds = seconds
+        self._jitter = jitter
+        self._seed = seed
+        self._rng = random.Random(seed)
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        """Waits, then makes the request."""
+        seconds = self._seconds
+        if isinstance(seconds, Mapping):
+            seconds = seconds.get(REQUEST_KINDS[verb], 0.0)
+        if self._jitter:
+            seconds *= 1 + self._rng.uniform(-self._jitter, self._jitter)
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+        return await request()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _latency, (self.inner, self._seconds, self._jitter, self._seed)
+
+
+def _latency(
+    inner: ObjectStore, seconds: float | Mapping[str, float], jitter: float, seed: int
+) -> LatencyStore:
+    return LatencyStore(inner, seconds, jitter=jitter, seed=seed)
