@@ -1,0 +1,215 @@
+"""The import order: each part of the package imports only parts above it, and nothing in a circle.
+
+Three checks over a parsed tree: against the order (imports under ``TYPE_CHECKING``
+count, because readers follow them), around in a circle (only imports that run), and
+inside functions (where a circle hides). A fourth keeps heavy third-party packages out
+of module level.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from tests.house.source_tree import PACKAGE, Function, Module, under_type_checking
+
+__all__ = [
+    "HEAVY",
+    "HEAVY_AT_HOME",
+    "ORDER",
+    "Import",
+    "circles",
+    "first_party_imports",
+    "heavy_at_module_level",
+    "in_functions",
+    "mutual_pairs",
+    "upward",
+]
+
+ORDER = (
+    "_version",
+    "errors",
+    "config",
+    "clock",
+    "ids",
+    "log",
+    "expr",
+    "format",
+    "io",
+    "cache",
+    "index",
+    "storage",
+    "iceberg",
+    "catalog",
+    "sql",
+    "lake",
+    "sync",
+    "",
+    "spark",
+    "service",
+    "cli",
+    "__main__",
+    "testing",
+)
+"""Parts of the package, each above those that may import it; the empty one is ``lakehouse`` itself."""
+
+HEAVY = frozenset(
+    {
+        "boto3",
+        "duckdb",
+        "matplotlib",
+        "moto",
+        "numba",
+        "obstore",
+        "pandas",
+        "polars",
+        "prometheus_client",
+        "pyiceberg",
+        "pyspark",
+        "rjieba",
+        "sqlglot",
+        "starlette",
+        "tantivy",
+        "testcontainers",
+        "uvicorn",
+    }
+)
+"""Optional or slow to import: imported where they are used, inside functions."""
+
+HEAVY_AT_HOME = {
+    "sql": frozenset({"duckdb", "sqlglot"}),
+    "spark": frozenset({"pyspark"}),
+    "service": frozenset({"prometheus_client", "starlette", "uvicorn"}),
+}
+"""Parts that are about a heavy package, and so may import it at module level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """One import of one of our modules by another."""
+
+    source: Module
+    line: int
+    target: str
+    """Dotted name of the module imported."""
+    lazy: bool
+    """Runs inside a function."""
+    typing_only: bool
+    """Never runs."""
+
+    @property
+    def part(self) -> str:
+        """Part of the package that is imported."""
+        return self.target.partition(".")[2].partition(".")[0]
+
+    def __str__(self) -> str:
+        return f"{self.source.path}:{self.line} imports {self.target}"
+
+
+def _import_nodes(module: Module) -> Iterator[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]]:
+    """Every import with whether it is inside a function; calls of ``import_module`` too."""
+
+    def visit(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]]:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, lazy
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
+            "import_module",
+            "__import__",
+        ):
+            yield node, lazy
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, lazy or isinstance(node, Function | ast.Lambda))
+
+    yield from visit(module.tree, False)
+
+
+def _names(module: Module, node: ast.Import | ast.ImportFrom | ast.Call) -> list[tuple[str, str]]:
+    """(module, name) pairs that an import asks for; the name is empty for ``import x``."""
+    if isinstance(node, ast.Import):
+        return [(alias.name, "") for alias in node.names]
+    if isinstance(node, ast.Call):
+        argument = node.args[0] if node.args else None
+        return [(argument.value, "")] if isinstance(argument, ast.Constant) else []
+    origin = node.module or ""
+    if node.level:
+        package = module.name.split(".")
+        package = package if module.is_package else package[:-1]
+        base = package[: len(package) - node.level + 1]
+        origin = ".".join([*base, origin] if origin else base)
+    return [(origin, alias.name) for alias in node.names]
+
+
+def first_party_imports(modules: Sequence[Module]) -> list[Import]:
+    """Every import of one of these modules by another, however it is written."""
+    known = {module.name for module in modules}
+    found: list[Import] = []
+    for module in modules:
+        typing_only = under_type_checking(module.tree)
+        for node, lazy in _import_nodes(module):
+            for origin, name in _names(module, node):
+                if origin.split(".")[0] != PACKAGE:
+                    continue
+                whole = f"{origin}.{name}"
+                found.append(
+                    Import(
+                        source=module,
+                        line=node.lineno,
+                        target=whole if whole in known else origin,
+                        lazy=lazy,
+                        typing_only=node in typing_only,
+                    )
+                )
+    return found
+
+
+def upward(modules: Sequence[Module]) -> Iterator[str]:
+    """Imports against the order, and parts that are not in it."""
+    for part in sorted({module.part for module in modules} - set(ORDER)):
+        yield f"{PACKAGE}/{part}: not in the import order (tests/house/layers.py, docs/architecture.md)"
+    for found in first_party_imports(modules):
+        here = found.source.part
+        if here in ORDER and found.part in ORDER and ORDER.index(found.part) > ORDER.index(here):
+            yield f"{found}: {here or PACKAGE} stands above {found.part or PACKAGE}"
+
+
+def circles(modules: Sequence[Module]) -> Iterator[str]:
+    """A circle of modules that import each other when they run, if there is one."""
+    graph: dict[str, set[str]] = {module.name: set() for module in modules}
+    for found in first_party_imports(modules):
+        if not found.lazy and not found.typing_only and found.target != found.source.name:
+            graph[found.source.name].add(found.target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield " -> ".join(reversed(error.args[1]))
+
+
+def mutual_pairs(modules: Sequence[Module]) -> Iterator[str]:
+    """Pairs of parts that import each other in any way."""
+    pairs = {(i.source.part, i.part) for i in first_party_imports(modules) if i.source.part != i.part}
+    for one, other in sorted(pairs):
+        if one < other and (other, one) in pairs:
+            yield f"{one or PACKAGE} and {other or PACKAGE} import each other"
+
+
+def in_functions(modules: Sequence[Module]) -> Iterator[tuple[str, str]]:
+    """(path, text) of imports of our own modules inside functions."""
+    for found in first_party_imports(modules):
+        if found.lazy:
+            yield found.source.path, f"{found} inside a function"
+
+
+def heavy_at_module_level(modules: Iterable[Module]) -> Iterator[str]:
+    """Imports of heavy packages that run when a module is loaded, outside their home."""
+    for module in modules:
+        typing_only = under_type_checking(module.tree)
+        allowed = HEAVY_AT_HOME.get(module.part, frozenset())
+        for node, lazy in _import_nodes(module):
+            if lazy or node in typing_only:
+                continue
+            for origin, _ in _names(module, node):
+                top = origin.split(".")[0]
+                if top in HEAVY and top not in allowed:
+                    yield f"{module.path}:{node.lineno} imports {top} at module level"
