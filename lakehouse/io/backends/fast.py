@@ -15,7 +15,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConflictError, NotFoundError, UnavailableError
-from lakehouse.io.anchor import Anchor
 from lakehouse.io.backends.s3 import TOKEN_METADATA, S3Backend
 from lakehouse.io.backends.s3_errors import classify
 from lakehouse.io.decorators import StoreDecorator
@@ -112,10 +111,9 @@ class FastReads(StoreDecorator):
         super().__init__(inner)
         self._options = options
         self._bucket: Any = None
-        self._anchor = Anchor(inner.url)
 
     def _store(self) -> Any:
-        self._anchor.check()
+        self.inner.anchor.check()
         if self._bucket is None:
             from obstore.fsspec import FsspecStore
 
@@ -189,7 +187,6 @@ class FastReads(StoreDecorator):
 
     async def aclose(self) -> None:
         self._bucket = None
-        self._anchor.weigh()
         await super().aclose()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -119,12 +119,12 @@ class FsspecBackend(ObjectStore):
         self.options = options or StorageOptions()
         self.settings = settings or IoSettings()
         self.url = location.url
-        self._anchor = Anchor(self.url)
+        self.anchor = Anchor(self.url)
         self._fs: Any = None
         self._threads: anyio.CapacityLimiter | None = None
 
     def _connected(self) -> Any:
-        self._anchor.check()
+        self.anchor.check()
         if self._fs is None:
             options: dict[str, Any] = {**self.options.reveal(), "skip_instance_cache": True}
             try:
@@ -141,7 +141,7 @@ class FsspecBackend(ObjectStore):
 
     async def _thread(self, fn: Callable[[], R]) -> R:
         """Runs blocking work in a thread, ``io.threads`` at once."""
-        self._anchor.check()
+        self.anchor.check()
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(self.settings.threads)
         return await anyio.to_thread.run_sync(fn, limiter=self._threads)
@@ -180,7 +180,7 @@ class FsspecBackend(ObjectStore):
     async def aclose(self) -> None:
         fs, self._fs = self._fs, None
         self._threads = None
-        self._anchor.weigh()
+        self.anchor.weigh()
         session = getattr(fs, "_session", None)
         if session is not None and asyncio.iscoroutinefunction(getattr(session, "close", None)):
             await session.close()

@@ -68,12 +68,12 @@ class LocalBackend(ObjectStore):
         self.url = location.url
         self._root = Path(location.path)
         self._fs = LocalFileSystem(skip_instance_cache=True)
-        self._anchor = Anchor(self.url)
+        self.anchor = Anchor(self.url)
         self._threads: anyio.CapacityLimiter | None = None
 
     async def _run(self, verb: str, key: str, work: Callable[[Path], R]) -> R:
         """Runs blocking work on the key's path in a thread."""
-        self._anchor.check()
+        self.anchor.check()
         path = self._path(key)
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(self.settings.threads)
@@ -327,7 +327,7 @@ class LocalBackend(ObjectStore):
 
     async def aclose(self) -> None:
         self._threads = None
-        self._anchor.weigh()
+        self.anchor.weigh()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.location, None, self.settings)

@@ -53,12 +53,12 @@ class MemoryBackend(ObjectStore):
         self.location = location
         self.settings = settings or IoSettings()
         self.url = location.url
-        self._anchor = Anchor(self.url)
+        self.anchor = Anchor(self.url)
         self._files: dict[str, Any] = MemoryFileSystem.store
         self._root = f"/{location.path}".rstrip("/") + "/"
 
     def _file(self, key: str, version: str | None = None) -> Any:
-        self._anchor.check()
+        self.anchor.check()
         try:
             file = self._files[self._root + check_key(key)]
         except KeyError:
@@ -111,7 +111,7 @@ class MemoryBackend(ObjectStore):
         page: str | None = None,
         limit: int | None = None,
     ) -> ListPage:
-        self._anchor.check()
+        self.anchor.check()
         limit = min(limit or self.settings.list_page_size, self.settings.list_page_size)
         begin = self._root + prefix
         after = self._root + max(start_after or "", page or "")
@@ -139,7 +139,7 @@ class MemoryBackend(ObjectStore):
             return self._store(key, data, token)
 
     def _store(self, key: str, data: Buffer, token: str | None = None) -> Stored:
-        self._anchor.check()
+        self.anchor.check()
         path = self._root + check_key(key)
         file = MemoryFile(None, path, bytes(data))
         file.lakehouse_version = str(next(_versions))
@@ -148,7 +148,7 @@ class MemoryBackend(ObjectStore):
         return Stored(key=key, size=len(data), version=file.lakehouse_version, store_time_ms=_now_ms())
 
     async def delete(self, key: str) -> None:
-        self._anchor.check()
+        self.anchor.check()
         self._files.pop(self._root + check_key(key), None)
 
     async def delete_batch(self, keys: Sequence[str]) -> None:
@@ -182,7 +182,7 @@ class MemoryBackend(ObjectStore):
         return _uploads[upload]
 
     async def aclose(self) -> None:
-        self._anchor.weigh()
+        self.anchor.weigh()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.location, None, self.settings)

@@ -70,14 +70,14 @@ class S3Backend(ObjectStore):
         self.options = options or StorageOptions()
         self.settings = settings or IoSettings()
         self.url = location.url
-        self._anchor = Anchor(self.url)
+        self.anchor = Anchor(self.url)
         self._fs: s3fs.S3FileSystem | None = None
         self._client: Any = None
 
     # --- session -----------------------------------------------------------------
 
     async def _connected(self) -> Any:
-        self._anchor.check()
+        self.anchor.check()
         if self._client is None:
             fs = self._fs or s3fs.S3FileSystem(**self._session_options())
             self._fs = fs
@@ -129,9 +129,9 @@ class S3Backend(ObjectStore):
         return merged
 
     async def aclose(self) -> None:
-        self._anchor.check()
+        self.anchor.check()
         fs, self._fs, self._client = self._fs, None, None
-        self._anchor.weigh()
+        self.anchor.weigh()
         if fs is not None and fs._s3 is not None:
             await fs._s3creator.__aexit__(None, None, None)
 

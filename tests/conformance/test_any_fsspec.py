@@ -1,0 +1,67 @@
+"""A file system that lakehouse has no backend for keeps the contract, less what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.io import ObjectStore, open_store
+from lakehouse.io.check import check_store, ensure_may_commit
+from lakehouse.testing.conformance import StoreConformance
+
+
+class ElsewhereFileSystem(LocalFileSystem):  # type: ignore[misc]
+    """Local files under a scheme of their own: all we know is that fsspec knows it."""
+
+    protocol = "elsewhere"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(str(path).removeprefix("elsewhere://"))
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    """Makes the scheme known to fsspec."""
+    fsspec.register_implementation("elsewhere", ElsewhereFileSystem, clobber=True)
+
+
+class TestAnyFsspec(StoreConformance):
+    """``elsewhere://``, read and written behind its back with pathlib."""
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[ObjectStore]:
+        """A directory of its own."""
+        self.root = tmp_path / "root"
+        self.root.mkdir()
+        async with open_store(f"elsewhere://{self.root}", storage_options={"auto_mkdir": True}) as store:
+            yield store
+
+    def write_behind(self, key: str, data: bytes) -> None:
+        """Writes a file."""
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def read_behind(self, key: str) -> bytes:
+        """Reads a file."""
+        return (self.root / key).read_bytes()
+
+    async def test_it_is_refused_for_commits_until_it_is_checked(self, store: ObjectStore) -> None:
+        """check_store finds out that this file system looks, then writes; the refusal says what to do."""
+        with pytest.raises(InvalidInputError, match="check-store") as refused:
+            ensure_may_commit(store)
+        assert refused.value.kind == "unsafe-store"
+        report = await check_store(store)
+        failures = {result.name: result.detail for result in report.failures}
+        assert "concurrent creates succeeded" in failures["create has one winner"]
+        assert "cannot do put_if_match" in failures["replace under a condition"]
+        assert not report.may_commit
+        with pytest.raises(InvalidInputError):
+            ensure_may_commit(store)
