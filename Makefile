@@ -1,0 +1,66 @@
+# One entry point for everything. `make help` lists the targets.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup minio demo test lint type bench interop chaos docs constraints clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with everything in it, at the versions of constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lakehouse needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]'
+	@touch $@
+
+minio: ## Build the MinIO server that tests and demo use (once; without Go they use moto)
+	@tools/build_minio.sh
+
+demo: setup minio ## Show the engine at work, end to end
+	$(BIN)/lakehouse demo
+
+test: setup minio ## Run every test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests
+
+lint: setup ## Check style, formatting and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+
+type: setup ## Check types
+	$(BIN)/mypy
+
+bench: setup minio ## Measure, side by side with peers
+	$(BIN)/python -m benchmarks
+
+interop: setup minio ## Test against other people's readers and writers
+	$(call pytest_in,tests/interop)
+
+chaos: setup minio ## Kill processes and cut power, and see that nothing is lost
+	$(call pytest_in,tests/chaos)
+
+docs: setup ## Write the pages that are made from the code
+	$(BIN)/python tools/gen_reference.py
+
+constraints: ## Install what pyproject.toml asks for and write its versions to constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet $(if $(UPGRADE),--upgrade --upgrade-strategy eager) --editable '.[all]'
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | grep -v ' @ '; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## Remove what building and testing left; .venv and .cache stay
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+# $(1) = folder of tests; says so and fails when there is none.
+pytest_in = $(if $(wildcard $(1)),$(BIN)/python -m pytest $(1),$(error there is nothing to run yet: $(1) does not exist))

@@ -1,0 +1,50 @@
+"""What must be in the repository, and what must not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+__all__ = ["index_addresses", "machine_paths", "make_targets", "mentioned_targets", "unpinned"]
+
+_FOLDERS = "work|farm|home|root|Users|mnt|opt/wheels"
+# Behind a word, a dot or a brace such a part is one of a key or of an address.
+_MACHINE_PATH = re.compile(rf"(?<![\w.\-}}*])/(?:{_FOLDERS})/[\w.\-]")
+_INDEX = re.compile(
+    r"pypi\.(?:org|python)|pythonhosted\.org|--(?:extra-)?index-url|index[-_]url\s*=|--find-links"
+    r"|find[-_]links\s*=|proxy\.golang\.org|GOPROXY\s*=|repo\d*\.maven\.(?:apache\.)?org"
+)
+
+
+def machine_paths(path: str, text: str) -> Iterator[str]:
+    """Paths that exist on one machine only."""
+    yield from _matches(_MACHINE_PATH, path, text)
+
+
+def index_addresses(path: str, text: str) -> Iterator[str]:
+    """Addresses of package indexes: where packages come from is the machine's business."""
+    yield from _matches(_INDEX, path, text)
+
+
+def _matches(pattern: re.Pattern[str], path: str, text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if pattern.search(line):
+            yield f"{path}:{number} {line.strip()[:100]}"
+
+
+def make_targets(makefile: str) -> set[str]:
+    """Targets that the Makefile documents."""
+    return set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
+
+
+def mentioned_targets(text: str) -> set[str]:
+    """Targets that a document tells people to make: ``make x`` in code."""
+    code = re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL)
+    return {target for block in code for target in re.findall(r"(?:^|[\s`])make ([a-z]+)\b", block)}
+
+
+def unpinned(constraints: Iterable[str]) -> Iterator[str]:
+    """Lines of a constraints file that do not pin one package to one version."""
+    for line in constraints:
+        if line.strip() and not line.startswith("#") and not re.fullmatch(r"[\w.\-]+==[\w.+!]+", line):
+            yield line

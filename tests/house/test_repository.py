@@ -1,0 +1,211 @@
+"""A fresh clone has what it needs, and nothing of the machine it was written on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tomllib
+
+import pytest
+
+from tests.house.repository import index_addresses, machine_paths, make_targets, mentioned_targets, unpinned
+from tests.house.source_tree import ROOT, none_of, tracked_files
+
+TARGETS = {
+    "bench",
+    "chaos",
+    "clean",
+    "constraints",
+    "demo",
+    "docs",
+    "help",
+    "interop",
+    "lint",
+    "minio",
+    "setup",
+    "test",
+    "type",
+}
+
+
+def texts() -> dict[str, str]:
+    """Every tracked file that is text."""
+    found = {}
+    for path in tracked_files():
+        try:
+            found[path] = (ROOT / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def makefile() -> str:
+    """The Makefile."""
+    return (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_no_machine_paths() -> None:
+    """No file names a path of the machine it was written on."""
+    none_of((row for item in texts().items() for row in machine_paths(*item)), "machine paths:")
+
+
+def test_no_package_index_addresses() -> None:
+    """No file says where packages come from."""
+    allowed = {"tests/house/repository.py", "tests/house/test_repository.py"}
+    rows = (
+        row for path, text in texts().items() if path not in allowed for row in index_addresses(path, text)
+    )
+    none_of(rows, "package index addresses:")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["cd /ho" + "me/someone/x", 'open("/wo' + 'rk/main")', "file:///ro" + "ot/x", "PATH=/Us" + "ers/x/bin"],
+)
+def test_the_scan_finds_a_machine_path(line: str) -> None:
+    """A path is found in text, code and addresses."""
+    assert list(machine_paths("x", line))
+
+
+@pytest.mark.parametrize("line", ["s3://bucket/home/x", "{warehouse}/work/x", "a/root/b", "/home/"])
+def test_the_scan_knows_a_key_from_a_path(line: str) -> None:
+    """Parts of keys and addresses are no paths."""
+    assert not list(machine_paths("x", line))
+
+
+@pytest.mark.parametrize("line", ["pip install --index-url x", "https://pypi.org/simple", "GOPROXY=direct"])
+def test_the_scan_finds_an_index(line: str) -> None:
+    """An index is found by address and by option."""
+    assert list(index_addresses("x", line))
+
+
+def test_the_license_is_apache_2() -> None:
+    """LICENSE is the Apache License 2.0, word for word."""
+    digest = hashlib.sha256((ROOT / "LICENSE").read_bytes()).hexdigest()
+    assert digest == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+
+
+@pytest.mark.parametrize("path", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_documents_are_there(path: str) -> None:
+    """The documents a newcomer looks for are in the repository."""
+    assert path in tracked_files()
+
+
+def test_the_changelog_has_an_unreleased_section() -> None:
+    """Changes are written down before a release collects them."""
+    heads = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert heads[0] == "Unreleased"
+
+
+def test_every_target_is_there_and_listed() -> None:
+    """``make help`` lists each target with one line."""
+    assert make_targets(makefile()) >= TARGETS
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    listed = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("make")]
+    assert sorted(listed) == sorted(make_targets(makefile()))
+
+
+def test_every_target_that_is_no_file_is_phony() -> None:
+    """A file called like a target does not stop the target."""
+    phony = re.search(r"^\.PHONY: (.+)$", makefile(), re.MULTILINE)
+    assert phony
+    assert set(phony[1].split()) == make_targets(makefile())
+
+
+def test_documents_mention_targets_that_exist() -> None:
+    """What a document tells people to make can be made."""
+    rows = [
+        f"{path}: make {target}"
+        for path, text in texts().items()
+        if path.endswith(".md")
+        for target in mentioned_targets(text) - make_targets(makefile())
+    ]
+    none_of(rows, "targets that do not exist:")
+
+
+def test_targets_are_found_in_code_only() -> None:
+    """Prose that makes sense mentions no target."""
+    text = "We make sense. Run `make test`, or:\n```sh\ncd x\nmake demo\n```\n"
+    assert mentioned_targets(text) == {"test", "demo"}
+
+
+@pytest.mark.parametrize("target", ["interop", "chaos"])
+def test_a_target_without_tests_says_so(target: str) -> None:
+    """Asking for tests that do not exist yet fails with a sentence; it is no silent success."""
+    # Nothing is installed or built: those steps are declared done.
+    command = ["make", target, "--old-file=setup", "--old-file=minio", "--old-file=.venv/.installed", "-n"]
+    env = {**os.environ, "MAKEFLAGS": ""}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
+    if (ROOT / "tests" / target).exists():
+        assert f"-m pytest tests/{target}" in done.stdout
+    else:
+        assert done.returncode == 2
+        assert f"there is nothing to run yet: tests/{target} does not exist" in done.stderr
+
+
+def test_ci_runs_make_test() -> None:
+    """What CI runs is what people run."""
+    script = ROOT / ".ci" / "run"
+    text = script.read_text(encoding="utf-8")
+    assert os.access(script, os.X_OK)
+    assert text.startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in text
+    assert text.rstrip().endswith("make --no-print-directory test")
+
+
+def pins() -> dict[str, str]:
+    """Package: version, as constraints.txt has them."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    none_of(unpinned(lines), "constraints.txt: not name==version:")
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {normal(name): version for name, version in pairs}
+
+
+def normal(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements() -> list[str]:
+    """Everything pyproject.toml asks for, extras included."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = project["dependencies"] + [one for extra in extras for one in extra]
+    return [one for one in wanted if not one.startswith("lakehouse[")]
+
+
+def test_every_dependency_is_pinned() -> None:
+    """Each package that pyproject.toml asks for has its exact version in constraints.txt."""
+    names = {normal(re.split(r"[\[<>=!~; ]", one)[0]) for one in requirements()}
+    none_of(names - set(pins()), "not in constraints.txt (make constraints):")
+
+
+def test_pins_satisfy_the_floors() -> None:
+    """No pinned version is below what the code needs."""
+    from packaging.requirements import Requirement
+
+    wanted = [Requirement(one) for one in requirements()]
+    rows = [
+        f"{one}: pinned to {pins().get(normal(one.name))}"
+        for one in wanted
+        if normal(one.name) in pins() and not one.specifier.contains(pins()[normal(one.name)])
+    ]
+    none_of(rows, "pins outside what pyproject.toml asks for:")
+
+
+def test_a_constraint_that_pins_nothing_is_found() -> None:
+    """Editable installs, addresses and open ranges are no pins."""
+    bad = ["-e .", "x @ file:x", "x>=1", "x"]
+    assert list(unpinned(["# c", "", "a-b.c==1.0.post1", *bad])) == bad
+
+
+def test_all_extras_are_in_all() -> None:
+    """``lakehouse[all]`` is every extra."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    named = re.fullmatch(r"lakehouse\[(.+)\]", extras["all"][0])
+    assert named
+    assert set(named[1].split(",")) == set(extras) - {"all"}

@@ -1,0 +1,186 @@
+"""Writes the pages and blocks of docs/ that are made from the code; ``--check`` only compares.
+
+Run it with ``make docs``. What it writes is committed, so that readers need not run
+anything; a test in tests/house runs ``--check``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lakehouse import config, errors
+from lakehouse.config import SettingInfo, Settings
+
+__all__ = ["ROOT", "main", "pages"]
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The checkout."""
+BANNER = "<!-- Made by tools/gen_reference.py from the code: edit the code, then run `make docs`. -->"
+BEGIN, END = "<!-- parts: begin (make docs) -->", "<!-- parts: end -->"
+SETTINGS, ERRORS, ARCHITECTURE = (
+    "docs/reference/settings.md",
+    "docs/reference/errors.md",
+    "docs/architecture.md",
+)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    head = list(head)
+    yield from ("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def summary(docstring: str | None) -> str:
+    """A docstring's first sentence on one line."""
+    return " ".join((docstring or "").split("\n\n")[0].split())
+
+
+def settings_page() -> str:
+    """Every setting, by group."""
+    infos = list(Settings.describe())
+    first = infos[0]
+    lines = [
+        BANNER,
+        "# Settings",
+        "",
+        "Every number that bounds the engine is a setting. A value comes from the first of these",
+        "that has one:",
+        "",
+        f'1. arguments: `settings={{"{first.name}": {first.default}}}`;',
+        f"2. the environment: `{first.env}={first.default}`; a variable set to nothing counts as not set;",
+        "3. a TOML file that `LAKEHOUSE_CONFIG` names:",
+        "",
+        "   ```toml",
+        f"   [{first.group}]",
+        f"   {first.field} = {first.default}",
+        "   ```",
+        "",
+        "4. the default.",
+        "",
+        "Text is parsed wherever it comes from; booleans are `true`, `1`, `yes`, `on` and `false`, `0`,",
+        "`no`, `off`. A name nobody knows and a value out of bounds are errors that say where they came from.",
+        "Credentials are not settings: they are storage options.",
+        "",
+        f"Variables that begin with `{config.ENV_PREFIX}` and are not settings: "
+        + ", ".join(f"`{name}{'*' if name.endswith('_') else ''}`" for name in config.RESERVED_ENV)
+        + ". The last three are what Kubernetes sets beside a Service called `lakehouse`.",
+    ]
+    for group in dict.fromkeys(info.group for info in infos):
+        lines += ["", f"## {group}", "", summary(type(getattr(Settings(), group)).__doc__), ""]
+        lines += table(
+            ("setting", "environment", "type", "default", "accepted", "meaning"),
+            (setting_row(info) for info in infos if info.group == group),
+        )
+    return "\n".join(lines) + "\n"
+
+
+def setting_row(info: SettingInfo) -> tuple[str, ...]:
+    """Cells of one setting."""
+    bounds = [f"≥ {plain(info.low)}"] if info.low is not None else []
+    bounds += [f"≤ {plain(info.high)}"] if info.high is not None else []
+    accepted = ", ".join(f"`{choice}`" for choice in info.choices) or ", ".join(bounds)
+    return f"`{info.name}`", f"`{info.env}`", info.type, plain(info.default, info.field), accepted, info.doc
+
+
+def plain(value: object, field: str = "") -> str:
+    """A value as people write it; bytes in binary units where they come out even."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and field.endswith("bytes"):
+        for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+            if value and value % size == 0:
+                return f"{value} ({value // size} {unit})"
+    return str(value)
+
+
+def errors_page() -> str:
+    """The error tree, its classes and its kinds."""
+    tree = (errors.__doc__ or "").split("::\n\n")[1].split("\n\nA class exists")[0]
+    classes = [cls for name in errors.__all__ if isinstance(cls := getattr(errors, name), type)]
+    lines = [
+        BANNER,
+        "# Errors",
+        "",
+        "Every error lakehouse raises is a `LakehouseError`. Classes are grouped by what a caller does about",
+        "them; everything finer is `error.kind`, a stable word. The message is for people and may change;",
+        'facts for programs are in `error.context`, such as `error.context["key"]`. Errors survive `pickle`.',
+        "",
+        "```",
+        *(line.removeprefix("    ") for line in tree.splitlines()),
+        "```",
+        "",
+        "## Classes",
+        "",
+        *table(
+            ("class", "kind unless said otherwise", "also a", "meaning"),
+            (
+                (f"`{c.__name__}`", f"`{c.default_kind}`", builtin_base(c), summary(c.__doc__))
+                for c in sorted(classes, key=lambda cls: cls.__name__)
+            ),
+        ),
+        "",
+        "## Kinds",
+        "",
+        "Kinds are only ever added. None is renamed or removed.",
+        "",
+        *table(("kind", "meaning"), ((f"`{kind}`", meaning) for kind, meaning in errors.KINDS.items())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def builtin_base(cls: type) -> str:
+    """The builtin a handler may catch instead, if there is one."""
+    builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+    return "" if builtin is Exception else f"`{builtin.__name__}`"
+
+
+def parts_block(root: Path) -> str:
+    """Packages and top-level modules that exist, with the first line of what they say of themselves."""
+    package = root / "lakehouse"
+    modules = [path for path in package.glob("*.py") if not path.name.startswith("_")]
+    packages = [path for path in package.rglob("__init__.py") if path.parent != package]
+    rows = []
+    for path in sorted([*modules, *packages]):
+        says = summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
+        shown = path.relative_to(root).as_posix().removesuffix("__init__.py")
+        rows.append((f"`{shown}`", says))
+    return "\n".join([BEGIN, *table(("part", "what it is"), rows), END])
+
+
+def architecture_page(root: Path) -> str:
+    """The page as it is, with a fresh block of parts."""
+    text = (root / ARCHITECTURE).read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + parts_block(root) + after
+
+
+def pages(root: Path = ROOT) -> dict[str, str]:
+    """Path and text of every page that is made here."""
+    return {SETTINGS: settings_page(), ERRORS: errors_page(), ARCHITECTURE: architecture_page(root)}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes what is stale, or with ``--check`` says so and fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when something is stale")
+    check = parser.parse_args(arguments).check
+    stale = [
+        path
+        for path, text in pages().items()
+        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
+    ]
+    for path in stale:
+        if not check:
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / path).write_text(pages()[path], encoding="utf-8")
+        print(f"{path}: {'stale, run make docs' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
