@@ -131,6 +131,8 @@ class Message:
                     )
                 self._take_bytes(values, field, data, pos, pos + size)
                 pos += size
+                if field.kind == "columns":
+                    pos = _more_rows(data, start, pos, end, values[field.name])
             elif wire == _VARINT:
                 value, pos = self._varint(data, pos, end)
                 self._take_number(values, field, value, start)
@@ -320,6 +322,20 @@ class Message:
             expected=expected,
             got=got,
         )
+
+
+def _more_rows(data: bytes, first: int, pos: int, end: int, spans: list[tuple[int, int]]) -> int:
+    """Adds the short sub-messages that follow with the tag at ``first``; the position behind them."""
+    tag = data[first]
+    if tag >= 0x80:
+        return pos
+    while pos + 2 <= end and data[pos] == tag and data[pos + 1] < 0x80:
+        stop = pos + 2 + data[pos + 1]
+        if stop > end:
+            break
+        spans.append((pos + 2, stop))
+        pos = stop
+    return pos
 
 
 def _delimited(number: int, body: bytes) -> bytes:

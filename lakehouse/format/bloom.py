@@ -1,0 +1,237 @@
+"""Bloom index blobs: ``filter 0 | filter 1 | ... | BloomFilterMeta | u32 length of it``.
+
+A column is cut into segments of a fixed number of rows, and each segment has a filter of its
+distinct non-null values. A filter equal to the one just before it is stored once. Skipping
+indexes and fulltext bloom indexes are the same blob: there a row has one value, here it has its
+tokens.
+
+Invariant: a :class:`BloomMeta` that was decoded is consistent: filters fill the blob from its
+first byte to its metadata, and every segment has one of them.
+
+The blob has no checksum. A damaged filter or element count shows nowhere, so files that may be
+damaged need a checksum from elsewhere before a search may skip anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
+from lakehouse.format.bloom_filter import (
+    BLOCK_BYTES,
+    Draws,
+    draws_of,
+    may_contain,
+)
+from lakehouse.format.protobuf_wire import Field, Message
+from lakehouse.format.siphash import hash_values
+from lakehouse.format.tail import LENGTH_BYTES, NeedMore, metadata_from_tail
+
+__all__ = ["I64", "U64", "BloomMeta", "Mask", "probe", "segments_that_may_hold", "wide_values"]
+
+I64: TypeAlias = npt.NDArray[np.int64]
+U64: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_LOC = Message(
+    "BloomFilterLoc",
+    Field(number=1, name="offset", kind="uint64"),
+    Field(number=2, name="size", kind="uint64"),
+    Field(number=3, name="element_count", kind="uint64"),
+)
+_META = Message(
+    "BloomFilterMeta",
+    Field(number=1, name="rows_per_segment", kind="uint64"),
+    Field(number=2, name="segment_count", kind="uint64"),
+    Field(number=3, name="row_count", kind="uint64"),
+    Field(number=4, name="bloom_filter_size", kind="uint64"),
+    Field(number=5, name="segment_loc_indices", kind="packed"),
+    Field(number=6, name="bloom_filter_locs", kind="columns", message=_LOC),
+)
+_PROBES_TOGETHER = 1 << 16
+_U64_MAX = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BloomMeta:
+    """What the tail of a bloom blob says."""
+
+    rows_per_segment: int
+    row_count: int
+    """Rows of the column, nulls included."""
+    segment_loc_indices: I64
+    """For each segment, which filter is its."""
+    offsets: I64
+    """For each filter, its first byte in the blob."""
+    sizes: I64
+    """For each filter, its bytes."""
+    element_counts: I64
+    """For each filter, its distinct values."""
+
+    @property
+    def segment_count(self) -> int:
+        """Segments that have a filter; old files have none for a last segment of nulls."""
+        return len(self.segment_loc_indices)
+
+    @property
+    def bloom_filter_size(self) -> int:
+        """Bytes of all filters; they begin the blob."""
+        return int(self.sizes.sum())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BloomMeta) and self.encode() == other.encode()
+
+    def __hash__(self) -> int:
+        return hash(self.encode())
+
+    def encode(self) -> bytes:
+        """The message, without the length that follows it in a blob."""
+        return _META.encode(
+            {
+                "rows_per_segment": self.rows_per_segment,
+                "segment_count": self.segment_count,
+                "row_count": self.row_count,
+                "bloom_filter_size": self.bloom_filter_size,
+                "segment_loc_indices": self.segment_loc_indices,
+                "bloom_filter_locs": {
+                    "offset": self.offsets,
+                    "size": self.sizes,
+                    "element_count": self.element_counts,
+                },
+            }
+        )
+
+    @classmethod
+    def from_tail(cls, tail: bytes | memoryview, blob_size: int) -> Self | NeedMore:
+        """The metadata of a blob whose last bytes are ``tail``, or the tail that would hold it."""
+        found = metadata_from_tail(tail, blob_size, what="bloom blob")
+        if isinstance(found, NeedMore):
+            return found
+        return cls.decode(found, blob_size - LENGTH_BYTES - len(found))
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview, filters_size: int) -> Self:
+        """The metadata from its message; ``filters_size`` bytes of the blob precede that."""
+        if data[:1] == b"{":
+            raise FormatError(
+                "bloom blob has JSON metadata, as GreptimeDB wrote before 2025-01-16 (pull request 5377): "
+                "build the index anew",
+                offset=filters_size,
+            )
+        values = _META.decode(data)
+        locs = values["bloom_filter_locs"]
+        meta = cls(
+            rows_per_segment=values["rows_per_segment"],
+            row_count=values["row_count"],
+            segment_loc_indices=_bounded(values["segment_loc_indices"], len(locs["size"]), "filter index"),
+            offsets=_bounded(locs["offset"], filters_size, "filter offset"),
+            sizes=_bounded(locs["size"], filters_size + 1, "filter size"),
+            element_counts=_bounded(locs["element_count"], 1 << 63, "element count"),
+        )
+        meta._check(values["segment_count"], values["bloom_filter_size"], filters_size)
+        return meta
+
+    def _check(self, segment_count: int, bloom_filter_size: int, filters_size: int) -> None:
+        segments = -(-self.row_count // self.rows_per_segment) if self.rows_per_segment else -1
+        # Before 2025-03-03 (pull request 5625) a last segment of nulls only was not written.
+        for what, got, expected in (
+            ("rows per segment", self.rows_per_segment, range(1, _U64_MAX + 1)),
+            ("segment count", segment_count, range(max(segments - 1, 0), segments + 1)),
+            ("number of filter indexes", self.segment_count, range(segment_count, segment_count + 1)),
+            ("size of all filters", bloom_filter_size, range(filters_size, filters_size + 1)),
+            ("sum of filter sizes", self.bloom_filter_size, range(filters_size, filters_size + 1)),
+        ):
+            if got not in expected:
+                raise _bad(what, got, f"{expected.start}..{expected.stop - 1}")
+        odd = (self.sizes < BLOCK_BYTES) | (self.sizes % BLOCK_BYTES != 0)
+        if odd.any():
+            raise _bad("filter size", int(self.sizes[odd][0]), f"a multiple of {BLOCK_BYTES}")
+        gaps = self.offsets != np.cumsum(self.sizes) - self.sizes
+        if gaps.any():
+            at = int(np.flatnonzero(gaps)[0])
+            raise _bad("filter offset", int(self.offsets[at]), int(self.sizes[:at].sum()))
+
+
+def _bounded(values: npt.NDArray[np.uint64], bound: int, what: str) -> I64:
+    """The numbers as signed ones, all below ``bound``."""
+    wrong = values >= bound
+    if wrong.any():
+        raise _bad(what, int(values[wrong][0]), f"less than {bound}")
+    return values.astype(np.int64)
+
+
+def _bad(what: str, got: int, expected: object) -> CorruptionError:
+    return CorruptionError(
+        f"metadata of a bloom blob: {what} is {got}, expected {expected}",
+        field=what,
+        expected=expected,
+        got=got,
+    )
+
+
+def probe(stored: bytes | memoryview, element_count: int, values: pa.Array) -> Mask:
+    """For each encoded value, whether one filter may hold it; nulls may be anywhere."""
+    words = _words(stored)
+    blocks = len(words) * 8 // BLOCK_BYTES
+    return _probe(words, np.zeros(1, np.int64), np.array([blocks]), draws_of(blocks, element_count), values)[
+        :, 0
+    ]
+
+
+def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values: pa.Array) -> Mask:
+    """For each encoded value a row, for each segment a column: whether the segment may hold the value.
+
+    Args:
+        meta: metadata of the blob.
+        filters: the first :attr:`BloomMeta.bloom_filter_size` bytes of the blob, or more.
+        values: binary array.
+    """
+    if len(filters) < meta.bloom_filter_size:
+        raise InvalidInputError(
+            f"the filters have {meta.bloom_filter_size} bytes, not {len(filters)}: pass all"
+        )
+    held = np.zeros((len(values), len(meta.sizes)), np.bool_)
+    groups: dict[Draws, list[int]] = {}
+    blocks = meta.sizes // BLOCK_BYTES
+    for loc, (size, count) in enumerate(zip(blocks.tolist(), meta.element_counts.tolist(), strict=True)):
+        groups.setdefault(draws_of(size, count), []).append(loc)
+    words = _words(filters)
+    for draws, locs in groups.items():
+        held[:, locs] = _probe(words, meta.offsets[locs] // BLOCK_BYTES, blocks[locs], draws, values)
+    return held[:, meta.segment_loc_indices]
+
+
+def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, values: pa.Array) -> Mask:
+    """Every value against every filter of a group that chooses bits in the same way."""
+    hashes = hash_values(wide_values(values))
+    held = np.empty((len(values), len(begins)), np.bool_)
+    rows = max(1, _PROBES_TOGETHER // max(len(begins), 1))
+    for start in range(0, len(values), rows):
+        part = hashes[start : start + rows]
+        each = len(part)
+        found = may_contain(
+            words, np.tile(begins, each), np.tile(blocks, each), np.repeat(part, len(begins)), draws
+        )
+        held[start : start + each] = found.reshape(each, len(begins))
+    if values.null_count:
+        held[values.is_null().to_numpy(zero_copy_only=False)] = True
+    return held
+
+
+def _words(filters: bytes | memoryview) -> U64:
+    return np.frombuffer(filters, "<u8", count=len(filters) // BLOCK_BYTES * (BLOCK_BYTES // 8))
+
+
+def wide_values(values: pa.Array) -> pa.Array:
+    """A binary or string array as large_binary, whose pieces can be put together without a limit."""
+    type_ = values.type
+    if pa.types.is_string(type_):
+        return values.cast(pa.binary()).cast(pa.large_binary())
+    if not (pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_large_string(type_)):
+        raise InvalidInputError(f"bloom filters take encoded values, binary or string, not {type_}")
+    return values.cast(pa.large_binary())

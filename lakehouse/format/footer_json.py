@@ -1,0 +1,98 @@
+"""JSON of puffin footers: parsed strictly, so that whatever was read can be written again.
+
+Invariant: :func:`load_json` returns only values that :func:`dump_json` takes back: no
+non-finite numbers, no half surrogate pairs. A value of the wrong type or out of range is a
+CorruptionError that names the key and the object it stands in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse.errors import CorruptionError, InvalidInputError
+
+__all__ = ["dump_json", "integer", "json_object", "load_json", "required", "string_map", "typed"]
+
+_I64_MAX = (1 << 63) - 1
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is out of range")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+
+
+def load_json(payload: bytes, offset: int) -> Any:
+    """The JSON value of a payload that begins at byte ``offset`` of its file."""
+    try:
+        text = payload.decode()
+        document = _DECODER.decode(text)
+        if "\\ud" in text or "\\uD" in text:
+            # Half of a surrogate pair is valid in Python's JSON only.
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise CorruptionError(
+            f"puffin footer at byte {offset} is not JSON: {error}", offset=offset, expected="JSON"
+        ) from error
+    return document
+
+
+def dump_json(document: Any) -> bytes:
+    """Compact JSON as serde writes it: no spaces, text beyond ASCII as it is."""
+    try:
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"the puffin footer has a value JSON cannot hold: {error}") from error
+
+
+def json_object(document: Any, where: str) -> dict[str, Any]:
+    """The value itself when it is a JSON object; ``where`` is how errors name it."""
+    if not isinstance(document, dict):
+        raise CorruptionError(f"{where} is no JSON object", expected="object", got=type(document).__name__)
+    return document
+
+
+def required(table: Mapping[str, Any], key: str, where: str) -> Any:
+    """The value of a key that must be there."""
+    if key not in table:
+        raise CorruptionError(f"{where} has no {key!r}", expected=key, got=sorted(table))
+    return table[key]
+
+
+def typed(table: Mapping[str, Any], key: str, wanted: type, where: str, default: Any = None) -> Any:
+    """The value of a key, of one JSON type; without a default the key must be there."""
+    value = required(table, key, where) if default is None else table.get(key, default)
+    if not isinstance(value, wanted):
+        raise CorruptionError(f"{key!r} of {where} is {value!r:.80}", expected=wanted.__name__, got=value)
+    return value
+
+
+def integer(value: Any, key: str, where: str, top: int = _I64_MAX) -> int:
+    """The value itself when it is an integer in -top-1..top; floats and booleans are none."""
+    if type(value) is not int or not -top - 1 <= value <= top:
+        raise CorruptionError(
+            f"{key!r} of {where} is {value!r:.80}",
+            expected=f"an integer of {top.bit_length() + 1} bits",
+            got=value,
+        )
+    return value
+
+
+def string_map(table: Mapping[str, Any], where: str) -> dict[str, str]:
+    """The value of ``properties``, a map of text to text, empty when it is not there."""
+    found: dict[str, str] = typed(table, "properties", dict, where, {})
+    for key, value in found.items():
+        if not isinstance(value, str):
+            raise CorruptionError(f"property {key!r} of {where} is {value!r:.80}", expected="text", got=value)
+    return found
