@@ -61,9 +61,9 @@ def settings_page() -> str:
         "",
         "4. the default.",
         "",
-        "Text is parsed wherever it comes from; booleans are `true`, `1`, `yes`, `on` and `false`, `0`,",
-        "`no`, `off`. A name nobody knows and a value out of bounds are errors that say where they came from.",
-        "Credentials are not settings: they are storage options.",
+        "Text is parsed wherever it comes from; for booleans that is `true`, `1`, `yes`, `on` and `false`,",
+        "`0`, `no`, `off`. A name nobody knows and a value out of bounds are errors that say where they came",
+        "from. Credentials are not settings: they are storage options.",
         "",
         f"Variables that begin with `{config.ENV_PREFIX}` and are not settings: "
         + ", ".join(f"`{name}{'*' if name.endswith('_') else ''}`" for name in config.RESERVED_ENV)
