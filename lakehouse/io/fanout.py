@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sized
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, overload
 
@@ -85,7 +85,8 @@ def map_bounded(
         raise InvalidInputError(f"limit must be at least 1, not {limit}", limit=limit)
     if errors not in ("raise", "collect"):
         raise InvalidInputError(f"errors must be 'raise' or 'collect', not {errors!r}")
-    return _run(_Fanout(fn, items, limit, ordered=ordered, collect=errors == "collect"), limit)
+    workers = min(limit, len(items)) if isinstance(items, Sized) else limit
+    return _run(_Fanout(fn, items, limit, ordered=ordered, collect=errors == "collect"), workers)
 
 
 class _Fanout(Generic[T, R]):
@@ -116,25 +117,29 @@ class _Fanout(Generic[T, R]):
         self._done: deque[R | Failure[T]] = deque()
         self._wake_consumer: asyncio.Future[None] | None = None
         self._room: deque[asyncio.Future[None]] = deque()
+        self.ended: deque[asyncio.Task[None]] = deque()
+        """Workers that have stopped and were not looked at yet."""
 
     async def work(self) -> None:
         """One worker: pull, call, hand over, until there is nothing left."""
-        try:
-            while (pulled := await self._pull()) is not None:
-                position, item = pulled
-                result: R | Failure[T]
-                try:
-                    result = await self._fn(item)
-                except Exception as error:  # noqa: BLE001 - handed to the consumer, not swallowed
-                    result = Failure(item, error)
-                    self._failed = self._failed or not self._collect
-                if self._ordered:
-                    self._ready[position] = result
-                else:
-                    self._done.append(result)
-                self._notify()
-        finally:
+        while (pulled := await self._pull()) is not None:
+            position, item = pulled
+            result: R | Failure[T]
+            try:
+                result = await self._fn(item)
+            except Exception as error:  # noqa: BLE001 - handed to the consumer, not swallowed
+                result = Failure(item, error)
+                self._failed = self._failed or not self._collect
+            if self._ordered:
+                self._ready[position] = result
+            else:
+                self._done.append(result)
             self._notify()
+
+    def end(self, worker: asyncio.Task[None]) -> None:
+        """Notes that a worker has stopped, for whatever reason."""
+        self.ended.append(worker)
+        self._notify()
 
     async def _pull(self) -> tuple[int, T] | None:
         """The next item and its position, once there is room for its result."""
@@ -201,18 +206,21 @@ class _Fanout(Generic[T, R]):
         await self._wake_consumer
 
 
-async def _run(shared: _Fanout[T, R], limit: int) -> AsyncIterator[R | Failure[T]]:
-    workers = [asyncio.create_task(shared.work()) for _ in range(limit)]
+async def _run(shared: _Fanout[T, R], count: int) -> AsyncIterator[R | Failure[T]]:
+    workers = [asyncio.create_task(shared.work()) for _ in range(count)]
+    for worker in workers:
+        worker.add_done_callback(shared.end)
+    running = count
     try:
         while True:
             ready, result = shared.take()
             if ready:
                 yield result  # type: ignore[misc]
                 continue
-            finished = [worker for worker in workers if worker.done()]
-            for worker in finished:
-                worker.result()  # an error of the source itself, or a bug
-            if len(finished) == len(workers):
+            while shared.ended:
+                shared.ended.popleft().result()  # an error of the source itself, or a bug
+                running -= 1
+            if not running:
                 return
             await shared.wait()
     finally:
@@ -220,5 +228,6 @@ async def _run(shared: _Fanout[T, R], limit: int) -> AsyncIterator[R | Failure[T
             worker.cancel()
         # Shielded, or a cancelled scope around the consumer would end this wait early and
         # leave workers behind. Their errors were delivered above, or are the cancellation.
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait(workers)
+        if workers:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait(workers)
