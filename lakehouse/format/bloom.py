@@ -15,13 +15,13 @@ damaged need a checksum from elsewhere before a search may skip anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
+from lakehouse.format.arrays import I64, U64, Mask
 from lakehouse.format.bloom_filter import (
     BLOCK_BYTES,
     Draws,
@@ -32,11 +32,7 @@ from lakehouse.format.protobuf_wire import Field, Message
 from lakehouse.format.siphash import hash_values
 from lakehouse.format.tail import LENGTH_BYTES, NeedMore, metadata_from_tail
 
-__all__ = ["I64", "U64", "BloomMeta", "Mask", "probe", "segments_that_may_hold", "wide_values"]
-
-I64: TypeAlias = npt.NDArray[np.int64]
-U64: TypeAlias = npt.NDArray[np.uint64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+__all__ = ["BloomMeta", "probe", "segments_that_may_hold", "wide_values"]
 
 _LOC = Message(
     "BloomFilterLoc",
@@ -157,7 +153,7 @@ class BloomMeta:
             raise _bad("filter offset", int(self.offsets[at]), int(self.sizes[:at].sum()))
 
 
-def _bounded(values: npt.NDArray[np.uint64], bound: int, what: str) -> I64:
+def _bounded(values: U64, bound: int, what: str) -> I64:
     """The numbers as signed ones, all below ``bound``."""
     wrong = values >= bound
     if wrong.any():

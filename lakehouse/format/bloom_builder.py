@@ -10,12 +10,12 @@ its entries are hashed, and each pair of segment and entry counts once.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.bloom import I64, BloomMeta, wide_values
+from lakehouse.format.arrays import I32, I64, U64
+from lakehouse.format.bloom import BloomMeta, wide_values
 from lakehouse.format.bloom_filter import BLOCK_BYTES, build_filters, check_rate
 from lakehouse.format.siphash import hash_values
 from lakehouse.format.tail import LENGTH_BYTES
@@ -115,7 +115,7 @@ class BloomBuilder:
         self._pending = [(rest, distinct[split:] + first)]
         self._pending_values = self._kept = len(rest)
 
-    def _add_filters(self, hashes: npt.NDArray[np.uint64], owners: I64, segments: int) -> None:
+    def _add_filters(self, hashes: U64, owners: I64, segments: int) -> None:
         counts = np.bincount(owners, minlength=segments)
         body, blocks = build_filters(hashes, owners, counts, self._rate)
         start = 0
@@ -152,7 +152,7 @@ def _values_and_rows(piece: pa.Array) -> tuple[pa.Array, I64]:
     return wide_values(values), rows
 
 
-def _distinct_pairs(segments: I64, codes: npt.NDArray[np.int32], distinct: int) -> tuple[I64, I64]:
+def _distinct_pairs(segments: I64, codes: I32, distinct: int) -> tuple[I64, I64]:
     """The distinct pairs of segment and code, ascending."""
     if len(codes) == 0:
         return segments, codes.astype(np.int64)

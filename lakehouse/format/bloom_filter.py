@@ -15,17 +15,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.format.arrays import I64, U64, Mask
 
 __all__ = ["BLOCK_BYTES", "Draws", "block_count", "build_filters", "check_rate", "draws_of", "may_contain"]
-
-U64: TypeAlias = npt.NDArray[np.uint64]
-I64: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 64
 """Size of a block; filters are whole blocks."""
@@ -134,7 +130,7 @@ def build_filters(hashes: U64, owner: I64, counts: I64, rate: float) -> tuple[by
     return words.tobytes(), blocks
 
 
-def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws) -> npt.NDArray[np.bool_]:
+def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws) -> Mask:
     """For each hash, whether the filter of ``blocks`` blocks from block ``begins`` on may hold its value.
 
     All filters choose bits in the same way, ``draws``.
@@ -153,7 +149,7 @@ def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws)
     return found
 
 
-def _by_draws(blocks: I64, counts: I64) -> Iterator[tuple[Draws, npt.NDArray[np.bool_]]]:
+def _by_draws(blocks: I64, counts: I64) -> Iterator[tuple[Draws, Mask]]:
     """The filters that choose bits in the same way, as masks; filters without values are in none."""
     groups: dict[Draws, list[int]] = {}
     for index, (size, count) in enumerate(zip(blocks.tolist(), counts.tolist(), strict=True)):

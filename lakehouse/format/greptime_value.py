@@ -27,14 +27,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.format.arrays import I64, U8, Mask
 
 __all__ = ["binary_parts", "decode_array", "decode_scalar", "encode_array", "encode_scalar"]
 
-U8 = npt.NDArray[np.uint8]
 _SOME = 1
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
@@ -161,7 +160,7 @@ def decode_scalar(data: bytes, type_: pa.DataType) -> pa.Scalar:
     return decode_array(pa.array([data], pa.binary()), type_)[0]
 
 
-def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], U8]:
+def binary_parts(array: pa.Array) -> tuple[I64, U8]:
     """Offsets (one more than there are values) and bytes of a binary or string array.
 
     The slots of nulls may have bytes, too.
@@ -176,16 +175,16 @@ def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], U8]:
     return first, body
 
 
-def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+def _valid(array: pa.Array) -> Mask:
+    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
     return found
 
 
-def _validity(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+def _validity(valid: Mask) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def _binary_array(offsets: npt.NDArray[np.int64], data: U8, valid: npt.NDArray[np.bool_]) -> pa.Array:
+def _binary_array(offsets: I64, data: U8, valid: Mask) -> pa.Array:
     small = int(offsets[-1]) < 1 << 31
     type_, width = (pa.binary(), np.int32) if small else (pa.large_binary(), np.int64)
     buffers = [_validity(valid), pa.py_buffer(offsets.astype(width)), pa.py_buffer(data)]
@@ -248,7 +247,7 @@ def _unflip_floats(value: U8) -> None:
     value[positive, 0] ^= 0x80
 
 
-def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType, valid: npt.NDArray[np.bool_]) -> pa.Array:
+def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType, valid: Mask) -> pa.Array:
     end = layout.encoded - len(layout.suffix)
     if (matrix[:, 0] != _SOME).any():
         raise _bad(type_, "a leading 01", int(matrix[matrix[:, 0] != _SOME, 0][0]))
@@ -291,7 +290,7 @@ def _encode_bytes(array: pa.Array) -> pa.Array:
     return _binary_array(starts, out, _valid(array))
 
 
-def _decode_bytes(offsets: npt.NDArray[np.int64], data: U8, valid: npt.NDArray[np.bool_]) -> pa.Array:
+def _decode_bytes(offsets: I64, data: U8, valid: Mask) -> pa.Array:
     sizes = np.diff(offsets)[valid]
     starts = offsets[:-1][valid]
     if ((sizes < 2) | (sizes % 2 == 1)).any():
@@ -307,7 +306,7 @@ def _decode_bytes(offsets: npt.NDArray[np.int64], data: U8, valid: npt.NDArray[n
     return _binary_array(np.concatenate([[0], np.cumsum(lengths)]), out, valid)
 
 
-def _positions(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _positions(lengths: I64) -> tuple[I64, I64]:
     """For every byte of a column: its position within its value, and its row."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     begins = np.cumsum(lengths) - lengths

@@ -22,16 +22,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.format.arrays import I64, U8, U64
 
-__all__ = ["Field", "Kind", "Message", "U64Array", "decode_varints", "encode_varint", "encode_varints"]
+__all__ = ["Field", "Kind", "Message", "decode_varints", "encode_varint", "encode_varints"]
 
 Kind: TypeAlias = Literal[
     "uint64", "uint32", "enum", "bool", "bytes", "string", "message", "columns", "packed"
 ]
-U64Array: TypeAlias = npt.NDArray[np.uint64]
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = 0, 1, 2, 3, 4, 5
 _NUMBER_MAX = (1 << 29) - 1
@@ -176,7 +175,7 @@ class Message:
             )
         values[field.name] = value
 
-    def _packed(self, data: bytes, pos: int, end: int) -> U64Array:
+    def _packed(self, data: bytes, pos: int, end: int) -> U64:
         if end - pos >= _VECTORS_PAY_FROM:
             found = decode_varints(data[pos:end])
             if found is not None:
@@ -187,7 +186,7 @@ class Message:
             numbers.append(value)
         return np.array(numbers, np.uint64)
 
-    def _decode_columns(self, data: bytes, spans: Sequence[tuple[int, int]]) -> dict[str, U64Array]:
+    def _decode_columns(self, data: bytes, spans: Sequence[tuple[int, int]]) -> dict[str, U64]:
         if len(spans) >= _VECTORS_PAY_FROM:
             found = self._columns_at_once(data, np.array(spans, np.int64))
             if found is not None:
@@ -195,7 +194,7 @@ class Message:
         rows = [self._decode(data, pos, end) for pos, end in spans]
         return {field.name: np.array([row[field.name] for row in rows], np.uint64) for field in self.fields}
 
-    def _columns_at_once(self, data: bytes, spans: npt.NDArray[np.int64]) -> dict[str, U64Array] | None:
+    def _columns_at_once(self, data: bytes, spans: I64) -> dict[str, U64] | None:
         """All sub-messages together, or None when one of them is not plain pairs of tag and number."""
         starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
         stops = np.cumsum(sizes)
@@ -212,7 +211,7 @@ class Message:
             return None
         tags, amounts = numbers[0::2], numbers[1::2]
         owner = np.repeat(np.arange(len(spans)), pairs)
-        columns: dict[str, U64Array] = {}
+        columns: dict[str, U64] = {}
         seen = 0
         for field in self.fields:
             mine = tags == field.number << 3
@@ -250,7 +249,7 @@ class Message:
             if number:
                 parts.append(encode_varint(field.number << 3) + encode_varint(number & _RANGE["uint64"][1]))
 
-    def _encode_columns(self, number: int, columns: Mapping[str, U64Array]) -> bytes:
+    def _encode_columns(self, number: int, columns: Mapping[str, U64]) -> bytes:
         """One sub-message for each row of the columns, all written at once."""
         rows = len(columns[self.fields[0].name])
         if rows == 0:
@@ -259,7 +258,7 @@ class Message:
         values = np.stack([np.asarray(columns[field.name], np.uint64) for field in self.fields], axis=1)
         tags = np.array([field.number << 3 for field in self.fields], np.uint64)
         present = values != 0
-        widths = (varint_sizes(values) + varint_sizes(tags)) * present
+        widths = (_varint_sizes(values) + _varint_sizes(tags)) * present
         table = np.empty((rows, 2 + 2 * len(tags)), np.uint64)
         table[:, 0] = number << 3 | _BYTES
         table[:, 1] = widths.sum(axis=1)
@@ -357,17 +356,17 @@ def encode_varint(value: int) -> bytes:
 _THRESHOLDS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 
 
-def varint_sizes(values: U64Array) -> npt.NDArray[np.int64]:
+def _varint_sizes(values: U64) -> I64:
     """Encoded size of each number, 1 to 10 bytes."""
     return np.searchsorted(_THRESHOLDS, values, side="right") + 1
 
 
-def encode_varints(values: U64Array | Sequence[int]) -> bytes:
+def encode_varints(values: U64 | Sequence[int]) -> bytes:
     """The numbers one after another."""
     numbers = np.asarray(values, np.uint64)
     if numbers.size == 0:
         return b""
-    sizes = varint_sizes(numbers)
+    sizes = _varint_sizes(numbers)
     stops = np.cumsum(sizes)
     starts = stops - sizes
     out = np.empty(int(stops[-1]), np.uint8)
@@ -379,7 +378,7 @@ def encode_varints(values: U64Array | Sequence[int]) -> bytes:
     return out.tobytes()
 
 
-def decode_varints(data: bytes | npt.NDArray[np.uint8]) -> U64Array | None:
+def decode_varints(data: bytes | U8) -> U64 | None:
     """All numbers of a buffer that holds nothing else; None when it ends inside one or one is too long."""
     body = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
     stops = np.flatnonzero(body < 0x80)

@@ -14,18 +14,13 @@ of a column are finished one by one, where calls into numpy would cost more than
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from lakehouse.format.arrays import I64, U8, U64
 from lakehouse.format.greptime_value import binary_parts
 
 __all__ = ["hash_values"]
-
-U64: TypeAlias = npt.NDArray[np.uint64]
-I64: TypeAlias = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
 """Values hashed together: their state stays in the processor's cache."""
@@ -58,7 +53,7 @@ def hash_values(array: pa.Array) -> U64:
     return out
 
 
-def _padded_words(data: npt.NDArray[np.uint8], begin: int, end: int) -> U64:
+def _padded_words(data: U8, begin: int, end: int) -> U64:
     """The bytes from ``begin & ~7`` to ``end`` as little-endian words, two words of zeros behind them."""
     begin &= ~7
     size = (end - begin + 7) // 8 + 2

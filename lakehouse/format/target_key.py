@@ -213,7 +213,7 @@ def _column(column_id: int) -> str:
 def _check_pointer(pointer: str) -> None:
     if not _POINTER.fullmatch(pointer):
         raise InvalidInputError(
-            f"{pointer!r:.80} is no JSON pointer: it is empty or begins with '/', and 0 or 1 follows each '~'",
+            f"{pointer!r:.80} is no JSON pointer: it is empty or begins with '/', 0 or 1 follows each '~'",
             pointer=pointer,
         )
 
