@@ -116,9 +116,7 @@ class IoSettings(_Group):
     max_concurrency: int = _setting(64, "Requests one store has under way at once.", low=1)
     connect_timeout_s: float = _setting(5.0, "Seconds to wait for a connection.", low=0.001)
     read_timeout_s: float = _setting(30.0, "Seconds without a byte before a request is given up.", low=0.001)
-    request_timeout_s: float = _setting(
-        120.0, "Seconds one attempt at a request may take in all.", low=0.001
-    )
+    request_timeout_s: float = _setting(120.0, "Seconds one attempt at a request may take in all.", low=0.001)
     retry_attempts: int = _setting(6, "Attempts at one request, the first included.", low=1)
     retry_base_s: float = _setting(
         0.05, "Upper bound of the first wait between attempts; doubles each time.", low=0
