@@ -15,10 +15,9 @@ from pathlib import Path
 from lakehouse import config, errors
 from lakehouse.config import SettingInfo, Settings
 
-__all__ = ["ROOT", "main", "pages"]
+__all__ = ["main", "pages"]
 
 ROOT = Path(__file__).resolve().parents[1]
-"""The checkout."""
 BANNER = "<!-- Made by tools/gen_reference.py from the code: edit the code, then run `make docs`. -->"
 BEGIN, END = "<!-- parts: begin (make docs) -->", "<!-- parts: end -->"
 SETTINGS, ERRORS, ARCHITECTURE = (
@@ -100,7 +99,7 @@ def plain(value: object, field: str = "") -> str:
 def errors_page() -> str:
     """The error tree, its classes and its kinds."""
     tree = (errors.__doc__ or "").split("::\n\n")[1].split("\n\nA class exists")[0]
-    classes = [cls for name in errors.__all__ if isinstance(cls := getattr(errors, name), type)]
+    classes = [getattr(errors, name) for name in sorted(errors.__all__) if name.endswith("Error")]
     lines = [
         BANNER,
         "# Errors",
@@ -119,7 +118,7 @@ def errors_page() -> str:
             ("class", "kind unless said otherwise", "also a", "meaning"),
             (
                 (f"`{c.__name__}`", f"`{c.default_kind}`", builtin_base(c), summary(c.__doc__))
-                for c in sorted(classes, key=lambda cls: cls.__name__)
+                for c in classes
             ),
         ),
         "",
@@ -138,30 +137,34 @@ def builtin_base(cls: type) -> str:
     return "" if builtin is Exception else f"`{builtin.__name__}`"
 
 
-def parts_block(root: Path) -> str:
+def parts_block() -> str:
     """Packages and top-level modules that exist, with the first line of what they say of themselves."""
-    package = root / "lakehouse"
+    package = ROOT / "lakehouse"
     modules = [path for path in package.glob("*.py") if not path.name.startswith("_")]
     packages = [path for path in package.rglob("__init__.py") if path.parent != package]
     rows = []
     for path in sorted([*modules, *packages]):
         says = summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
-        shown = path.relative_to(root).as_posix().removesuffix("__init__.py")
+        shown = path.relative_to(ROOT).as_posix().removesuffix("__init__.py")
         rows.append((f"`{shown}`", says))
     return "\n".join([BEGIN, *table(("part", "what it is"), rows), END])
 
 
-def architecture_page(root: Path) -> str:
+def architecture_page() -> str:
     """The page as it is, with a fresh block of parts."""
-    text = (root / ARCHITECTURE).read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
+    before, _, rest = current(ARCHITECTURE).partition(BEGIN)
     _, _, after = rest.partition(END)
-    return before + parts_block(root) + after
+    return before + parts_block() + after
 
 
-def pages(root: Path = ROOT) -> dict[str, str]:
+def current(path: str) -> str:
+    """A page as it is now; empty when there is none."""
+    return (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+
+
+def pages() -> dict[str, str]:
     """Path and text of every page that is made here."""
-    return {SETTINGS: settings_page(), ERRORS: errors_page(), ARCHITECTURE: architecture_page(root)}
+    return {SETTINGS: settings_page(), ERRORS: errors_page(), ARCHITECTURE: architecture_page()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -169,15 +172,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when something is stale")
     check = parser.parse_args(arguments).check
-    stale = [
-        path
-        for path, text in pages().items()
-        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
-    ]
-    for path in stale:
+    stale = {path: text for path, text in pages().items() if current(path) != text}
+    for path, text in stale.items():
         if not check:
-            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-            (ROOT / path).write_text(pages()[path], encoding="utf-8")
+            (ROOT / path).write_text(text, encoding="utf-8")
         print(f"{path}: {'stale, run make docs' if check else 'written'}")
     return 1 if check and stale else 0
 

@@ -131,7 +131,7 @@ def _names(module: Module, node: ast.Import | ast.ImportFrom | ast.Call) -> list
         return [(alias.name, "") for alias in node.names]
     if isinstance(node, ast.Call):
         argument = node.args[0] if node.args else None
-        return [(argument.value, "")] if isinstance(argument, ast.Constant) else []
+        return [(str(argument.value), "")] if isinstance(argument, ast.Constant) else []
     origin = node.module or ""
     if node.level:
         package = module.name.split(".")
@@ -148,19 +148,14 @@ def first_party_imports(modules: Sequence[Module]) -> list[Import]:
     for module in modules:
         typing_only = under_type_checking(module.tree)
         for node, lazy in _import_nodes(module):
-            for origin, name in _names(module, node):
-                if origin.split(".")[0] != PACKAGE:
-                    continue
-                whole = f"{origin}.{name}"
-                found.append(
-                    Import(
-                        source=module,
-                        line=node.lineno,
-                        target=whole if whole in known else origin,
-                        lazy=lazy,
-                        typing_only=node in typing_only,
+            wanted = [(origin, f"{origin}.{name}") for origin, name in _names(module, node)]
+            targets = [whole if whole in known else origin for origin, whole in wanted]
+            for target in dict.fromkeys(targets):
+                if target.split(".")[0] == PACKAGE:
+                    guarded = node in typing_only
+                    found.append(
+                        Import(source=module, line=node.lineno, target=target, lazy=lazy, typing_only=guarded)
                     )
-                )
     return found
 
 
@@ -169,9 +164,9 @@ def upward(modules: Sequence[Module]) -> Iterator[str]:
     for part in sorted({module.part for module in modules} - set(ORDER)):
         yield f"{PACKAGE}/{part}: not in the import order (tests/house/layers.py, docs/architecture.md)"
     for found in first_party_imports(modules):
-        here = found.source.part
-        if here in ORDER and found.part in ORDER and ORDER.index(found.part) > ORDER.index(here):
-            yield f"{found}: {here or PACKAGE} stands above {found.part or PACKAGE}"
+        here, there = found.source.part, found.part
+        if here in ORDER and there in ORDER and ORDER.index(there) > ORDER.index(here):
+            yield f"{found}: {here or PACKAGE} stands above {there or PACKAGE}"
 
 
 def circles(modules: Sequence[Module]) -> Iterator[str]:

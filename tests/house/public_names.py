@@ -96,8 +96,9 @@ def untrue_exports(modules: Sequence[Module]) -> Iterator[str]:
             if name not in defined and name not in imported and not lazy:
                 yield f"{module.path}: __all__ lists {name}, which is not there"
         reexports = {n for n in imported if module.is_package and imported[n][0].startswith(PACKAGE)}
-        for name in sorted({n for n in defined | reexports if _is_public(n)} - EXEMPT - set(promised)):
-            yield f"{module.path}: {name} is public but not in __all__"
+        unlisted = {n for n in defined | reexports if _is_public(n)} - EXEMPT - set(promised)
+        if unlisted:
+            yield f"{module.path}: public but not in __all__: {', '.join(sorted(unlisted))}"
         for name in sorted(reexports):
             origin, original = imported[name]
             source = by_name.get(origin)

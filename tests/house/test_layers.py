@@ -111,10 +111,9 @@ def test_the_checker_finds_a_circle() -> None:
         io__b="import lakehouse.io.c",
         io__c="from lakehouse.io import a",
     )
-    assert list(circles(made_up)) == [
-        "lakehouse.io.b -> lakehouse.io.c -> lakehouse.io.a -> lakehouse.io.b"
-    ] or ("lakehouse.io.a" in next(circles(made_up)))
-    assert list(circles(made_up))
+    (row,) = circles(made_up)
+    around = [name.removeprefix("lakehouse.io.") for name in row.split(" -> ")]
+    assert "".join(around) in ("abca", "bcab", "cabc")
 
 
 def test_types_make_no_circle() -> None:

@@ -50,11 +50,11 @@ def test_every_test_states_its_rule() -> None:
     ("text", "offence"),
     [
         ("def f(): pass", "has no __all__"),
-        ("__all__ = []\ndef f(): pass", "f is public but not in __all__"),
-        ("__all__ = []\nLIMIT: int = 1", "LIMIT is public but not in __all__"),
+        ("__all__ = []\ndef f(): pass", "public but not in __all__: f"),
+        ("__all__ = []\nLIMIT: int = 1", "public but not in __all__: LIMIT"),
         (
             "__all__ = []\ntry:\n    A, B = 1, 2\nexcept ValueError:\n    pass",
-            "B is public but not in __all__",
+            "public but not in __all__: A, B",
         ),
         ("__all__ = ['g']", "lists g, which is not there"),
         ("__all__ = ['f', 'f']\ndef f(): pass", "lists f twice"),
@@ -86,7 +86,7 @@ def test_the_checker_compares_reexports() -> None:
     package = parse("lakehouse/io/__init__.py", "from lakehouse.io.x import f, g\n__all__ = ['f']")
     module = parse("lakehouse/io/x.py", "__all__ = ['g']\ndef g(): pass\ndef _f(): pass")
     assert sorted(untrue_exports([package, module])) == [
-        "lakehouse/io/__init__.py: g is public but not in __all__",
+        "lakehouse/io/__init__.py: public but not in __all__: g",
         "lakehouse/io/__init__.py: re-exports f, which lakehouse/io/x.py does not export",
     ]
 
