@@ -23,6 +23,7 @@ from lakehouse.errors import UnavailableError
 from lakehouse.io.cost import Cost, active_costs
 from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.time_limit import TimeLimit
 
 __all__ = ["InstrumentedStore", "LimitedStore", "StoreDecorator", "find_layer", "innermost"]
 
@@ -166,28 +167,29 @@ class LimitedStore(StoreDecorator):
 
     def __init__(self, inner: ObjectStore) -> None:
         super().__init__(inner)
-        self._slots: asyncio.Semaphore | None = None
+        self._bounds: tuple[asyncio.Semaphore, TimeLimit] | None = None
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         """Waits for a slot, then makes the request."""
-        settings = self.settings
-        if self._slots is None:
-            self._slots = asyncio.Semaphore(settings.max_concurrency)
+        if self._bounds is None:
+            settings = self.settings
+            self._bounds = asyncio.Semaphore(settings.max_concurrency), TimeLimit(settings.request_timeout_s)
+        slots, limit = self._bounds
         try:
-            async with self._slots, asyncio.timeout(settings.request_timeout_s):
-                return await request()
+            async with slots:
+                return await limit.run(request)
         except TimeoutError:
             raise UnavailableError(
                 f"{verb} of {key!r} at {self.url} took longer than "
-                f"io.request_timeout_s = {settings.request_timeout_s:g} s",
+                f"io.request_timeout_s = {self.settings.request_timeout_s:g} s",
                 kind="timeout",
                 key=key,
                 verb=verb,
             ) from None
 
     async def aclose(self) -> None:
-        # A semaphore belongs to the loop that first waits on it; a reopened store gets a new one.
-        self._slots = None
+        # Both belong to the loop that first waits on them; a reopened store gets new ones.
+        self._bounds = None
         await super().aclose()
 
 

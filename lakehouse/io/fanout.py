@@ -85,7 +85,7 @@ def map_bounded(
         raise InvalidInputError(f"limit must be at least 1, not {limit}", limit=limit)
     if errors not in ("raise", "collect"):
         raise InvalidInputError(f"errors must be 'raise' or 'collect', not {errors!r}")
-    workers = min(limit, len(items)) if isinstance(items, Sized) else limit
+    workers = max(1, min(limit, len(items))) if isinstance(items, Sized) else limit
     return _run(_Fanout(fn, items, limit, ordered=ordered, collect=errors == "collect"), workers)
 
 
@@ -228,6 +228,5 @@ async def _run(shared: _Fanout[T, R], count: int) -> AsyncIterator[R | Failure[T
             worker.cancel()
         # Shielded, or a cancelled scope around the consumer would end this wait early and
         # leave workers behind. Their errors were delivered above, or are the cancellation.
-        if workers:
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait(workers)
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait(workers)
