@@ -21,6 +21,7 @@ from typing import Any
 
 import s3fs
 from aiobotocore.httpsession import AIOHTTPSession
+from aiobotocore.session import AioSession
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
@@ -100,6 +101,8 @@ class S3Backend(ObjectStore):
         }
         for name in ("asynchronous", "skip_instance_cache", "use_listings_cache", "loop", "retries"):
             options.pop(name, None)
+        if "session" not in options and "profile" not in options:
+            options["session"] = _session()
         return {
             **options,
             "config_kwargs": config,
@@ -354,6 +357,22 @@ class S3Backend(ObjectStore):
 
     def __repr__(self) -> str:
         return f"S3Backend({self.url})"
+
+
+def _session() -> AioSession:
+    """A session of its own over the process's one copy of botocore's service models.
+
+    Parsing the models is three quarters of the time it takes to connect, and they never
+    change; credentials and settings are resolved per session as always.
+    """
+    session = AioSession()
+    session.register_component("data_loader", _models())
+    return session
+
+
+@functools.cache
+def _models() -> Any:
+    return AioSession().get_component("data_loader")
 
 
 def _store_time(answer: Mapping[str, Any]) -> int | None:
