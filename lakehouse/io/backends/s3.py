@@ -7,8 +7,9 @@ that keep their status.
 
 Nothing below this module may send a request twice. A put that is sent again behind our
 back meets its own first copy and fails its own condition, so all three retry layers are
-off: botocore's, s3fs's (its wrapper is not used) and aiohttp's, which repeats PUT on a
-connection that breaks and can only be told not to in :class:`_OnceSession`.
+off: botocore's (its region redirects too), s3fs's (its wrapper is not used) and
+aiohttp's, which repeats PUT on a connection that breaks and can only be told not to in
+:class:`_OnceSession`.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class S3Backend(ObjectStore):
             fs = self._fs or s3fs.S3FileSystem(**self._session_options())
             self._fs = fs
             self._client = await fs.set_session()
+            self._client.meta.events.register_first("needs-retry.s3", _stay_in_the_region)
         return self._client
 
     def _session_options(self) -> dict[str, Any]:
@@ -357,6 +359,15 @@ class S3Backend(ObjectStore):
 
     def __repr__(self) -> str:
         return f"S3Backend({self.url})"
+
+
+def _stay_in_the_region(request_dict: dict[str, Any], **_: Any) -> None:
+    """Makes botocore believe that it has followed a redirect to another region already.
+
+    Following one costs requests that nobody counts, each time a store is opened, and against
+    a store that redirects without saying where to it never ends. The error names the region.
+    """
+    request_dict.get("context", {}).get("s3_redirect", {})["redirected"] = True
 
 
 def _session() -> AioSession:
