@@ -9,6 +9,7 @@ from that operation on, nothing reaches it any more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import enum
 import random
@@ -118,15 +119,21 @@ class FaultyStore(StoreDecorator):
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         """Makes the request, or what the fault makes of it."""
-        if not self.power:
-            raise PowerCut
+        self._check_power()
         number = self.operations
         self.operations += 1
         fault = self._next_fault(number, verb, key)
-        if fault is None:
-            return await request()
-        self.injected.append(dataclasses.replace(fault, at=number, verb=verb, key=key))
-        return await self._inject(fault, verb, key, request)
+        try:
+            if fault is None:
+                return await request()
+            self.injected.append(dataclasses.replace(fault, at=number, verb=verb, key=key))
+            return await self._inject(fault, verb, key, request)
+        finally:
+            self._check_power()  # an answer does not reach a process that has ended meanwhile
+
+    def _check_power(self) -> None:
+        if not self.power:
+            raise PowerCut
 
     def _next_fault(self, number: int, verb: str, key: str) -> Fault | None:
         for fault in self.planned:
@@ -156,13 +163,14 @@ class FaultyStore(StoreDecorator):
             raise PowerCut
         if kind is FaultKind.DELAY:
             await asyncio.sleep(fault.seconds)
+            self._check_power()
         if kind is FaultKind.DUPLICATE:
-            await request()
-            return await request()
+            with contextlib.suppress(LakehouseError):
+                await request()
         try:
             result = await request()
         except LakehouseError:
-            if kind is not FaultKind.FAIL_AFTER:
+            if kind not in (FaultKind.FAIL_AFTER, FaultKind.POWER_CUT_AFTER):
                 raise
         else:
             if kind in (FaultKind.TRUNCATE, FaultKind.BIT_FLIP) and isinstance(result, Fetched):
@@ -180,10 +188,8 @@ class FaultyStore(StoreDecorator):
         """Applies the requests that were to land later; says how many."""
         landing, self._landing = self._landing, []
         for request in landing:
-            try:
+            with contextlib.suppress(LakehouseError):  # refused where the world has changed, as it would be
                 await request()
-            except LakehouseError:
-                pass  # it landed on a changed world and was refused, as it would be
         return len(landing)
 
     def __repr__(self) -> str:

@@ -6,7 +6,12 @@ import asyncio
 import heapq
 import itertools
 
+from lakehouse.errors import InvalidInputError
+
 __all__ = ["ManualClock"]
+
+_TURNS = 20
+"""Turns of the loop that others get before time moves on; tasks that wait for tasks need several."""
 
 
 class ManualClock:
@@ -41,7 +46,7 @@ class ManualClock:
         """Waits until the clock was advanced that far."""
         self.slept.append(seconds)
         if self._skip:
-            self._move(seconds)
+            self._move(max(0.0, seconds))
             await asyncio.sleep(0)
             return
         if seconds <= 0:
@@ -52,15 +57,20 @@ class ManualClock:
         await wake
 
     async def advance(self, seconds: float) -> None:
-        """Moves both clocks, waking sleepers in the order of their times and letting them run."""
+        """Moves both clocks, waking sleepers in the order of their times and letting them run.
+
+        Whoever wakes and sleeps again within that time wakes again, at the right moment.
+        """
+        if seconds < 0:
+            raise InvalidInputError(f"the steady clock does not go back {-seconds:g} s; set_wall jumps")
+        await _settle()  # who is about to sleep, sleeps from now on
         target = self._steady + seconds
         while self._sleepers and self._sleepers[0][0] <= target:
             due, _, wake = heapq.heappop(self._sleepers)
             self._move(due - self._steady)
             if not wake.done():
                 wake.set_result(None)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+                await _settle()
         self._move(target - self._steady)
 
     def _move(self, seconds: float) -> None:
@@ -68,4 +78,10 @@ class ManualClock:
         self._now_s += seconds
 
     def __repr__(self) -> str:
-        return f"ManualClock(now_ms={self.now_ms()}, steady={self._steady:g}, sleepers={len(self._sleepers)})"
+        sleepers = sum(not wake.done() for _, _, wake in self._sleepers)
+        return f"ManualClock(now_ms={self.now_ms()}, steady={self._steady:g}, sleepers={sleepers})"
+
+
+async def _settle() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)

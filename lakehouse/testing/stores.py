@@ -31,8 +31,10 @@ def memory_store(settings: IoSettings | None = None) -> ObjectStore:
 
 
 def _forget(prefix: str) -> None:
-    for path in [path for path in MemoryFileSystem.store if path.startswith(prefix)]:
-        MemoryFileSystem.store.pop(path, None)
+    # Copied first: this runs whenever a store is collected, also while another walks the dictionary.
+    for path in list(MemoryFileSystem.store):
+        if path.startswith(prefix):
+            MemoryFileSystem.store.pop(path, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,8 @@ class MemoryBackend(ObjectStore):
         limit = min(limit or self.settings.list_page_size, self.settings.list_page_size)
         begin = self._root + prefix
         after = self._root + max(start_after or "", page or "")
-        paths = (path for path in self._files if path.startswith(begin) and path > after)
+        # Of a copy: another thread, or a store that is collected meanwhile, may change the dictionary.
+        paths = (path for path in list(self._files) if path.startswith(begin) and path > after)
         # Without a delimiter one more than a page tells whether there is another.
         chosen = sorted(paths) if delimiter else heapq.nsmallest(limit + 1, paths)
         root = len(self._root)
