@@ -4,67 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-import anyio
 import typer
 
+from lakehouse.cli.arguments import (
+    Endpoint,
+    Json,
+    ObjectUrl,
+    Options,
+    Url,
+    parse_options,
+    split_object,
+    with_store,
+)
 from lakehouse.cli.output import console, human_bytes, print_json, print_table
-from lakehouse.errors import InvalidInputError
-from lakehouse.io import ObjectMeta, ObjectStore, measure, open_store
+from lakehouse.io import ObjectMeta, ObjectStore, measure
 from lakehouse.io.check import StoreReport, check_store
 
-__all__ = ["app", "check_store_command", "parse_options", "print_report"]
-
-R = TypeVar("R")
+__all__ = ["app", "check_store_command", "print_report"]
 
 app = typer.Typer(help="Look into an object store.", no_args_is_help=True)
-
-Url = Annotated[str, typer.Argument(help="s3://bucket/prefix, file:///path, a plain path or memory://name.")]
-ObjectUrl = Annotated[str, typer.Argument(help="URL of one object, such as s3://bucket/path/object.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Options = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        "-o",
-        metavar="NAME=VALUE",
-        help="Storage option for fsspec; may be repeated. AWS_… works too.",
-    ),
-]
-Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="Endpoint of an S3-compatible store.")]
-
-
-def parse_options(options: list[str] | None, endpoint: str | None) -> dict[str, Any]:
-    """Storage options from ``NAME=VALUE`` words."""
-    parsed: dict[str, Any] = {}
-    for option in options or []:
-        name, equals, value = option.partition("=")
-        if not equals or not name:
-            raise InvalidInputError(
-                "--option takes NAME=VALUE, such as key=minio (the value is not shown here)"
-            )
-        parsed[name] = {"true": True, "false": False}.get(value.lower(), value)
-    if endpoint:
-        parsed["endpoint_url"] = endpoint
-    return parsed
-
-
-def _with_store(url: str, options: dict[str, Any], work: Callable[[ObjectStore], Awaitable[R]]) -> R:
-    async def run() -> R:
-        async with open_store(url, storage_options=options) as store:
-            return await work(store)
-
-    return anyio.run(run)
-
-
-def _split(url: str) -> tuple[str, str]:
-    """The store and the key that an object's URL names."""
-    root, slash, key = url.rpartition("/")
-    if not slash or not key or root.endswith((":", ":/")):
-        raise InvalidInputError(f"{url!r} names no object: write store/key, such as s3://bucket/path/object")
-    return root, key
 
 
 def check_store_command(
@@ -74,7 +34,7 @@ def check_store_command(
 
     Races real writers under a prefix of its own and removes what it wrote.
     """
-    report = _with_store(url, parse_options(options, endpoint_url), check_store)
+    report = with_store(url, parse_options(options, endpoint_url), check_store)
     if as_json:
         print_json(_report(report))
     else:
@@ -127,7 +87,7 @@ def print_report(report: StoreReport) -> None:
 
 
 @app.command("ls")
-def list_objects(
+def _ls(
     url: Url,
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Go into every prefix.")] = False,
     limit: Annotated[int, typer.Option(help="Print at most this many.", min=1)] = 1000,
@@ -152,7 +112,7 @@ def list_objects(
                 break
         return prefixes[:limit], metas[:limit]
 
-    prefixes, metas = _with_store(url, parse_options(options, endpoint_url), work)
+    prefixes, metas = with_store(url, parse_options(options, endpoint_url), work)
     if as_json:
         print_json({"prefixes": prefixes, "objects": [_meta(meta) for meta in metas]})
         return
@@ -162,12 +122,12 @@ def list_objects(
 
 
 @app.command("stat")
-def stat(
+def _stat(
     url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None, as_json: Json = False
 ) -> None:
     """Show size, version and time of one object."""
-    root, key = _split(url)
-    meta = _with_store(root, parse_options(options, endpoint_url), lambda store: store.head(key))
+    root, key = split_object(url)
+    meta = with_store(root, parse_options(options, endpoint_url), lambda store: store.head(key))
     if as_json:
         print_json(_meta(meta))
     else:
@@ -175,16 +135,16 @@ def stat(
 
 
 @app.command("cat")
-def cat(url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None) -> None:
+def _cat(url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None) -> None:
     """Write an object's bytes to standard output."""
-    root, key = _split(url)
-    fetched = _with_store(root, parse_options(options, endpoint_url), lambda store: store.get(key))
+    root, key = split_object(url)
+    fetched = with_store(root, parse_options(options, endpoint_url), lambda store: store.get(key))
     sys.stdout.buffer.write(fetched.data)
     sys.stdout.buffer.flush()
 
 
 @app.command("tail")
-def tail(
+def _tail(
     url: ObjectUrl,
     length: Annotated[int, typer.Option("--bytes", "-n", help="How many bytes.", min=1)] = 1024,
     options: Options = None,
@@ -192,9 +152,9 @@ def tail(
     as_json: Json = False,
 ) -> None:
     """Write the last bytes of an object to standard output, in one request."""
-    root, key = _split(url)
+    root, key = split_object(url)
     with measure() as cost:
-        fetched = _with_store(
+        fetched = with_store(
             root, parse_options(options, endpoint_url), lambda store: store.get_tail(key, length)
         )
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import tomllib
@@ -12,22 +13,22 @@ from typing import Any
 from lakehouse.clock import Clock
 from lakehouse.config import RESERVED_ENV, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
-from lakehouse.io.backends.fast import FastReads, fast_options
-from lakehouse.io.backends.files import FsspecBackend
-from lakehouse.io.backends.local import LocalBackend
-from lakehouse.io.backends.memory import MemoryBackend
-from lakehouse.io.backends.s3 import S3Backend
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore
-from lakehouse.log import get_logger
 
 __all__ = ["load_settings", "open_backend", "open_store", "stacked"]
 
-_log = get_logger(__name__)
+_BACKENDS = {
+    "s3": ("lakehouse.io.backends.s3", "S3Backend"),
+    "file": ("lakehouse.io.backends.local", "LocalBackend"),
+    "memory": ("lakehouse.io.backends.memory", "MemoryBackend"),
+    "*": ("lakehouse.io.backends.files", "FsspecBackend"),
+}
+"""Backends by scheme, named and not imported: botocore alone takes half a second to load."""
 
 
 def open_store(
@@ -74,20 +75,21 @@ def open_backend(
     if settings is None:
         settings = load_settings()
     bounds = settings.io if isinstance(settings, Settings) else settings
-    if location.scheme == "s3":
-        return _with_fast_reads(S3Backend(location, options, bounds))
-    kinds = {"file": LocalBackend, "memory": MemoryBackend}
-    return kinds.get(location.scheme, FsspecBackend)(location, options, bounds)
+    module, name = _BACKENDS.get(location.scheme, _BACKENDS["*"])
+    backend: ObjectStore = getattr(importlib.import_module(module), name)(location, options, bounds)
+    return _with_fast_reads(backend) if location.scheme == "s3" else backend
 
 
-def _with_fast_reads(backend: S3Backend) -> ObjectStore:
+def _with_fast_reads(backend: ObjectStore) -> ObjectStore:
     wanted = backend.settings.fast_reads
     if wanted == "off":
         return backend
     missing = importlib.util.find_spec("obstore") is None
-    options = None if missing else fast_options(backend, os.environ)
+    fast = importlib.import_module("lakehouse.io.backends.fast")
+    options = None if missing else fast.fast_options(backend, os.environ)
     if options is not None:
-        return FastReads(backend, options)
+        reading: ObjectStore = fast.FastReads(backend, options)
+        return reading
     if wanted == "require":
         why = (
             "the [fast] extra is not installed: pip install 'lakehouse[fast]'"

@@ -73,6 +73,11 @@ def os_errors(verb: str, key: str, url: str) -> Iterator[None]:
     except OSError as error:
         # A full disk, a lost mount: passing, as far as the engine can know.
         raise UnavailableError(f"{where}: {error.strerror or error}", **facts) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidInputError(f"{where}: the file system refuses: {error}", **facts) from error
+    except Exception as error:
+        # Whatever a file system's own client library raises ends here.
+        raise UnavailableError(f"{where}: {type(error).__name__}: {error}", **facts) from error
 
 
 def unsupported(verb: str, url: str) -> InvalidInputError:
@@ -156,7 +161,8 @@ class FsspecBackend(ObjectStore):
             return await self._thread(lambda: getattr(fs, name)(*arguments, **options))
 
     def _path(self, key: str) -> str:
-        return f"{self.location.path}/{check_key(key)}"
+        # The whole URL: file systems strip what they do not need, and HTTP's needs it.
+        return f"{self.location.url}/{check_key(key)}"
 
     def _meta(self, key: str, info: dict[str, Any]) -> ObjectMeta:
         if info.get("type") == "directory":
@@ -227,8 +233,8 @@ class FsspecBackend(ObjectStore):
         limit: int | None = None,
     ) -> ListPage:
         folder = prefix.rpartition("/")[0]
-        path = f"{self.location.path}/{folder}" if folder else self.location.path
-        root = len(str(self._connected()._strip_protocol(self.location.path)).rstrip("/")) + 1
+        path = f"{self.url}/{folder}" if folder else self.url
+        root = len(str(self._connected()._strip_protocol(self.url)).rstrip("/")) + 1
         try:
             found: dict[str, dict[str, Any]] = await self._do("list_page", prefix, "find", path, detail=True)
         except NotFoundError:
