@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from lakehouse.testing.keeper import kept
 from lakehouse.testing.servers import obstacle
+from tests.testing.owners import eventually, owner
 
 # Writes its process id where the test looks, then stays.
 STAY = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'w')); time.sleep(600)"
@@ -41,14 +39,6 @@ with minio_server() as info:
 """
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Waits for what must come true within seconds."""
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def alive(pid: int) -> bool:
     """True while a process of that id runs (a zombie does not)."""
     try:
@@ -61,23 +51,6 @@ def pid_in(path: Path) -> int:
     """The process id that a command writes to a file once it runs."""
     eventually(lambda: path.exists() and path.read_text().endswith("\n"), "the command started")
     return int(path.read_text())
-
-
-@contextmanager
-def owner(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Runs a script as the owner of a kept command; its own group, so that its forks end with the test."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
