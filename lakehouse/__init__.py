@@ -1,7 +1,52 @@
-"""An async, object-storage-first lakehouse engine: nothing but a bucket."""
+"""An async, object-storage-first lakehouse engine: nothing but a bucket.
+
+Names are loaded when they are first used, so ``import lakehouse`` costs next to nothing.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from lakehouse._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from lakehouse.config import Settings
+    from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
+    from lakehouse.io.check import StoreReport, check_store
+
+__all__ = [
+    "Cost",
+    "ObjectStore",
+    "Settings",
+    "StoreReport",
+    "__version__",
+    "check_store",
+    "load_settings",
+    "map_bounded",
+    "measure",
+    "open_store",
+]
+
+_HOMES = {
+    "Cost": "lakehouse.io",
+    "ObjectStore": "lakehouse.io",
+    "Settings": "lakehouse.config",
+    "StoreReport": "lakehouse.io.check",
+    "check_store": "lakehouse.io.check",
+    "load_settings": "lakehouse.io",
+    "map_bounded": "lakehouse.io",
+    "measure": "lakehouse.io",
+    "open_store": "lakehouse.io",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lakehouse' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,23 @@
-"""Public test kit: stores that misbehave on purpose, and real object stores on loopback."""
+"""Public test kit: stores that misbehave on purpose, and real object stores on loopback.
+
+The conformance suite is imported by name (``lakehouse.testing.conformance``), because it
+needs pytest; so are the servers and the proxy, which tests start and production does not.
+"""
+
+from __future__ import annotations
+
+from lakehouse.testing.faults import Fault, FaultKind, FaultyStore, PowerCut
+from lakehouse.testing.manual_clock import ManualClock
+from lakehouse.testing.stores import Call, LatencyStore, RecordingStore, memory_store
+
+__all__ = [
+    "Call",
+    "Fault",
+    "FaultKind",
+    "FaultyStore",
+    "LatencyStore",
+    "ManualClock",
+    "PowerCut",
+    "RecordingStore",
+    "memory_store",
+]

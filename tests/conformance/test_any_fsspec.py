@@ -59,9 +59,8 @@ class TestAnyFsspec(StoreConformance):
             ensure_may_commit(store)
         assert refused.value.kind == "unsafe-store"
         report = await check_store(store)
-        failures = {result.name: result.detail for result in report.failures}
-        assert "create has one winner" in failures
-        assert "cannot do put_if_match" in failures["replace under a condition"]
+        failures = {result.name for result in report.failures}
+        assert {"create has one winner", "replace under a condition"} <= failures
         assert not report.may_commit
         with pytest.raises(InvalidInputError):
             ensure_may_commit(store)
