@@ -1,9 +1,9 @@
 """The import order: each part of the package imports only parts above it, and nothing in a circle.
 
-Three checks over a parsed tree: against the order (imports under ``TYPE_CHECKING``
-count, because readers follow them), around in a circle (only imports that run), and
-inside functions (where a circle hides). A fourth keeps heavy third-party packages out
-of module level.
+Checks over a parsed tree: against the order (imports under ``TYPE_CHECKING`` and module
+names in strings count, because readers follow them), around in a circle (only imports
+that run), and inside functions (where a circle hides). Another keeps heavy third-party
+packages out of module level.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ ORDER = (
     "",
     "spark",
     "service",
+    "testing",
     "cli",
     "__main__",
-    "testing",
 )
 """Parts of the package, each above those that may import it; the empty one is ``lakehouse`` itself."""
 
@@ -160,13 +160,22 @@ def first_party_imports(modules: Sequence[Module]) -> list[Import]:
 
 
 def upward(modules: Sequence[Module]) -> Iterator[str]:
-    """Imports against the order, and parts that are not in it."""
+    """Imports against the order, module names in strings against it, and parts that are not in it."""
     for part in sorted({module.part for module in modules} - set(ORDER)):
         yield f"{PACKAGE}/{part}: not in the import order (tests/house/layers.py, docs/architecture.md)"
-    for found in first_party_imports(modules):
-        here, there = found.source.part, found.part
+    arrows = [(i.source.part, i.part, str(i)) for i in first_party_imports(modules)]
+    for here, there, text in [*arrows, *_named_in_strings(modules)]:
         if here in ORDER and there in ORDER and ORDER.index(there) > ORDER.index(here):
-            yield f"{found}: {here or PACKAGE} stands above {there or PACKAGE}"
+            yield f"{text}: {here or PACKAGE} stands above {there or PACKAGE}"
+
+
+def _named_in_strings(modules: Sequence[Module]) -> Iterator[tuple[str, str, str]]:
+    """Strings that are the name of one of our modules: what ``import_module`` may be given."""
+    parts = {module.name: module.part for module in modules if module.part}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in parts:
+                yield module.part, parts[node.value], f"{module.at(node)} names {node.value}"
 
 
 def circles(modules: Sequence[Module]) -> Iterator[str]:
@@ -190,10 +199,14 @@ def mutual_pairs(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def in_functions(modules: Sequence[Module]) -> Iterator[tuple[str, str]]:
-    """(path, text) of imports of our own modules inside functions."""
+    """(path, text) of imports of our own modules inside functions, and of modules whose name is computed."""
     for found in first_party_imports(modules):
         if found.lazy:
             yield found.source.path, f"{found} inside a function"
+    for module in modules:
+        for node, _ in _import_nodes(module):
+            if isinstance(node, ast.Call) and not _names(module, node):
+                yield module.path, f"{module.at(node)} imports a module whose name is computed"
 
 
 def heavy_at_module_level(modules: Iterable[Module]) -> Iterator[str]:

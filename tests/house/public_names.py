@@ -203,7 +203,7 @@ def unruly_test_docstrings(modules: Iterable[Module]) -> Iterator[str]:
                 else "is more than one sentence"
                 if _ENDS_WITHIN.search(text)
                 else "tells of a test instead of stating the rule"
-                if re.match(r"(Tests?|Checks?|Verif(y|ies)|Ensures?|Should)\b", text)
+                if re.match(r"((Tests?|Checks?) (that|if|whether)|Verif(y|ies)|Ensures?|Should)\b", text)
                 else ""
             )
             if why:

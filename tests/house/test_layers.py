@@ -79,6 +79,7 @@ def test_the_checker_reads_imports() -> None:
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from lakehouse.storage import x",
         "def f():\n    from lakehouse.storage import x",
         "import importlib\nimportlib.import_module('lakehouse.storage')",
+        "HOMES = {'scan': 'lakehouse.storage'}",
     ],
 )
 def test_the_checker_finds_an_upward_import(statement: str) -> None:
@@ -138,6 +139,14 @@ def test_the_checker_finds_a_lazy_import() -> None:
     )
     assert list(in_functions(made_up)) == [
         ("lakehouse/storage/a.py", "lakehouse/storage/a.py:3 imports lakehouse.io.b inside a function")
+    ]
+
+
+def test_the_checker_finds_a_computed_import() -> None:
+    """An import whose target is not written down is found; one of a named stranger is none of ours."""
+    made_up = tree(io__a="import importlib\nimportlib.import_module(x)\nimportlib.import_module('obstore')\n")
+    assert list(in_functions(made_up)) == [
+        ("lakehouse/io/a.py", "lakehouse/io/a.py:2 imports a module whose name is computed")
     ]
 
 

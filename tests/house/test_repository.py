@@ -9,6 +9,7 @@ import subprocess
 import tomllib
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.house.repository import index_addresses, machine_paths, make_targets, mentioned_targets, unpinned
 from tests.house.source_tree import ROOT, none_of, tracked_files
@@ -184,8 +185,6 @@ def test_every_dependency_is_pinned() -> None:
 
 def test_pins_satisfy_the_floors() -> None:
     """No pinned version is below what the code needs."""
-    from packaging.requirements import Requirement
-
     wanted = [Requirement(one) for one in requirements()]
     rows = [
         f"{one}: pinned to {pins().get(normal(one.name))}"
