@@ -29,6 +29,7 @@ __all__ = [
     "ENV_PREFIX",
     "RESERVED_ENV",
     "CacheSettings",
+    "IndexSettings",
     "IoSettings",
     "Secret",
     "SettingInfo",
@@ -161,6 +162,28 @@ class CacheSettings(_Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSettings(_Group):
+    """How puffin files and the indexes in them are read."""
+
+    concurrency: int = _setting(16, "Files read at once when indexes are enumerated.", low=1)
+    prefetch_bytes: int = _setting(
+        16 * 1024, "Bytes of a file's tail that the first request fetches.", low=64
+    )
+    prefetch_max_bytes: int = _setting(
+        128 * 1024, "The prefetch of an enumeration grows up to this when footers do not fit.", low=64
+    )
+    metadata_gap_bytes: int = _setting(
+        1024 * 1024, "Metadata of one file at most this far apart is read in one request.", low=0
+    )
+    footer_max_bytes: int = _setting(
+        64 * 1024 * 1024, "Longest footer, stored or decompressed, that is read.", low=1
+    )
+    blob_max_bytes: int = _setting(
+        1024 * 1024 * 1024, "Largest blob, decompressed, that is read: a bound for bombs.", low=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingInfo:
     """What there is to know about one setting."""
 
@@ -223,6 +246,7 @@ class Settings:
 
     io: IoSettings = field(default_factory=IoSettings)
     cache: CacheSettings = field(default_factory=CacheSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
 
     @classmethod
     def resolve(
