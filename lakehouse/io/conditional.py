@@ -11,14 +11,18 @@ the object now is          then
 ours (by token or bytes)   the write succeeded
 another's                  ConflictError ``lost-race``; carries ``winner``
 not there / unchanged      not applied: the same bytes again, same key and token
-unreadable                 CommitUnknownError
+unreadable                 CommitUnknownError (the refusal itself, where it was certain)
 =========================  ==========================================================
+
+A refusal is certain when the store decided (409, 403, 404: nothing was applied) or no
+connection was made. A 412 is not: it may be our own first copy that stands in the way.
 
 "Unchanged" and "another's" need one more thought for replacing puts: when an attempt may
 have been applied, and the object is now neither what we expected nor ours, somebody may
 have replaced *our* version. That is CommitUnknownError ``overwritten``, because saying
-"conflict" would make a counter count twice. A created object is never replaced (our
-protocol never overwrites one), so a create has no such case.
+"conflict" would make a counter count twice. A create has no such case as long as nobody
+replaces what was created, as in a commit log. Where a created key is replaced later (a
+name pointer), whoever loses a create looks into ``winner`` for what it wrote itself.
 
 A put that timed out may still land later. Hence the same key and token on every attempt,
 and when attempts end while the object is absent and some attempt was never answered, the
@@ -40,12 +44,18 @@ from lakehouse.errors import (
     InvalidInputError,
     LakehouseError,
     NotFoundError,
+    PermissionDeniedError,
     UnavailableError,
 )
 from lakehouse.io.protocols import Buffer, Fetched, Gets, PutsIf, Stored
 from lakehouse.io.retry import Backoff, RetryPolicy
 
 __all__ = ["Attempt", "PutsAndGets", "Verdict", "judge", "put_decisively"]
+
+_CONFLICTING_OPERATION = 409
+"""S3 met another operation on the key under way, did nothing, and asks to try again."""
+_GATEWAY_GAVE_UP = (502, 504)
+"""Said by something in between, while the store itself may still be at it."""
 
 
 class Verdict(enum.Enum):
@@ -56,6 +66,8 @@ class Verdict(enum.Enum):
     NOT_APPLIED = "not applied"
     OVERWRITTEN = "overwritten"
     GONE = "gone"
+    ALIKE = "alike"
+    """What we would create stands there, and nothing says who wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +86,9 @@ class Attempt:
 
     def after(self, error: LakehouseError) -> Self:
         """What is known once an attempt ended with this error."""
-        if not isinstance(error, UnavailableError) or error.kind == "unreachable":
-            return self  # refused for certain, or never sent
-        answered = error.context.get("status") is not None
+        if isinstance(error, ConflictError) or _is_certain(error):
+            return self
+        answered = error.context.get("status") not in (None, *_GATEWAY_GAVE_UP)
         return dataclasses.replace(self, maybe_applied=True, may_land=self.may_land or not answered)
 
 
@@ -85,7 +97,10 @@ def judge(attempt: Attempt, seen: Fetched | None) -> Verdict:
     if seen is not None and _is_ours(attempt, seen):
         return Verdict.OURS
     if attempt.expected is None:
-        return Verdict.NOT_APPLIED if seen is None else Verdict.LOST
+        if seen is None:
+            return Verdict.NOT_APPLIED
+        alike = seen.token is None and seen.data == attempt.data
+        return Verdict.ALIKE if alike and attempt.maybe_applied else Verdict.LOST
     if seen is not None and seen.version == attempt.expected:
         return Verdict.NOT_APPLIED
     if attempt.maybe_applied:
@@ -96,9 +111,15 @@ def judge(attempt: Attempt, seen: Fetched | None) -> Verdict:
 def _is_ours(attempt: Attempt, seen: Fetched) -> bool:
     if seen.token is not None:
         return seen.token == attempt.token
-    # The store keeps no tokens. Objects of a commit protocol carry one in their bytes, so
-    # equal bytes are ours; for bytes that are not unique only a lost answer speaks for us.
-    return seen.data == attempt.data and (attempt.maybe_applied or attempt.token.encode() in seen.data)
+    # The store keeps no tokens. Objects of a commit protocol carry one in their bytes.
+    return seen.data == attempt.data and attempt.token.encode() in seen.data
+
+
+def _is_certain(error: LakehouseError) -> bool:
+    """Whether the error says that this attempt was not applied and never will be."""
+    if error.kind == "unreachable" or error.context.get("status") == _CONFLICTING_OPERATION:
+        return True
+    return isinstance(error, InvalidInputError | NotFoundError | PermissionDeniedError)
 
 
 class PutsAndGets(PutsIf, Gets, Protocol):
@@ -120,21 +141,25 @@ async def put_decisively(
         ConflictError: another's object stands there; ``context["winner"]`` is what was read.
         CommitUnknownError: whether our write was applied could not be found out.
         UnavailableError: it was not applied, and the store would not take it in time.
+        PermissionDeniedError, InvalidInputError, NotFoundError: it was refused.
     """
     attempt = Attempt(key=key, data=data, token=token, expected=expected)
-    backoff = Backoff(policy)
+    backoff: Backoff | None = None
     while True:
         try:
             if expected is None:
                 return await store.put_if_absent(key, data, token=token)
             return await store.put_if_match(key, data, version=expected, token=token)
-        except InvalidInputError:
-            raise  # refused before anything was sent
         except LakehouseError as refusal:
             error = refusal
+        backoff = backoff or Backoff(policy)
         attempt = attempt.after(error)
-        seen = await _read_back(store, attempt, error, policy)
-        verdict = judge(attempt, seen)
+        if isinstance(error, InvalidInputError) and not attempt.maybe_applied:
+            raise error
+        verdict, seen = Verdict.NOT_APPLIED, None
+        if attempt.maybe_applied or error.kind != "unreachable":  # else nothing was ever sent
+            seen = await _read_back(store, attempt, error, policy)
+            verdict = judge(attempt, seen)
         if verdict is Verdict.OURS:
             assert seen is not None
             return Stored(key=key, size=seen.size, version=seen.version, store_time_ms=seen.store_time_ms)
@@ -154,7 +179,7 @@ async def _read_back(
     store: PutsAndGets, attempt: Attempt, error: LakehouseError, policy: RetryPolicy
 ) -> Fetched | None:
     """The object as it is now; None when there is none."""
-    backoff = Backoff(policy)
+    backoff: Backoff | None = None
     while True:
         try:
             return await store.get(attempt.key)
@@ -162,13 +187,12 @@ async def _read_back(
             if missing.kind == "missing-bucket":
                 raise
             return None
-        except UnavailableError as unreadable:
-            if not attempt.maybe_applied and error.kind == unreadable.kind == "unreachable":
-                raise error from unreadable  # nothing was ever sent: not applied, for certain
-            if await backoff.wait():
-                continue
-            raise _unknown(attempt, f"reading it back failed: {unreadable}") from unreadable
         except LakehouseError as unreadable:
+            backoff = backoff or Backoff(policy)
+            if isinstance(unreadable, UnavailableError) and await backoff.wait():
+                continue
+            if _is_certain(error) and not attempt.maybe_applied:
+                raise error from unreadable
             raise _unknown(attempt, f"reading it back failed: {unreadable}") from unreadable
 
 
@@ -186,6 +210,8 @@ def _failure(verdict: Verdict, attempt: Attempt, seen: Fetched | None) -> Lakeho
     if verdict is Verdict.OVERWRITTEN:
         why = "an attempt got no answer, and the object is now neither what was expected nor ours"
         return _unknown(attempt, why, kind="overwritten")
+    if verdict is Verdict.ALIKE:
+        return _unknown(attempt, "the same bytes stand there, and the store does not say who wrote them")
     if verdict is Verdict.GONE:
         return NotFoundError(
             f"{attempt.key!r} is gone, so its version {attempt.expected} cannot be replaced", key=attempt.key

@@ -10,7 +10,7 @@ Functions should ask for the smallest protocol that serves them (``store: Gets``
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from lakehouse.errors import InvalidInputError
@@ -73,7 +73,7 @@ class Fetched:
     """Bytes of one object, read in one request."""
 
     key: str
-    data: bytes
+    data: bytes = field(repr=False)
     start: int
     """Offset of ``data`` in the object."""
     size: int

@@ -11,6 +11,9 @@ from lakehouse.config import IoSettings
 
 __all__ = ["Backoff", "RetryPolicy"]
 
+_DOUBLINGS_MAX = 60
+"""Beyond these any bound is the cap's; without an end the power would overflow."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
@@ -21,7 +24,8 @@ class RetryPolicy:
     cap_s: float = 5.0
     deadline_s: float = 30.0
     clock: Clock = field(default_factory=SystemClock)
-    rng: random.Random = field(default_factory=random.Random)
+    rng: random.Random | None = None
+    """Source of the jitter; None = this process's own, so that copies elsewhere draw differently."""
 
     @classmethod
     def of(cls, settings: IoSettings, clock: Clock | None = None) -> Self:
@@ -36,7 +40,11 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The waits of one operation: exponential, with full jitter, until the policy ends."""
+    """The waits of one operation: exponential, with full jitter, until the policy ends.
+
+    Make one when the first attempt has failed: the deadline counts from there, so that an
+    attempt which took long to fail (a time-out) is still tried again.
+    """
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
@@ -50,8 +58,10 @@ class Backoff:
             return False
         # Full jitter: the wait is anywhere up to the bound, so that clients that failed
         # together do not come back together.
-        bound = min(policy.cap_s, policy.base_s * 2 ** (self._attempt - 1))
-        seconds = policy.rng.uniform(0, bound)
+        doublings = min(self._attempt - 1, _DOUBLINGS_MAX)
+        bound = min(policy.cap_s, policy.base_s * 2**doublings)
+        draw = random.uniform if policy.rng is None else policy.rng.uniform
+        seconds = draw(0, bound)
         if policy.clock.steady() + seconds - self._started > policy.deadline_s:
             return False
         self._attempt += 1

@@ -35,18 +35,15 @@ class RetryingStore(StoreDecorator):
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         """Makes the request until it succeeds, fails for good, or the policy ends."""
-        try:
-            return await request()
-        except UnavailableError as first:
-            error = first
-        backoff = Backoff(self._policy)
-        while await backoff.wait():
-            _log.info("trying again", verb=verb, key=key, kind=error.kind)
+        backoff: Backoff | None = None
+        while True:
             try:
                 return await request()
-            except UnavailableError as again:
-                error = again
-        raise error
+            except UnavailableError as error:
+                backoff = backoff or Backoff(self._policy)
+                if not await backoff.wait():
+                    raise
+                _log.info("trying again", verb=verb, key=key, kind=error.kind)
 
     async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
         return await put_decisively(
@@ -61,22 +58,24 @@ class RetryingStore(StoreDecorator):
     async def multipart_complete(
         self, key: str, upload: str, receipts: Sequence[str], *, size: int
     ) -> Stored:
-        try:
-            return await self.inner.multipart_complete(key, upload, receipts, size=size)
-        except UnavailableError as lost:
-            error = lost
-        backoff = Backoff(self._policy)
-        while await backoff.wait():
+        attempts = 0
+
+        async def complete() -> Stored:
+            nonlocal attempts
+            attempts += 1
             try:
                 return await self.inner.multipart_complete(key, upload, receipts, size=size)
             except NotFoundError:
-                # The upload is gone, so an earlier attempt was applied: the object is ours,
-                # since nobody else knows the upload's id.
-                meta = await self.head(key)
-                return Stored(key=key, size=meta.size, version=meta.version, store_time_ms=meta.store_time_ms)
-            except UnavailableError as again:
-                error = again
-        raise error
+                if attempts == 1:
+                    raise
+                # The upload is gone. Nobody else knows its id, so an earlier attempt made the
+                # object; or the bucket's rules threw the parts away, and another object stands there.
+                meta = await self.inner.head(key)
+                if meta.size != size:
+                    raise
+                return Stored(key=key, size=size, version=meta.version, store_time_ms=meta.store_time_ms)
+
+        return await self.call("multipart_complete", key, complete)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.inner, self._policy)
