@@ -54,11 +54,13 @@ async def test_waits_stay_below_a_bound_that_doubles(seed: int, base: float, cap
 
 
 async def test_jitter_uses_the_whole_width() -> None:
-    """Waits spread evenly over what is allowed, so that clients that failed together part."""
-    first = [(await _waits(_policy(seed, attempts=2, base_s=1.0, cap_s=1.0)))[0] for seed in range(400)]
-    assert 0.45 < statistics.mean(first) < 0.55
-    assert min(first) < 0.05
-    assert max(first) > 0.95
+    """Each wait spreads evenly over what is allowed, so that clients that failed together part."""
+    drawn = [await _waits(_policy(seed, attempts=4, base_s=1.0, cap_s=100.0)) for seed in range(400)]
+    for n, waits in enumerate(zip(*drawn, strict=True)):
+        bound = 2.0**n
+        assert 0.45 < statistics.mean(waits) / bound < 0.55
+        assert min(waits) < 0.05 * bound
+        assert max(waits) > 0.95 * bound
 
 
 async def test_no_attempt_starts_after_the_deadline() -> None:

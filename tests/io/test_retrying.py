@@ -177,12 +177,13 @@ async def test_a_lost_completion_is_found_done() -> None:
 
 async def test_a_lost_completion_is_found_through_more_failures() -> None:
     """Looking for the finished object is tried again like everything else."""
-    store, _ = await _retrying(
+    store, recording = await _retrying(
         Fault(kind=FaultKind.FAIL_AFTER, verb="multipart_complete"),
         Fault(kind=FaultKind.THROTTLE, verb="head"),
     )
     upload, receipts = await _uploaded(store)
     assert (await store.multipart_complete("large", upload, receipts, size=4)).size == 4
+    assert recording.kinds()["head"] == 2
 
 
 async def test_a_completion_that_never_happened_is_repeated() -> None:
