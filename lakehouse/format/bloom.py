@@ -50,7 +50,6 @@ _META = Message(
     Field(number=6, name="bloom_filter_locs", kind="columns", message=_LOC),
 )
 _PROBES_TOGETHER = 1 << 16
-_U64_MAX = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,31 +132,33 @@ class BloomMeta:
         return meta
 
     def _check(self, segment_count: int, bloom_filter_size: int, filters_size: int) -> None:
-        segments = -(-self.row_count // self.rows_per_segment) if self.rows_per_segment else -1
+        if self.rows_per_segment == 0:
+            raise _bad("rows per segment", 0, "at least 1")
         # Before 2025-03-03 (pull request 5625) a last segment of nulls only was not written.
-        for what, got, expected in (
-            ("rows per segment", self.rows_per_segment, range(1, _U64_MAX + 1)),
-            ("segment count", segment_count, range(max(segments - 1, 0), segments + 1)),
-            ("number of filter indexes", self.segment_count, range(segment_count, segment_count + 1)),
-            ("size of all filters", bloom_filter_size, range(filters_size, filters_size + 1)),
-            ("sum of filter sizes", self.bloom_filter_size, range(filters_size, filters_size + 1)),
-        ):
-            if got not in expected:
-                raise _bad(what, got, f"{expected.start}..{expected.stop - 1}")
-        odd = (self.sizes < BLOCK_BYTES) | (self.sizes % BLOCK_BYTES != 0)
-        if odd.any():
-            raise _bad("filter size", int(self.sizes[odd][0]), f"a multiple of {BLOCK_BYTES}")
-        gaps = self.offsets != np.cumsum(self.sizes) - self.sizes
+        segments = -(-self.row_count // self.rows_per_segment)
+        if not max(segments - 1, 0) <= segment_count <= segments:
+            raise _bad("segment count", segment_count, f"{segments}, or one less")
+        if self.segment_count != segment_count:
+            raise _bad("number of filter indexes", self.segment_count, segment_count)
+        if bloom_filter_size != filters_size:
+            raise _bad("size of all filters", bloom_filter_size, filters_size)
+        ends = np.cumsum(self.sizes)
+        end = int(ends[-1]) if len(ends) else 0
+        if end != filters_size:
+            raise _bad("sum of filter sizes", end, filters_size)
+        partial = (self.sizes % BLOCK_BYTES != 0) | (self.sizes == 0)
+        if partial.any():
+            raise _bad("filter size", int(self.sizes[partial][0]), f"a multiple of {BLOCK_BYTES}")
+        begins = ends - self.sizes
+        gaps = self.offsets != begins
         if gaps.any():
-            at = int(np.flatnonzero(gaps)[0])
-            raise _bad("filter offset", int(self.offsets[at]), int(self.sizes[:at].sum()))
+            raise _bad("filter offset", int(self.offsets[gaps][0]), int(begins[gaps][0]))
 
 
 def _bounded(values: U64, bound: int, what: str) -> I64:
     """The numbers as signed ones, all below ``bound``."""
-    wrong = values >= bound
-    if wrong.any():
-        raise _bad(what, int(values[wrong][0]), f"less than {bound}")
+    if len(values) and values.max() >= bound:
+        raise _bad(what, int(values.max()), f"less than {bound}")
     return values.astype(np.int64)
 
 
@@ -172,11 +173,11 @@ def _bad(what: str, got: int, expected: object) -> CorruptionError:
 
 def probe(stored: bytes | memoryview, element_count: int, values: pa.Array) -> Mask:
     """For each encoded value, whether one filter may hold it; nulls may be anywhere."""
-    words = _words(stored)
-    blocks = len(words) * 8 // BLOCK_BYTES
-    return _probe(words, np.zeros(1, np.int64), np.array([blocks]), draws_of(blocks, element_count), values)[
-        :, 0
-    ]
+    blocks, rest = divmod(len(stored), BLOCK_BYTES)
+    if blocks == 0 or rest:
+        raise InvalidInputError(f"a filter has whole blocks of {BLOCK_BYTES} bytes, not {len(stored)} bytes")
+    one, size = np.zeros(1, np.int64), np.array([blocks])
+    return _probe(_words(stored), one, size, draws_of(blocks, element_count), values)[:, 0]
 
 
 def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values: pa.Array) -> Mask:

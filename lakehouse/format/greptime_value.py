@@ -8,8 +8,7 @@ unsigned integers           big-endian
 signed integers             big-endian, sign bit flipped; dates are their days, timestamps their number
 floats                      big-endian, sign bit set, or all bits inverted when negative; one NaN, no -0
 time, duration              as i64, then one byte for the unit: 0 s, 1 ms, 2 us, 3 ns
-intervals                   months, or days and milliseconds, or months, days and nanoseconds, as one
-                            signed integer
+interval                    months, days and nanoseconds as one signed integer of 128 bits
 decimal128                  as i128, then precision (u8) and scale (i8)
 binary                      for each byte ``01`` and the byte, then ``00``
 ==========================  ==========================================================================
@@ -75,14 +74,9 @@ def _layout(type_: pa.DataType) -> _Layout | None:
         return _Layout(width=8, suffix=bytes((_UNITS[type_.unit],)), widen_from=narrow)
     if is_.is_decimal128(type_):
         return _Layout(width=16, suffix=bytes((type_.precision, (type_.scale & 0xFF) ^ 0x80)))
-    return _INTERVALS.get(type_.id)
-
-
-_INTERVALS = {
-    pa.lib.Type_INTERVAL_MONTHS: _Layout(width=4),
-    pa.lib.Type_INTERVAL_DAY_TIME: _Layout(width=8, words=(4, 4)),
-    pa.lib.Type_INTERVAL_MONTH_DAY_NANO: _Layout(width=16, words=(4, 4, 8)),
-}
+    if type_ == pa.month_day_nano_interval():
+        return _Layout(width=16, words=(4, 4, 8))
+    return None
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -120,27 +114,30 @@ def encode_array(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
 
 
 def decode_array(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values of type ``type_`` that were encoded; a CorruptionError when one cannot have been."""
-    if _is_text(type_):
-        return _decode_text(encoded, type_)
+    """The values of type ``type_`` that were encoded; a CorruptionError when one cannot have been.
+
+    For a dictionary type they come as an array of its value type.
+    """
     if pa.types.is_dictionary(type_):
-        return decode_array(encoded, type_.value_type).cast(type_)
+        return decode_array(encoded, type_.value_type)
+    if _is_text(type_):
+        return _cast(encoded, type_)
     offsets, data = binary_parts(encoded)
-    lengths = np.diff(offsets)
     valid = _valid(encoded)
     if _is_bytes(type_):
-        return _decode_bytes(offsets, data, valid).cast(type_)
+        return _cast(_decode_bytes(offsets, data, valid), type_)
     layout = _layout(type_)
     if layout is None:
         raise _unsupported(type_)
-    wrong = valid & (lengths != layout.encoded)
+    wrong = valid & (np.diff(offsets) != layout.encoded)
     if wrong.any():
-        raise _bad(type_, f"{layout.encoded} bytes", int(lengths[wrong][0]))
-    matrix = np.zeros((len(encoded), layout.encoded), np.uint8)
-    matrix[valid] = data[offsets[:-1][valid, None] + np.arange(layout.encoded)]
-    matrix[~valid, 0] = _SOME
-    matrix[~valid, layout.encoded - len(layout.suffix) :] = list(layout.suffix)
-    return _decode_fixed(matrix, layout, type_, valid)
+        raise _bad(type_, f"{layout.encoded} bytes", int(np.diff(offsets)[wrong][0]))
+    matrix = data[offsets[:-1][valid, None] + np.arange(layout.encoded)]
+    raw = _decode_fixed(matrix, layout, type_)
+    values = np.zeros((len(encoded), raw.shape[1]), np.uint8)
+    values[valid] = raw
+    bits = np.packbits(values[:, 0], bitorder="little") if layout.width == 0 else values.reshape(-1)
+    return pa.Array.from_buffers(type_, len(encoded), [_validity(valid), pa.py_buffer(bits)])
 
 
 def encode_scalar(value: Any, type_: pa.DataType) -> bytes:
@@ -217,8 +214,9 @@ def _big_endian(array: pa.Array, layout: _Layout) -> U8:
     if layout.widen_from:
         raw = raw.view(f"<i{stored}").astype("<i8").view(np.uint8)
     if layout.floating:
-        floats = raw.view(f"<f{layout.width}")
-        floats = np.where(np.isnan(floats), np.nan, floats + 0.0).astype(floats.dtype)
+        floats = raw.view(f"<f{layout.width}").copy()
+        floats[np.isnan(floats)] = np.nan
+        floats[floats == 0] = 0
         raw = floats.view(np.uint8)
     matrix: U8 = raw.reshape(rows, layout.width)[:, _byte_order(layout)]
     return matrix
@@ -247,7 +245,8 @@ def _unflip_floats(value: U8) -> None:
     value[positive, 0] ^= 0x80
 
 
-def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType, valid: Mask) -> pa.Array:
+def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType) -> U8:
+    """The bytes Arrow has for rows of encoded values."""
     end = layout.encoded - len(layout.suffix)
     if (matrix[:, 0] != _SOME).any():
         raise _bad(type_, "a leading 01", int(matrix[matrix[:, 0] != _SOME, 0][0]))
@@ -257,8 +256,7 @@ def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType, valid: Mask) 
     if layout.width == 0:
         if (value > 1).any():
             raise _bad(type_, "00 or 01", int(value.max()))
-        bits = pa.py_buffer(np.packbits(value[:, 0], bitorder="little"))
-        return pa.Array.from_buffers(type_, len(value), [_validity(valid), bits])
+        return value
     if layout.floating:
         _unflip_floats(value)
     elif layout.signed:
@@ -266,12 +264,12 @@ def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType, valid: Mask) 
     raw = np.empty_like(value)
     raw[:, _byte_order(layout)] = value
     if layout.widen_from:
-        numbers = raw.reshape(-1).view("<i8")
+        numbers = raw.view("<i8")
         narrow = numbers.astype(f"<i{layout.widen_from}")
         if (narrow != numbers).any():
             raise _bad(type_, f"{layout.widen_from * 8} bits", int(numbers[narrow != numbers][0]))
-        raw = narrow.view(np.uint8)
-    return pa.Array.from_buffers(type_, len(value), [_validity(valid), pa.py_buffer(raw.reshape(-1))])
+        return narrow.view(np.uint8)
+    return raw
 
 
 def _encode_bytes(array: pa.Array) -> pa.Array:
@@ -313,11 +311,12 @@ def _positions(lengths: I64) -> tuple[I64, I64]:
     return np.arange(len(row)) - begins[row], row
 
 
-def _decode_text(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Bytes as strings, or as binaries of another type."""
     try:
-        return encoded.cast(type_)
+        return values.cast(type_)
     except pa.ArrowInvalid as error:
-        raise CorruptionError(f"an indexed string is not UTF-8: {error}", expected="UTF-8") from error
+        raise CorruptionError(f"an indexed value is no {type_}: {error}", expected=str(type_)) from error
 
 
 def _unsupported(type_: pa.DataType) -> InvalidInputError:

@@ -116,7 +116,11 @@ class Message:
     def _merge(self, values: dict[str, Any], data: bytes, pos: int, end: int) -> None:
         while pos < end:
             start = pos
-            tag, pos = self._varint(data, pos, end)
+            tag = data[pos]
+            if tag < 0x80:
+                pos += 1
+            else:
+                tag, pos = self._varint(data, pos, end)
             field = self._by_number.get(tag >> 3)
             if field is None:
                 pos = self._skip(data, tag, pos, end, start)
@@ -134,7 +138,10 @@ class Message:
                     pos = _more_rows(data, start, pos, end, values[field.name])
             elif wire == _VARINT:
                 value, pos = self._varint(data, pos, end)
-                self._take_number(values, field, value, start)
+                if field.kind == "uint64":
+                    values[field.name] = value
+                else:
+                    self._take_number(values, field, value, start)
             else:
                 raise self._wrong_wire(field, start, wire)
 
@@ -191,8 +198,14 @@ class Message:
             found = self._columns_at_once(data, np.array(spans, np.int64))
             if found is not None:
                 return found
-        rows = [self._decode(data, pos, end) for pos, end in spans]
-        return {field.name: np.array([row[field.name] for row in rows], np.uint64) for field in self.fields}
+        names = [field.name for field in self.fields]
+        rows: list[int] = []
+        for pos, end in spans:
+            values: dict[str, Any] = {}
+            self._merge(values, data, pos, end)
+            rows += [values.get(name, 0) for name in names]
+        table = np.array(rows, np.uint64)
+        return {name: table[column :: len(names)] for column, name in enumerate(names)}
 
     def _columns_at_once(self, data: bytes, spans: I64) -> dict[str, U64] | None:
         """All sub-messages together, or None when one of them is not plain pairs of tag and number."""
@@ -269,8 +282,13 @@ class Message:
         return encode_varints(table[keep])
 
     def _varint(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
-        if pos < end and data[pos] < 0x80:
-            return data[pos], pos + 1
+        # Almost all numbers here have one or two bytes.
+        if pos + 1 < end:
+            first, second = data[pos], data[pos + 1]
+            if first < 0x80:
+                return first, pos + 1
+            if second < 0x80:
+                return first & 0x7F | second << 7, pos + 2
         value = 0
         for shift, byte in zip(range(0, 70, 7), data[pos : min(end, pos + 10)], strict=False):
             value |= (byte & 0x7F) << shift
