@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import time
-import urllib.parse
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator
 
-import botocore.config
-import botocore.exceptions
-import botocore.session
 import pytest
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.testing import proxy as proxy_module
-from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
-from lakehouse.testing.proxy import FaultProxy, proxy_process, proxy_thread
+from lakehouse.testing.proxy import FaultProxy
 from lakehouse.testing.proxy_rules import (
     Action,
     Answer,
@@ -32,59 +25,7 @@ from lakehouse.testing.proxy_rules import (
     on,
     s3_error,
 )
-from tests.testing.owners import eventually, owner
-
-BIG = bytes(range(256)) * 4096  # 1 MiB
-
-
-class Origin:
-    """A store that answers by path and notes, byte by byte, what reached it."""
-
-    def __init__(self) -> None:
-        self.heads: list[bytes] = []
-        self.bodies: list[bytes] = []
-        self.connections = 0
-        self.applied = asyncio.Event()
-        self.url = ""
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until somebody closes it."""
-        self.connections += 1
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                self.heads.append(head)
-                path = head.split(b" ")[1]
-                if path == b"/refuse":
-                    writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
-                    continue
-                if b"100-continue" in head:
-                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                self.bodies.append(await read_body(head, reader))
-                self.applied.set()
-                if path == b"/chunked":
-                    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED)
-                elif path == b"/to-eof":
-                    writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end")
-                    break
-                elif path == b"/hang-up":
-                    break
-                else:
-                    body = BIG if path == b"/big" else self.bodies[-1]
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
-                    writer.write(b"" if head.startswith(b"HEAD") else body)
-        writer.close()
-
-
-CHUNKED = b"3\r\nabc\r\nA;ext=1\r\n0123456789\r\n0\r\nx-trailer: t\r\n\r\n"
-
-
-async def read_body(head: bytes, reader: asyncio.StreamReader) -> bytes:
-    """The body behind a head, as it was sent."""
-    if b"chunked" in head:
-        return await reader.readuntil(b"0\r\nx-trailer: t\r\n\r\n")
-    length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-    return await reader.readexactly(int(length or 0))
+from tests.testing.raw_http import BIG, CHUNKED, Client, Origin, connect
 
 
 @pytest.fixture
@@ -95,50 +36,6 @@ async def origin() -> AsyncIterator[Origin]:
     async with server:
         origin.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield origin
-
-
-class Client:
-    """A connection that sends and receives bytes as they are."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def ask(self, method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
-        """Sends a request; everything up to the end of its answer."""
-        self.send(method, path, body, *headers)
-        return await self.answer(method)
-
-    def send(self, method: str, path: str, body: bytes = b"", *headers: str) -> None:
-        """Sends a request."""
-        lines = [f"{method} {path} HTTP/1.1", "hOst: signed.example", *headers]
-        if body and "Transfer-Encoding: chunked" not in headers:
-            lines.append(f"Content-Length: {len(body)}")
-        self.writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-
-    async def answer(self, method: str = "GET") -> bytes:
-        """Receives one answer."""
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        if b" 100 " in head:
-            return head
-        if b"chunked" in head:
-            return head + await self.reader.readuntil(b"t\r\n\r\n")
-        if b"Content-Length" not in head:
-            return head + await self.reader.read()
-        length = int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
-        return head + await self.reader.readexactly(0 if method == "HEAD" else length)
-
-
-@contextlib.asynccontextmanager
-async def connect(url: str) -> AsyncIterator[Client]:
-    """A connection to ``url``."""
-    parts = urllib.parse.urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    try:
-        yield Client(reader, writer)
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
 
 @contextlib.asynccontextmanager
@@ -245,6 +142,18 @@ async def test_a_store_that_hangs_up_is_passed_on(origin: Origin) -> None:
     async with FaultProxy(origin.url) as proxy, connect(proxy.url) as client:
         client.send("GET", "/hang-up")
         assert await client.reader.read() == b""
+    assert [seen.status for seen in proxy.requests] == [None]
+
+
+async def test_a_client_that_leaves_half_way_takes_its_request_along(origin: Origin) -> None:
+    """A body cut short ends the connection to the store, which applies nothing."""
+    async with FaultProxy(origin.url) as proxy:
+        async with connect(proxy.url) as client:
+            client.send("PUT", "/x", b"", f"Content-Length: {len(BIG)}")
+            client.writer.write(BIG[:1000])
+            await client.writer.drain()
+        await asyncio.wait_for(origin.left.wait(), 10)
+    assert origin.bodies == []
     assert [seen.status for seen in proxy.requests] == [None]
 
 
@@ -446,7 +355,7 @@ async def test_memory_of_requests_is_bounded(origin: Origin, monkeypatch: pytest
     assert proxy.counts == {"GET": 3}
 
 
-# ------------------------------------------------------------------ latency, and where it runs
+# ------------------------------------------------------------------ latency, and the end
 
 
 async def test_every_request_waits(origin: Origin) -> None:
@@ -493,118 +402,3 @@ async def test_the_end_of_the_proxy_ends_its_connections(origin: Origin) -> None
         assert await waiting.reader.read() == b""
     with pytest.raises(ConnectionRefusedError):
         await statuses(proxy.url, ("GET", "/x"))
-
-
-def status_of(url: str) -> int:
-    """Status of an unsigned request, sent by synchronous code."""
-    with contextlib.closing(
-        http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    ) as connection:
-        connection.request("GET", "/nobody-is-allowed/this")
-        return connection.getresponse().status
-
-
-def test_a_proxy_in_a_thread_serves_synchronous_code(object_store_server: ServerInfo) -> None:
-    """Rules apply and requests are noted beside code that blocks."""
-    rules = [once(Answer(status=503))]
-    with proxy_thread(object_store_server.endpoint_url, rules=rules) as proxy:
-        first, second = status_of(proxy.url), status_of(proxy.url)
-        assert first == 503
-        assert [seen.status for seen in proxy.requests] == [503, second]
-
-
-def test_a_proxy_in_a_process_slows_and_counts(object_store_server: ServerInfo) -> None:
-    """Requests through another process wait there and are counted there."""
-    with proxy_process(object_store_server.endpoint_url, latency_ms=50) as proxy:
-        started = time.monotonic()
-        assert status_of(proxy.url) in (403, 404)
-        assert time.monotonic() - started >= 0.05
-        assert proxy.counts() == {"GET": 1}
-    with pytest.raises(ConnectionRefusedError):
-        status_of(proxy.url)
-
-
-def test_a_proxy_that_cannot_start_says_so() -> None:
-    """A URL that cannot be proxied is refused before a process is started."""
-    with pytest.raises(InvalidInputError, match="https://store"), proxy_process("https://store"):
-        pass
-
-
-@pytest.mark.parametrize("forks", ["no", "yes"])
-def test_no_proxy_outlives_its_owner(forks: str) -> None:
-    """The proxy's process ends when the process that started it is killed, forks of it or not."""
-    script = """
-import os, sys, time
-from lakehouse.testing.proxy import proxy_process
-with proxy_process("http://127.0.0.1:9") as proxy:
-    if sys.argv[1] == "yes" and os.fork() == 0:
-        time.sleep(20)
-        os._exit(0)
-    print(proxy.url, flush=True)
-    sys.stdin.read()
-"""
-    with owner(script, forks) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert status_of(url) == 502
-        process.kill()
-
-        def gone() -> bool:
-            try:
-                status_of(url)
-            except ConnectionRefusedError:
-                return True
-            except ConnectionError:
-                pass  # caught in the act of ending
-            return False
-
-        eventually(gone, "the proxy ended")
-
-
-# ------------------------------------------------------------------ a real client and a real store
-
-
-@contextlib.contextmanager
-def s3_client(url: str, info: ServerInfo) -> Iterator[Any]:
-    """An S3 client that signs for ``url`` and does not try again."""
-    # botocore, not aiobotocore: aiohttp sends a PUT again by itself when its connection is reset.
-    client = botocore.session.Session().create_client(
-        "s3",
-        endpoint_url=url,
-        aws_access_key_id=info.key,
-        aws_secret_access_key=info.secret,
-        region_name=info.region or "us-east-1",
-        config=botocore.config.Config(retries={"total_max_attempts": 1}, proxies={}),
-    )
-    with contextlib.closing(client):
-        yield client
-
-
-def test_a_signed_write_whose_answer_is_lost_is_there(object_store_server: ServerInfo) -> None:
-    """The client cannot know that its conditional write was applied; trying again shows a conflict."""
-    lost = Rule(match=on("PUT", "*/commit", header="if-none-match"), action=LoseAnswer())
-    with (
-        fresh_bucket(object_store_server) as bucket,
-        proxy_thread(object_store_server.endpoint_url, rules=[lost]) as proxy,
-        s3_client(proxy.url, object_store_server) as client,
-    ):
-        write = {"Bucket": bucket, "Key": "commit", "Body": b"mine", "IfNoneMatch": "*"}
-        with pytest.raises(botocore.exceptions.ConnectionClosedError):
-            client.put_object(**write)
-        with pytest.raises(botocore.exceptions.ClientError, match="PreconditionFailed"):
-            client.put_object(**write)
-        assert client.get_object(Bucket=bucket, Key="commit")["Body"].read() == b"mine"
-        noted = [(seen.method, seen.status, seen.action) for seen in proxy.requests]
-    assert noted == [("PUT", 200, LoseAnswer()), ("PUT", 412, Pass()), ("GET", 200, Pass())]
-
-
-def test_an_injected_error_is_one_to_an_s3_client(object_store_server: ServerInfo) -> None:
-    """A client reads the code of an injected error as it would the store's own."""
-    busy = every(s3_error(503, "SlowDown", "Please reduce your request rate"))
-    with (
-        proxy_thread(object_store_server.endpoint_url, rules=[busy]) as proxy,
-        s3_client(proxy.url, object_store_server) as client,
-        pytest.raises(botocore.exceptions.ClientError) as caught,
-    ):
-        client.put_object(Bucket="any", Key="key", Body=b"x")
-    assert caught.value.response["Error"]["Code"] == "SlowDown"
