@@ -1,0 +1,84 @@
+"""Loops that numpy cannot express: compiled when numba is there, interpreted when it is not.
+
+Invariant: both ways run the same source, so they give the same bytes. A loop is written
+once, over things that are indexed: lists, ``bytes`` and ``bytearray`` when interpreted,
+numpy arrays when compiled. What cannot be the same in both (growing a buffer, wrapping
+arithmetic) is a small function with a stand-in for the compiled run.
+
+numba is optional (the ``fast`` extra). It is imported on first use only, and what it
+compiles is cached on disk, beside the module or in the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Loops", "numba_available"]
+
+_START_UP_PAYS_FROM = 30_000
+"""Work items above which importing numba and loading compiled code (about 1 s) pays."""
+_WARM_PAYS_FROM = 64
+"""The same once the code is loaded: preparing arrays costs some 20 microseconds."""
+
+
+def numba_available() -> bool:
+    """Whether numba is installed; does not import it."""
+    return importlib.util.find_spec("numba") is not None
+
+
+class Loops:
+    """Functions that call each other, as one unit to compile.
+
+    Args:
+        functions: callees before callers; each refers to the others by its plain name.
+        stand_ins: what to put under a name in the compiled run: a function to compile, or a constant.
+    """
+
+    __slots__ = ("_compiled", "_functions", "_lock", "_stand_ins")
+
+    def __init__(self, *functions: Callable[..., Any], **stand_ins: Any) -> None:
+        self._functions = functions
+        self._stand_ins = stand_ins
+        self._compiled: types.SimpleNamespace | None = None
+        self._lock = threading.Lock()
+
+    def compiled_for(self, work: int, *, wanted: bool | None = None) -> types.SimpleNamespace | None:
+        """The compiled functions as attributes, or None when interpreting is better or all there is.
+
+        Args:
+            work: about how many items the loop will handle.
+            wanted: True compiles whatever the work, False never does; None decides by the work.
+        """
+        pays_from = _START_UP_PAYS_FROM if self._compiled is None else _WARM_PAYS_FROM
+        if not (work >= pays_from if wanted is None else wanted) or not numba_available():
+            return None
+        with self._lock:
+            if self._compiled is None:
+                self._compiled = self._compile()
+        return self._compiled
+
+    def _compile(self) -> types.SimpleNamespace:
+        import numba
+
+        def compiled(function: Callable[..., Any], namespace: dict[str, Any]) -> Callable[..., Any]:
+            # A copy with globals of its own, so that it calls compiled functions and the
+            # original goes on calling interpreted ones.
+            copy = types.FunctionType(function.__code__, namespace, function.__name__)
+            try:
+                return numba.njit(cache=True, nogil=True)(copy)  # type: ignore[no-any-return]
+            except RuntimeError:  # no directory for the disk cache can be written
+                return numba.njit(nogil=True)(copy)  # type: ignore[no-any-return]
+
+        namespace: dict[str, Any] = {}
+        for function in self._functions:
+            namespace.update(function.__globals__)
+        for name, stand_in in self._stand_ins.items():
+            is_function = isinstance(stand_in, types.FunctionType)
+            namespace[name] = compiled(stand_in, stand_in.__globals__) if is_function else stand_in
+        for function in self._functions:
+            namespace[function.__name__] = compiled(function, namespace)
+        return types.SimpleNamespace(**{f.__name__: namespace[f.__name__] for f in self._functions})

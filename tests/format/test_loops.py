@@ -1,0 +1,60 @@
+"""Loops: the same source interpreted and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakehouse.format import loops as loops_module
+from lakehouse.format.loops import Loops, numba_available
+
+needs_numba = pytest.mark.skipif(not numba_available(), reason="numba is not installed")
+
+
+def _wrapped(number: int) -> int:
+    return number & 0xFF
+
+
+def _wrapped_differently(number: int) -> int:
+    return number % 256
+
+
+def _total(numbers: Any) -> int:
+    total = 0
+    for number in numbers:
+        total = _wrapped(total * 31 + number)
+    return total
+
+
+@needs_numba
+def test_compiled_and_interpreted_agree() -> None:
+    """A loop and its callees give one result, whichever way they run."""
+    compiled = Loops(_wrapped, _total).compiled_for(0, wanted=True)
+    assert compiled is not None
+    assert compiled._total(np.arange(100)) == _total(range(100))
+
+
+@needs_numba
+def test_a_stand_in_takes_the_place_of_a_function() -> None:
+    """The compiled run calls the stand-in under the name of what it stands for."""
+    compiled = Loops(_total, _wrapped=_wrapped_differently).compiled_for(0, wanted=True)
+    assert compiled is not None
+    assert compiled._total(np.arange(100)) == _total(range(100))
+
+
+@needs_numba
+def test_little_work_is_not_worth_loading_a_compiler() -> None:
+    """Nothing is compiled for a handful of items; once compiled, fewer items pay."""
+    some = Loops(_wrapped, _total)
+    assert some.compiled_for(1_000) is None
+    assert some.compiled_for(1_000_000) is not None
+    assert some.compiled_for(1_000) is not None
+    assert some.compiled_for(1_000_000, wanted=False) is None
+
+
+def test_without_numba_everything_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numba is missing, asking for compiled code gives none and no error."""
+    monkeypatch.setattr(loops_module, "numba_available", lambda: False)
+    assert Loops(_wrapped, _total).compiled_for(1_000_000, wanted=True) is None
