@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 import s3fs
 
 from lakehouse.errors import UnavailableError
 from lakehouse.testing.endpoint import (
     ServerInfo,
-    create_bucket,
-    delete_bucket,
     fresh_bucket,
     wait_until_it_lists,
 )
@@ -20,9 +22,17 @@ def info_at(url: str, region: str | None = None) -> ServerInfo:
     return ServerInfo(kind="moto", endpoint_url=url, key="who", secret="hush", region=region, note="a store")
 
 
-def file_system(info: ServerInfo) -> s3fs.S3FileSystem:
-    """A client that remembers nothing."""
-    return s3fs.S3FileSystem(**info.storage_options, skip_instance_cache=True, use_listings_cache=False)
+@contextlib.asynccontextmanager
+async def file_system(options: dict[str, Any]) -> AsyncIterator[s3fs.S3FileSystem]:
+    """fsspec's client of a store, closed with the block."""
+    files = s3fs.S3FileSystem(
+        **options, asynchronous=True, skip_instance_cache=True, use_listings_cache=False
+    )
+    session = await files.set_session()
+    try:
+        yield files
+    finally:
+        await session.close()
 
 
 def test_a_region_is_handed_to_clients_only_when_there_is_one() -> None:
@@ -38,15 +48,23 @@ def test_the_secret_is_not_shown() -> None:
     assert "hush" not in info.describe()
 
 
-def test_a_bucket_is_made_and_deleted_with_its_content(object_store_server: ServerInfo) -> None:
+async def test_a_bucket_is_made_and_deleted_with_its_content(object_store_server: ServerInfo) -> None:
     """A fresh bucket can be written to and is gone after the block, content included."""
-    files = file_system(object_store_server)
-    with fresh_bucket(object_store_server) as name:
-        for number in range(3):
-            files.pipe_file(f"{name}/a/{number}", b"x")
-        assert len(files.ls(f"{name}/a")) == 3
-    with pytest.raises(FileNotFoundError):
-        files.ls(name)
+    async with file_system(object_store_server.storage_options) as files:
+        with fresh_bucket(object_store_server) as name:
+            for number in range(3):
+                await files._pipe_file(f"{name}/a/{number}", b"x")
+            assert len(await files._ls(f"{name}/a")) == 3
+        with pytest.raises(FileNotFoundError):
+            await files._ls(name)
+
+
+async def test_a_bucket_of_a_test_is_its_own(bucket_url: str, storage_options: dict[str, Any]) -> None:
+    """The fixtures give the URL of an empty bucket and the options to open it with."""
+    async with file_system(storage_options) as files:
+        assert await files._ls(bucket_url) == []
+        await files._pipe_file(f"{bucket_url}/key", b"value")
+        assert await files._cat_file(f"{bucket_url}/key") == b"value"
 
 
 def test_every_bucket_is_another(object_store_server: ServerInfo) -> None:
@@ -55,15 +73,13 @@ def test_every_bucket_is_another(object_store_server: ServerInfo) -> None:
         assert one != other
 
 
-def test_a_bucket_is_created_in_the_region(moto: ServerInfo) -> None:
+async def test_a_bucket_is_created_in_the_region(moto: ServerInfo) -> None:
     """A store that insists on a region is asked for that location."""
     info = info_at(moto.endpoint_url, region="eu-west-1")
-    create_bucket(info, "in-the-west")
-    try:
-        location = file_system(info).call_s3("get_bucket_location", Bucket="in-the-west")
-        assert location["LocationConstraint"] == "eu-west-1"
-    finally:
-        delete_bucket(info, "in-the-west")
+    with fresh_bucket(info) as name:
+        async with file_system(info.storage_options) as files:
+            location = await files._call_s3("get_bucket_location", Bucket=name)
+    assert location["LocationConstraint"] == "eu-west-1"
 
 
 def test_a_proxy_of_the_environment_is_not_used(

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from lakehouse.testing.endpoint import ServerInfo
@@ -75,11 +74,3 @@ def test_the_header_says_what_will_run(object_store_server: ServerInfo, tmp_path
         assert f"object store: {object_store_server.kind}, and moto where a test asks for it" in printed
     for kind, _ in object_store_server.passed_over:
         assert f"not {kind}: " in printed
-
-
-def test_a_bucket_of_a_test_is_its_own(bucket_url: str, storage_options: dict[str, str]) -> None:
-    """A test gets the URL of an empty bucket and the options to open it with."""
-    files = fsspec.filesystem("s3", **storage_options, skip_instance_cache=True)
-    assert files.ls(bucket_url) == []
-    files.pipe_file(f"{bucket_url}/key", b"value")
-    assert files.cat_file(f"{bucket_url}/key") == b"value"
