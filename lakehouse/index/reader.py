@@ -109,11 +109,18 @@ class PuffinReader:
             return b""
         return (await self.ranges([(meta.offset + start, meta.offset + end)]))[0]
 
-    async def ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Byte ranges of the file: from the tail at hand, or fetched in few requests."""
+    async def ranges(self, ranges: Sequence[tuple[int, int]], *, gap_bytes: int | None = None) -> list[bytes]:
+        """Byte ranges of the file: from the tail at hand, or fetched in few requests.
+
+        Ranges at most ``gap_bytes`` apart share a request (``io.coalesce_gap_bytes`` by default).
+        """
         window = await self._tail()
         missing = [span for span in ranges if span[0] < span[1] and span[0] < window.start]
-        parts = await self._store.get_ranges(self.key, missing, version=window.version) if missing else []
+        parts: list[bytes] = []
+        if missing:
+            parts = await self._store.get_ranges(
+                self.key, missing, version=window.version, gap_bytes=gap_bytes
+            )
         fetched = dict(zip(missing, parts, strict=True))
         found = []
         for start, end in ranges:

@@ -58,13 +58,15 @@ async def fetch_ranges(
     *,
     settings: IoSettings,
     version: str | None = None,
+    gap_bytes: int | None = None,
 ) -> list[bytes]:
     """Reads the ranges by the plan of :func:`coalesce`; all bytes are of one version.
 
     Ranges are cut at the object's end. Of several requests the first runs alone when no
     version is given, since the others must insist on the version it finds.
     """
-    plan = coalesce(ranges, gap_bytes=settings.coalesce_gap_bytes, max_bytes=settings.coalesce_max_bytes)
+    gap_bytes = settings.coalesce_gap_bytes if gap_bytes is None else gap_bytes
+    plan = coalesce(ranges, gap_bytes=gap_bytes, max_bytes=settings.coalesce_max_bytes)
     if not plan.requests:
         return [b""] * len(ranges)
 

@@ -141,16 +141,23 @@ class ObjectStore(abc.ABC):
         return await self.get_range(key, max(0, size - length), size, version=version)
 
     async def get_ranges(
-        self, key: str, ranges: Sequence[tuple[int, int]], *, version: str | None = None
+        self,
+        key: str,
+        ranges: Sequence[tuple[int, int]],
+        *,
+        version: str | None = None,
+        gap_bytes: int | None = None,
     ) -> list[bytes]:
         """Several ranges of one object, in the order given.
 
-        Ranges close to each other share a request (``io.coalesce_gap_bytes``,
-        ``io.coalesce_max_bytes``); requests run beside each other within
+        Ranges close to each other (``gap_bytes``, else ``io.coalesce_gap_bytes``) share a
+        request of at most ``io.coalesce_max_bytes``; requests run beside each other within
         ``io.ranges_concurrency``. When they need more than one request, all but the first
         insist on the first's version, so the bytes are of one object.
         """
-        return await fetch_ranges(self, key, ranges, version=version, settings=self.settings)
+        return await fetch_ranges(
+            self, key, ranges, version=version, gap_bytes=gap_bytes, settings=self.settings
+        )
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, limit: int | None = None
