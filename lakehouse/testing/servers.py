@@ -250,6 +250,7 @@ def docker_minio() -> Iterator[ServerInfo]:
             container = DockerContainer(MINIO_IMAGE).with_name(name).with_command(["server", "/data"])
             container.with_envs(MINIO_ROOT_USER=key, MINIO_ROOT_PASSWORD=secret)
             container.with_envs(MINIO_BROWSER="off", MINIO_UPDATE="off")
+            # with_bind_ports takes no address and would publish to every interface.
             container.ports["9000/tcp"] = ("127.0.0.1",)
             stack.enter_context(container)
             port = container.get_docker_client().port(container.get_container_id(), 9000)
