@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
-from lakehouse.format.lz4_frame import compress_lz4, inflate, with_end_mark
+from lakehouse.format.lz4_frame import compress_lz4, with_end_mark
 
-__all__ = ["BLOB_BYTES_MAX", "CODECS", "Codec", "compress_blob", "decompress_blob"]
+__all__ = ["BLOB_BYTES_MAX", "CODECS", "Codec", "compress_blob", "decompress_blob", "inflate"]
 
 Codec: TypeAlias = Literal["lz4", "zstd"]
 CODECS: tuple[Codec, ...] = ("lz4", "zstd")
@@ -22,6 +22,7 @@ CODECS: tuple[Codec, ...] = ("lz4", "zstd")
 BLOB_BYTES_MAX = 1 << 30
 """Most bytes a blob decompresses to, unless the caller says otherwise."""
 _ZSTD_LEVEL = 3
+_READ_BYTES = 1 << 20
 
 
 def compress_blob(data: bytes | memoryview, codec: str | None) -> bytes | memoryview:
@@ -55,3 +56,22 @@ def decompress_blob(
         # Only footers may end so; a blob that does was cut off between two blocks.
         raise CorruptionError(f"{what} has no LZ4 end mark: it is cut off", offset=len(frame))
     return inflate(codec, frame, max_bytes=max_bytes, what=what)
+
+
+def inflate(codec: str, stored: bytes, *, max_bytes: int, what: str) -> bytes:
+    """Decompresses complete frames (``lz4`` or ``zstd``), giving up behind ``max_bytes``."""
+    parts: list[bytes] = []
+    room = max_bytes
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(stored), codec) as stream:
+            while piece := stream.read(min(_READ_BYTES, room + 1)):
+                room -= len(piece)
+                if room < 0:
+                    raise FormatError(
+                        f"{what} decompresses to more than {max_bytes} bytes: raise the limit if it is sound",
+                        expected=max_bytes,
+                    )
+                parts.append(piece)
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptionError(f"{what} is not a whole {codec} frame: {error}", offset=0) from error
+    return b"".join(parts)

@@ -14,8 +14,9 @@ damaged need a checksum from elsewhere before a search may skip anything.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -120,46 +121,51 @@ class BloomMeta:
             )
         values = _META.decode(data)
         locs = values["bloom_filter_locs"]
-        meta = cls(
+        _check(values, filters_size)
+        # The numbers are small now, and bytes of small numbers are the same with and without a sign.
+        return cls(
             rows_per_segment=values["rows_per_segment"],
             row_count=values["row_count"],
-            segment_loc_indices=_bounded(values["segment_loc_indices"], len(locs["size"]), "filter index"),
-            offsets=_bounded(locs["offset"], filters_size, "filter offset"),
-            sizes=_bounded(locs["size"], filters_size + 1, "filter size"),
-            element_counts=_bounded(locs["element_count"], 1 << 63, "element count"),
+            segment_loc_indices=values["segment_loc_indices"].view(np.int64),
+            offsets=locs["offset"].view(np.int64),
+            sizes=locs["size"].view(np.int64),
+            element_counts=locs["element_count"].view(np.int64),
         )
-        meta._check(values["segment_count"], values["bloom_filter_size"], filters_size)
-        return meta
-
-    def _check(self, segment_count: int, bloom_filter_size: int, filters_size: int) -> None:
-        if self.rows_per_segment == 0:
-            raise _bad("rows per segment", 0, "at least 1")
-        # Before 2025-03-03 (pull request 5625) a last segment of nulls only was not written.
-        segments = -(-self.row_count // self.rows_per_segment)
-        if not max(segments - 1, 0) <= segment_count <= segments:
-            raise _bad("segment count", segment_count, f"{segments}, or one less")
-        if self.segment_count != segment_count:
-            raise _bad("number of filter indexes", self.segment_count, segment_count)
-        if bloom_filter_size != filters_size:
-            raise _bad("size of all filters", bloom_filter_size, filters_size)
-        ends = np.cumsum(self.sizes)
-        end = int(ends[-1]) if len(ends) else 0
-        if end != filters_size:
-            raise _bad("sum of filter sizes", end, filters_size)
-        partial = (self.sizes % BLOCK_BYTES != 0) | (self.sizes == 0)
-        if partial.any():
-            raise _bad("filter size", int(self.sizes[partial][0]), f"a multiple of {BLOCK_BYTES}")
-        begins = ends - self.sizes
-        gaps = self.offsets != begins
-        if gaps.any():
-            raise _bad("filter offset", int(self.offsets[gaps][0]), int(begins[gaps][0]))
 
 
-def _bounded(values: U64, bound: int, what: str) -> I64:
-    """The numbers as signed ones, all below ``bound``."""
-    if len(values) and values.max() >= bound:
-        raise _bad(what, int(values.max()), f"less than {bound}")
-    return values.astype(np.int64)
+def _check(values: dict[str, Any], filters_size: int) -> None:
+    """Refuses metadata whose numbers do not fit each other or the blob.
+
+    Most blobs have a few filters, so this counts with Python's integers, which do not overflow.
+    """
+    rows_per_segment, segment_count = values["rows_per_segment"], values["segment_count"]
+    if rows_per_segment == 0:
+        raise _bad("rows per segment", 0, "at least 1")
+    # Before 2025-03-03 (pull request 5625) a last segment of nulls only was not written.
+    segments = -(-values["row_count"] // rows_per_segment)
+    if not max(segments - 1, 0) <= segment_count <= segments:
+        raise _bad("segment count", segment_count, f"{segments}, or one less")
+    indices = values["segment_loc_indices"].tolist()
+    if len(indices) != segment_count:
+        raise _bad("number of filter indexes", len(indices), segment_count)
+    locs = values["bloom_filter_locs"]
+    offsets, sizes = locs["offset"].tolist(), locs["size"].tolist()
+    if indices and max(indices) >= len(sizes):
+        raise _bad("filter index", max(indices), f"less than {len(sizes)}")
+    if values["bloom_filter_size"] != filters_size:
+        raise _bad("size of all filters", values["bloom_filter_size"], filters_size)
+    begins = [0, *itertools.accumulate(sizes)]
+    if begins.pop() != filters_size:
+        raise _bad("sum of filter sizes", sum(sizes), filters_size)
+    if offsets != begins:
+        wrong, right = next(pair for pair in zip(offsets, begins, strict=True) if pair[0] != pair[1])
+        raise _bad("filter offset", wrong, right)
+    partial = [size for size in set(sizes) if size % BLOCK_BYTES or not size]
+    if partial:
+        raise _bad("filter size", partial[0], f"a multiple of {BLOCK_BYTES}")
+    counts = locs["element_count"].tolist()
+    if counts and max(counts) >= 1 << 63:
+        raise _bad("element count", max(counts), "less than 2^63")
 
 
 def _bad(what: str, got: int, expected: object) -> CorruptionError:

@@ -5,8 +5,8 @@
     04 22 4D 18 | FLG | BD | [content size, 8] | header check | blocks... | [end mark, 4 zeros] | [check, 4]
     block: size, 4 bytes (top bit set = stored as it is) | data | [check, 4]
 
-Invariant: decoding reads at most ``max_bytes`` out of a frame, and a frame that ends anywhere
-but behind a block or behind its end mark is refused.
+Invariant: what :func:`with_end_mark` returns is finished, and a frame that ends anywhere but
+behind a block or behind its end mark is refused.
 
 GreptimeDB flushes its frame and never finishes it, so a footer of its making has no end
 mark, and the general decoders call it cut off. Everybody else finishes frames. The walk over
@@ -23,7 +23,7 @@ import xxhash
 
 from lakehouse.errors import CorruptionError, FormatError
 
-__all__ = ["LZ4_MAGIC", "compress_lz4", "inflate", "with_end_mark"]
+__all__ = ["LZ4_MAGIC", "compress_lz4", "with_end_mark"]
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 """First bytes of every LZ4 frame."""
@@ -36,7 +36,6 @@ _STORED = 1 << 31
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 _END_MARK = _U32.pack(0)
-_READ_BYTES = 1 << 20
 
 
 def compress_lz4(data: bytes | memoryview, *, finished: bool = True) -> bytes:
@@ -124,25 +123,6 @@ def with_end_mark(frame: bytes, *, what: str) -> bytes:
     # Without its end mark a frame has no content check either, so the header must not announce one.
     flags = head.flags & ~_CONTENT_CHECK
     return _header(flags, head.block_code, head.content_size) + frame[head.end :] + _END_MARK
-
-
-def inflate(codec: str, stored: bytes, *, max_bytes: int, what: str) -> bytes:
-    """Decompresses complete frames (``lz4`` or ``zstd``), giving up behind ``max_bytes``."""
-    parts: list[bytes] = []
-    room = max_bytes
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(stored), codec) as stream:
-            while piece := stream.read(min(_READ_BYTES, room + 1)):
-                room -= len(piece)
-                if room < 0:
-                    raise FormatError(
-                        f"{what} decompresses to more than {max_bytes} bytes: raise the limit if it is sound",
-                        expected=max_bytes,
-                    )
-                parts.append(piece)
-    except (OSError, pa.ArrowException) as error:
-        raise CorruptionError(f"{what} is not a whole {codec} frame: {error}", offset=0) from error
-    return b"".join(parts)
 
 
 def _bad(what: str, problem: str, offset: int, expected: object, got: object) -> CorruptionError:

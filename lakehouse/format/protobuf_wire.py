@@ -35,7 +35,7 @@ Kind: TypeAlias = Literal[
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = 0, 1, 2, 3, 4, 5
 _NUMBER_MAX = (1 << 29) - 1
 _GROUP_DEPTH_MAX = 32
-_VECTORS_PAY_FROM = 24
+_VECTORS_PAY_FROM = 48
 """Varints or sub-messages from which numpy beats a Python loop."""
 _RANGE = {"uint64": (0, (1 << 64) - 1), "uint32": (0, (1 << 32) - 1), "enum": (-(1 << 31), (1 << 31) - 1)}
 _ZERO: dict[Kind, Any] = {"uint64": 0, "uint32": 0, "enum": 0, "bool": False, "bytes": b"", "string": ""}
@@ -63,12 +63,15 @@ class Message:
     absent text and bytes empty, an absent message None, absent repeated ones empty.
     """
 
-    __slots__ = ("_by_number", "fields", "name")
+    __slots__ = ("_by_number", "_places", "fields", "name")
 
     def __init__(self, name: str, *fields: Field) -> None:
         self.name = name
         self.fields = tuple(sorted(fields, key=lambda field: field.number))
         self._by_number = {field.number: field for field in self.fields}
+        # Of the fields whose tag as a number is one byte: which of the fields it is.
+        tags = (field.number << 3 | _VARINT for field in self.fields)
+        self._places = {tag: place for place, tag in enumerate(tags) if tag < 0x80}
 
     def decode(self, data: bytes | memoryview) -> dict[str, Any]:
         """The values of an encoded message; a CorruptionError says which field at which byte is bad."""
@@ -105,13 +108,14 @@ class Message:
                 values[field.name] = _ZERO[field.kind]
         return values
 
-    def _decode_pieces(self, data: bytes, spans: Sequence[tuple[int, int]], repeated: bool) -> Any:
+    def _decode_pieces(self, data: bytes, spans: Sequence[int], repeated: bool) -> Any:
         """All messages of a repeated field; of a singular one, the message its pieces make together."""
+        pairs = zip(spans[::2], spans[1::2], strict=True)
         if repeated:
-            return [self._decode(data, pos, end) for pos, end in spans]
-        if len(spans) > 1:
-            return self.decode(b"".join(data[pos:end] for pos, end in spans))
-        return self._decode(data, *spans[0]) if spans else None
+            return [self._decode(data, pos, end) for pos, end in pairs]
+        if len(spans) > 2:
+            return self.decode(b"".join(data[pos:end] for pos, end in pairs))
+        return self._decode(data, spans[0], spans[1]) if spans else None
 
     def _merge(self, values: dict[str, Any], data: bytes, pos: int, end: int) -> None:
         while pos < end:
@@ -148,7 +152,8 @@ class Message:
     def _take_bytes(self, values: dict[str, Any], field: Field, data: bytes, pos: int, end: int) -> None:
         kind, name = field.kind, field.name
         if kind in ("columns", "message"):
-            values.setdefault(name, []).append((pos, end))
+            # Where it begins and ends, and so on for the others: flat, because there may be thousands.
+            values.setdefault(name, []).extend((pos, end))
         elif kind == "packed":
             values.setdefault(name, []).append(self._packed(data, pos, end))
         elif kind == "bytes":
@@ -193,19 +198,30 @@ class Message:
             numbers.append(value)
         return np.array(numbers, np.uint64)
 
-    def _decode_columns(self, data: bytes, spans: Sequence[tuple[int, int]]) -> dict[str, U64]:
-        if len(spans) >= _VECTORS_PAY_FROM:
-            found = self._columns_at_once(data, np.array(spans, np.int64))
+    def _decode_columns(self, data: bytes, spans: Sequence[int]) -> dict[str, U64]:
+        if len(spans) >= 2 * _VECTORS_PAY_FROM:
+            found = self._columns_at_once(data, np.array(spans, np.int64).reshape(-1, 2))
             if found is not None:
                 return found
         names = [field.name for field in self.fields]
         rows: list[int] = []
-        for pos, end in spans:
-            values: dict[str, Any] = {}
-            self._merge(values, data, pos, end)
-            rows += [values.get(name, 0) for name in names]
+        for pos, end in zip(spans[::2], spans[1::2], strict=True):
+            rows += self._row(data, pos, end)
         table = np.array(rows, np.uint64)
         return {name: table[column :: len(names)] for column, name in enumerate(names)}
+
+    def _row(self, data: bytes, pos: int, end: int) -> list[int]:
+        """The numbers of one sub-message, in the order of the fields."""
+        row = [0] * len(self.fields)
+        start = pos
+        while pos < end:
+            place = self._places.get(data[pos])
+            if place is None:
+                values: dict[str, Any] = {}
+                self._merge(values, data, start, end)
+                return [values.get(field.name, 0) for field in self.fields]
+            row[place], pos = self._varint(data, pos + 1, end)
+        return row
 
     def _columns_at_once(self, data: bytes, spans: I64) -> dict[str, U64] | None:
         """All sub-messages together, or None when one of them is not plain pairs of tag and number."""
@@ -341,16 +357,17 @@ class Message:
         )
 
 
-def _more_rows(data: bytes, first: int, pos: int, end: int, spans: list[tuple[int, int]]) -> int:
+def _more_rows(data: bytes, first: int, pos: int, end: int, spans: list[int]) -> int:
     """Adds the short sub-messages that follow with the tag at ``first``; the position behind them."""
     tag = data[first]
     if tag >= 0x80:
         return pos
-    while pos + 2 <= end and data[pos] == tag and data[pos + 1] < 0x80:
-        stop = pos + 2 + data[pos + 1]
-        if stop > end:
+    while pos + 2 <= end and data[pos] == tag:
+        size = data[pos + 1]
+        stop = pos + 2 + size
+        if size >= 0x80 or stop > end:
             break
-        spans.append((pos + 2, stop))
+        spans += (pos + 2, stop)
         pos = stop
     return pos
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
-from lakehouse.format.blob_codec import BLOB_BYTES_MAX, decompress_blob
+from lakehouse.format.blob_codec import BLOB_BYTES_MAX, decompress_blob, inflate
 from lakehouse.format.footer_json import (
     dump_json,
     integer,
@@ -34,7 +34,7 @@ from lakehouse.format.footer_json import (
     string_map,
     typed,
 )
-from lakehouse.format.lz4_frame import compress_lz4, inflate, with_end_mark
+from lakehouse.format.lz4_frame import compress_lz4, with_end_mark
 from lakehouse.format.tail import NeedMore
 
 __all__ = [

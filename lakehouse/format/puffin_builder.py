@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.format.blob_codec import compress_blob
 from lakehouse.format.puffin import MAGIC, BlobMeta, PuffinFooter
 
@@ -61,19 +61,22 @@ class PuffinBuilder:
         if type in self._types and not self._allow_duplicates:
             raise InvalidInputError(f"the puffin file has a blob of type {type!r} already", type=type)
         stored = compress_blob(data, codec)
-        chunks = (*self._head(), stored)
-        self._blobs.append(
-            BlobMeta(
-                type=type,
-                offset=self.size,
-                length=len(stored),
-                fields=fields,
-                snapshot_id=snapshot_id,
-                sequence_number=sequence_number,
-                codec=codec,
-                properties=dict(properties or {}),
-            )
+        meta = BlobMeta(
+            type=type,
+            offset=self.size or len(MAGIC),
+            length=len(stored),
+            fields=fields,
+            snapshot_id=snapshot_id,
+            sequence_number=sequence_number,
+            codec=codec,
+            properties=dict(properties or {}),
         )
+        try:
+            BlobMeta.from_json(meta.to_json(), len(self._blobs), meta.end)
+        except FormatError as error:
+            raise InvalidInputError(f"no reader would take this blob: {error}", type=type) from error
+        chunks = (*self._head(), stored)
+        self._blobs.append(meta)
         self._types.add(type)
         self.size += len(stored)
         return chunks
@@ -82,9 +85,10 @@ class PuffinBuilder:
         """The last bytes of the file."""
         if self._finished:
             raise InvalidInputError("the puffin file is finished already")
-        last = b"".join(self._head()) + self.footer.encode()
+        footer = self.footer.encode()
         self._finished = True
-        self.size += len(last) - (len(MAGIC) if not self._blobs else 0)
+        last = b"".join((*self._head(), footer))
+        self.size += len(footer)
         return last
 
     @property

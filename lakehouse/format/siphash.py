@@ -79,9 +79,10 @@ def _hash_sorted(words: U64, starts: I64, lengths: I64) -> U64:
     scratch = np.empty(size, np.uint64)
     _absorb(state, lengths.astype(np.uint64), scratch)
     counts = lengths >> 3
+    ascending = -counts
     at, shift = starts >> 3, (starts & 7).astype(np.uint64) * np.uint64(8)
     for k in range(int(counts[0]) if size else 0):
-        alive = int(np.searchsorted(-counts, -k, side="left"))
+        alive = int(np.searchsorted(ascending, -k))
         if alive < _FEW:
             _absorb_singly(state, words, starts[:alive], counts[:alive], k)
             break

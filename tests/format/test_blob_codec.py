@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import lz4.frame
 import pytest
 from hypothesis import given, settings
@@ -69,3 +71,22 @@ def test_the_limit_is_kept() -> None:
     """Content beyond the caller's limit is refused."""
     with pytest.raises(FormatError, match="more than 99 bytes"):
         decompress_blob(compress_blob(bytes(100), "zstd"), "zstd", max_bytes=99)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bombs_are_given_up_early(codec: str) -> None:
+    """A frame that inflates beyond the limit is refused without room for more than that."""
+    bomb = compress_blob(bytes(64 << 20), codec)
+    assert len(bomb) < 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match="more than 1048576 bytes"):
+            decompress_blob(bomb, codec, max_bytes=1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_limit_itself_is_allowed() -> None:
+    """Content of exactly the limit is read."""
+    assert decompress_blob(compress_blob(bytes(1000), "zstd"), "zstd", max_bytes=1000) == bytes(1000)

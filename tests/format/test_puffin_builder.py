@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,6 +90,18 @@ def test_an_unknown_codec_is_refused() -> None:
     builder = PuffinBuilder()
     with pytest.raises(InvalidInputError, match="gzip"):
         builder.add("a", b"1", codec="gzip")
+    assert built(builder) == sample("empty")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"snapshot_id": 2**63}, {"sequence_number": 1.5}, {"fields": (2**31,)}, {"properties": {"a": 1}}],
+)
+def test_blobs_nobody_would_read_are_refused(facts: dict[str, Any]) -> None:
+    """Facts that a footer cannot hold are refused when the blob is added, and nothing is."""
+    builder = PuffinBuilder()
+    with pytest.raises(InvalidInputError, match="no reader"):
+        builder.add("a", b"1", **facts)
     assert built(builder) == sample("empty")
 
 
