@@ -1,0 +1,1 @@
+"""Benchmarks: what the engine costs, next to its peers."""
