@@ -9,6 +9,7 @@ packages out of module level.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -25,6 +26,7 @@ __all__ = [
     "heavy_at_module_level",
     "in_functions",
     "mutual_pairs",
+    "third_party_imports",
     "upward",
 ]
 
@@ -209,15 +211,20 @@ def in_functions(modules: Sequence[Module]) -> Iterator[tuple[str, str]]:
                 yield module.path, f"{module.at(node)} imports a module whose name is computed"
 
 
+def third_party_imports(module: Module) -> Iterator[tuple[int, str, bool]]:
+    """(line, top-level package, inside a function) of every import that runs and is of somebody else's."""
+    typing_only = under_type_checking(module.tree)
+    ours = sys.stdlib_module_names | {PACKAGE, "tests", "tools", "benchmarks", "examples"}
+    for node, lazy in _import_nodes(module):
+        tops = {origin.split(".")[0] for origin, _ in _names(module, node)}
+        if node not in typing_only:
+            yield from ((node.lineno, top, lazy) for top in sorted(tops - ours))
+
+
 def heavy_at_module_level(modules: Iterable[Module]) -> Iterator[str]:
     """Imports of heavy packages that run when a module is loaded, outside their home."""
     for module in modules:
-        typing_only = under_type_checking(module.tree)
-        allowed = HEAVY_AT_HOME.get(module.part, frozenset())
-        for node, lazy in _import_nodes(module):
-            if lazy or node in typing_only:
-                continue
-            for origin, _ in _names(module, node):
-                top = origin.split(".")[0]
-                if top in HEAVY and top not in allowed:
-                    yield f"{module.path}:{node.lineno} imports {top} at module level"
+        banned = HEAVY - HEAVY_AT_HOME.get(module.part, frozenset())
+        for line, top, lazy in third_party_imports(module):
+            if top in banned and not lazy:
+                yield f"{module.path}:{line} imports {top} at module level"

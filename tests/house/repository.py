@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-__all__ = ["index_addresses", "machine_paths", "make_targets", "mentioned_targets", "unpinned"]
+__all__ = ["index_addresses", "machine_paths", "make_targets", "mentioned_targets"]
 
-_FOLDERS = "work|farm|home|root|Users|mnt|opt/wheels"
+# In our container image the user is lakehouse; that home is no machine's.
+_FOLDERS = "work|farm|home(?!/lakehouse\\b)|root|Users|mnt|opt/wheels"
 # Behind a word, a dot or a brace such a part is one of a key or of an address.
 _MACHINE_PATH = re.compile(rf"(?<![\w.\-}}*])/(?:{_FOLDERS})/[\w.\-]")
 _INDEX = re.compile(
@@ -41,10 +42,3 @@ def mentioned_targets(text: str) -> set[str]:
     """Targets that a document tells people to make: ``make x`` in code."""
     code = re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL)
     return {target for block in code for target in re.findall(r"(?:^|[\s`])make ([a-z]+)\b", block)}
-
-
-def unpinned(constraints: Iterable[str]) -> Iterator[str]:
-    """Lines of a constraints file that do not pin one package to one version."""
-    for line in constraints:
-        if line.strip() and not line.startswith("#") and not re.fullmatch(r"[\w.\-]+==[\w.+!]+", line):
-            yield line

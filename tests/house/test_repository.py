@@ -6,12 +6,10 @@ import hashlib
 import os
 import re
 import subprocess
-import tomllib
 
 import pytest
-from packaging.requirements import Requirement
 
-from tests.house.repository import index_addresses, machine_paths, make_targets, mentioned_targets, unpinned
+from tests.house.repository import index_addresses, machine_paths, make_targets, mentioned_targets
 from tests.house.source_tree import ROOT, none_of, tracked_files
 
 TARGETS = {
@@ -154,57 +152,3 @@ def test_ci_runs_make_test() -> None:
     assert text.startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text
     assert text.rstrip().endswith("make --no-print-directory test")
-
-
-def pins() -> dict[str, str]:
-    """Package: version, as constraints.txt has them."""
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    none_of(unpinned(lines), "constraints.txt: not name==version:")
-    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {normal(name): version for name, version in pairs}
-
-
-def normal(name: str) -> str:
-    """A package's name as indexes compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def requirements() -> list[str]:
-    """Everything pyproject.toml asks for, extras included."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"].values()
-    wanted = project["dependencies"] + [one for extra in extras for one in extra]
-    return [one for one in wanted if not one.startswith("lakehouse[")]
-
-
-def test_every_dependency_is_pinned() -> None:
-    """Each package that pyproject.toml asks for has its exact version in constraints.txt."""
-    names = {normal(re.split(r"[\[<>=!~; ]", one)[0]) for one in requirements()}
-    none_of(names - set(pins()), "not in constraints.txt (make constraints):")
-
-
-def test_pins_satisfy_the_floors() -> None:
-    """No pinned version is below what the code needs."""
-    wanted = [Requirement(one) for one in requirements()]
-    rows = [
-        f"{one}: pinned to {pins().get(normal(one.name))}"
-        for one in wanted
-        if normal(one.name) in pins() and not one.specifier.contains(pins()[normal(one.name)])
-    ]
-    none_of(rows, "pins outside what pyproject.toml asks for:")
-
-
-def test_a_constraint_that_pins_nothing_is_found() -> None:
-    """Editable installs, addresses and open ranges are no pins."""
-    bad = ["-e .", "x @ file:x", "x>=1", "x"]
-    assert list(unpinned(["# c", "", "a-b.c==1.0.post1", *bad])) == bad
-
-
-def test_all_extras_are_in_all() -> None:
-    """``lakehouse[all]`` is every extra."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]
-    named = re.fullmatch(r"lakehouse\[(.+)\]", extras["all"][0])
-    assert named
-    assert set(named[1].split(",")) == set(extras) - {"all"}
