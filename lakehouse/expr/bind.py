@@ -1,0 +1,305 @@
+"""Fitting an expression to a schema: names resolved, constants given the columns' types.
+
+After binding, every constant that is compared with a column has exactly that column's
+type, so that evaluation, statistics, bloom filters and partitions all see the same value.
+A constant the type cannot hold is not rounded: ``small < 1.5`` on integers becomes
+``small <= 1``, ``tiny = 300`` on an int8 becomes false (null for nulls).
+
+Negations are pushed down to the comparisons on the way, which leaves ``Not`` only over
+functions and IN; what prunes by bounds can then treat most leaves alike.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr.functions import FUNCTIONS
+from lakehouse.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    CompareOp,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Not,
+    Or,
+    all_of,
+    any_of,
+    negated_op,
+    swapped_op,
+)
+from lakehouse.expr.text import to_sql
+
+__all__ = ["bind", "type_of"]
+
+
+def bind(expr: Expr, schema: pa.Schema) -> Expr:
+    """The expression fitted to the schema.
+
+    Raises:
+        InvalidInputError: a column is not there, a constant can never be compared with its
+            column, or the whole is no condition.
+    """
+    bound = _bind(expr, schema, negate=False)
+    kind = type_of(bound, schema)
+    if (kind is None and isinstance(bound, Call)) or (kind is not None and not pa.types.is_boolean(kind)):
+        raise InvalidInputError(f"{to_sql(expr)} is no condition: its value is neither true nor false")
+    return bound
+
+
+def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType | None:
+    """The Arrow type of the expression's value; None where only the value itself tells."""
+    if isinstance(expr, Column):
+        return _field_type(expr.name, schema)
+    if isinstance(expr, Constant):
+        value = expr.value
+        return (
+            value.type if isinstance(value, pa.Scalar) else None if value is None else pa.scalar(value).type
+        )
+    if isinstance(expr, Call):
+        known = FUNCTIONS.get(expr.name)
+        if known is None or known.boolean:
+            return pa.bool_()
+        if expr.name in ("lower", "upper", "trim"):
+            return type_of(expr.args[0], schema)
+        return pa.int64() if expr.name in ("length", "year", "month", "day", "hour") else None
+    return pa.bool_()
+
+
+def _field_type(name: str, schema: pa.Schema) -> pa.DataType:
+    if name in schema.names:
+        return schema.field(name).type
+    head, *path = name.split(".")
+    if head in schema.names:
+        kind = schema.field(head).type
+        for part in path:
+            if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
+                break
+            kind = kind.field(part).type
+        else:
+            return kind
+    known = ", ".join(schema.names)
+    raise InvalidInputError(f"there is no column {name!r}; these are there: {known}", column=name)
+
+
+def _bind(expr: Expr, schema: pa.Schema, *, negate: bool) -> Expr:
+    if isinstance(expr, Not):
+        return _bind(expr.arg, schema, negate=not negate)
+    if isinstance(expr, And | Or):
+        both = (all_of, any_of) if isinstance(expr, And) else (any_of, all_of)
+        return both[negate](*(_bind(arg, schema, negate=negate) for arg in expr.args))
+    if isinstance(expr, Compare):
+        return _compare(expr, schema, negate)
+    bound = _bind_leaf(expr, schema)
+    if negate and isinstance(bound, Constant) and bound.value in (True, False):
+        return Constant(not bound.value)
+    return Not(bound) if negate else bound
+
+
+def _bind_leaf(expr: Expr, schema: pa.Schema) -> Expr:
+    if isinstance(expr, Column):
+        _field_type(expr.name, schema)
+        return expr
+    if isinstance(expr, IsNull):
+        return IsNull(_bind_leaf(expr.arg, schema))
+    if isinstance(expr, In):
+        return _in(expr, schema)
+    if isinstance(expr, Call):
+        return Call(expr.name, tuple(_bind(arg, schema, negate=False) for arg in expr.args))
+    return expr
+
+
+def _in(expr: In, schema: pa.Schema) -> Expr:
+    arg = _bind(expr.arg, schema, negate=False)
+    kind = type_of(arg, schema)
+    if kind is None:
+        return In(arg, expr.values)
+    fitted: list[Any] = []
+    for value in expr.values:
+        exact = None if value is None else _fit(value, kind, arg)
+        if value is None or (exact is not None and exact[1] == 0):
+            fitted.append(None if exact is None else exact[0])
+    if not fitted:
+        return _never(arg)
+    return In(arg, tuple(pa.scalar(value, kind) for value in fitted))
+
+
+def _compare(expr: Compare, schema: pa.Schema, negate: bool) -> Expr:
+    op: CompareOp = negated_op(expr.op) if negate else expr.op
+    left, right = (_bind(side, schema, negate=False) for side in (expr.left, expr.right))
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, swapped_op(op)
+    kind = type_of(left, schema)
+    if not isinstance(right, Constant) or kind is None or isinstance(right.value, pa.Scalar):
+        return Compare(op, left, right)
+    if right.value is None:
+        return Constant(None)
+    fit = _fit(right.value, kind, left)
+    if fit is None:
+        raise InvalidInputError(
+            f"{to_sql(left)} is {kind} and cannot be compared with {right.value!r}", value=right.value
+        )
+    value, side = fit
+    if side == 0:
+        return Compare(op, left, Constant(pa.scalar(value, kind)))
+    if op in ("=", "<>"):
+        return _never(left) if op == "=" else _always(left)
+    # The type's nearest value lies on one side of the constant: x < 1.5 is x <= 1, and
+    # beyond every value of the type the comparison is the same for all.
+    below = side < 0  # ``value`` is the largest below the constant
+    upward = op in ("<", "<=")
+    if value is None:
+        return _always(left) if upward == (side > 0) else _never(left)
+    if below:
+        return Compare("<=" if upward else ">", left, Constant(pa.scalar(value, kind)))
+    return Compare("<" if upward else ">=", left, Constant(pa.scalar(value, kind)))
+
+
+def _never(arg: Expr) -> Expr:
+    """False for every value, null for null."""
+    return all_of(IsNull(arg), Constant(None))
+
+
+def _always(arg: Expr) -> Expr:
+    """True for every value, null for null."""
+    return any_of(Not(IsNull(arg)), Constant(None))
+
+
+def _fit(value: Any, kind: pa.DataType, arg: Expr) -> tuple[Any, int] | None:
+    """The constant as the column's type holds it, and how exact that is.
+
+    (v, 0): v is exactly it. (v, -1): v is the largest value below. (None, 1): it lies
+    above every value of the type; (None, -1): below every one. None: not comparable.
+    """
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _fit(value, kind.value_type, arg)
+    if types.is_boolean(kind):
+        return (value, 0) if isinstance(value, bool) else None
+    if types.is_integer(kind):
+        return _fit_integer(value, kind)
+    if types.is_floating(kind):
+        return _fit_float(value, kind)
+    if types.is_decimal(kind):
+        return _fit_decimal(value, kind)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return (value, 0) if isinstance(value, str) else None
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        if hasattr(value, "bytes") and not isinstance(value, bytes):
+            value = value.bytes  # a UUID
+        if isinstance(value, str):
+            value = value.encode()
+        return (value, 0) if isinstance(value, bytes) else None
+    return _fit_moment(value, kind)
+
+
+def _fit_integer(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else (None, 1 if value > 0 else -1)
+    floor = math.floor(value)
+    signed = pa.types.is_signed_integer(kind)
+    high = (1 << (kind.bit_width - signed)) - 1
+    low = -high - 1 if signed else 0
+    if floor > high:
+        return None, 1
+    if floor < low:
+        return None, -1
+    return floor, 0 if floor == value else -1
+
+
+def _fit_float(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
+        return None
+    try:
+        near = float(value)
+    except OverflowError:
+        return (math.inf, -1) if value > 0 else (None, -1)
+    if kind.bit_width == 64 and (math.isnan(near) or math.isinf(near) or near == value):
+        return near, 0
+    narrow = near if kind.bit_width == 64 else pa.scalar(near, pa.float64()).cast(kind, safe=False).as_py()
+    if math.isnan(narrow) or narrow == value:
+        return narrow, 0
+    if narrow > value:
+        narrow = _float_below(narrow, kind)
+    return narrow, -1
+
+
+def _float_below(value: float, kind: pa.DataType) -> float:
+    import numpy as np
+
+    as_type = np.float64 if kind.bit_width == 64 else np.float32 if kind.bit_width == 32 else np.float16
+    return float(np.nextafter(as_type(value), as_type(-np.inf)))
+
+
+def _fit_decimal(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else (None, 1 if value > 0 else -1)
+    with decimal.localcontext(prec=kind.precision + 64):
+        # A float means the decimal it is written as: 0.1 is a tenth.
+        exact = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
+        step = decimal.Decimal(1).scaleb(-kind.scale)
+        floor = exact.quantize(step, rounding=decimal.ROUND_FLOOR)
+        limit = decimal.Decimal(10) ** (kind.precision - kind.scale)
+        if floor >= limit:
+            return None, 1
+        if floor <= -limit:
+            return None, -1
+        return floor, 0 if floor == exact else -1
+
+
+def _fit_moment(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    types = pa.types
+    try:
+        if types.is_date(kind):
+            return _fit_date(value)
+        if types.is_timestamp(kind):
+            return _fit_timestamp(value, kind)
+        if types.is_time(kind):
+            value = dt.time.fromisoformat(value) if isinstance(value, str) else value
+            return (value, 0) if isinstance(value, dt.time) else None
+    except ValueError:
+        return None
+    return None
+
+
+def _fit_date(value: Any) -> tuple[Any, int] | None:
+    if isinstance(value, str):
+        parsed = dt.datetime.fromisoformat(value)
+        value = parsed.date() if parsed.time() == dt.time() and len(value) <= 10 else parsed
+    if isinstance(value, dt.datetime):
+        midnight = value.replace(hour=0, minute=0, second=0, microsecond=0)
+        return value.date(), 0 if value == midnight else -1
+    return (value, 0) if isinstance(value, dt.date) else None
+
+
+def _fit_timestamp(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time())
+    if not isinstance(value, dt.datetime):
+        return None
+    # A moment without a zone means UTC for a column with one; the reverse is ambiguous
+    # only in name: a column without zone holds UTC by our rule too.
+    if kind.tz is not None and value.tzinfo is None:
+        value = value.replace(tzinfo=dt.UTC)
+    elif kind.tz is None and value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    coarser = {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
+    rest = value.microsecond % coarser
+    return value.replace(microsecond=value.microsecond - rest), -1 if rest else 0

@@ -1,0 +1,118 @@
+"""The functions an expression may call: what they are called in SQL, and how they are computed.
+
+Every function is a pyarrow kernel over whole arrays, and null in gives null out. Those of
+full text share the tokenizer of the fulltext index, so that a scan and an index agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.errors import InvalidInputError
+
+__all__ = ["FUNCTIONS", "Function", "function"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function."""
+
+    name: str
+    """As it stands in a :class:`~lakehouse.expr.nodes.Call` and in the normal form."""
+    arity: int
+    compute: Callable[..., Any]
+    """From one array or scalar per argument to an array."""
+    operator: str | None = None
+    """How SQL writes it between its arguments, for those that are operators."""
+    boolean: bool = False
+    """Whether the result is a truth value."""
+
+
+def _text(array: Any) -> str:
+    value = array.as_py() if isinstance(array, pa.Scalar) else None
+    if not isinstance(value, str):
+        raise InvalidInputError("the pattern of a text function must be a constant text")
+    return value
+
+
+def _divide(left: Any, right: Any) -> Any:
+    """SQL's division: of integers too it has a fraction, and by zero it is null."""
+    left, right = pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
+    zero = pc.equal(right, 0.0)
+    return pc.if_else(zero, pa.scalar(None, pa.float64()), pc.divide(left, pc.if_else(zero, 1.0, right)))
+
+
+def _modulo(left: Any, right: Any) -> Any:
+    """The remainder, with the sign of the left side; of division by zero it is null."""
+    zero = pc.equal(right, 0)
+    safe = pc.if_else(zero, pa.scalar(1, right.type), right)
+    remainder = pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
+    return pc.if_else(zero, pa.scalar(None, remainder.type), remainder)
+
+
+_ALL = (
+    Function(name="add", arity=2, compute=pc.add_checked, operator="+"),
+    Function(name="subtract", arity=2, compute=pc.subtract_checked, operator="-"),
+    Function(name="multiply", arity=2, compute=pc.multiply_checked, operator="*"),
+    Function(name="divide", arity=2, compute=_divide, operator="/"),
+    Function(name="modulo", arity=2, compute=_modulo, operator="%"),
+    Function(name="negate", arity=1, compute=pc.negate_checked),
+    Function(name="abs", arity=1, compute=pc.abs_checked),
+    Function(name="lower", arity=1, compute=pc.utf8_lower),
+    Function(name="upper", arity=1, compute=pc.utf8_upper),
+    Function(name="length", arity=1, compute=lambda text: pc.cast(pc.utf8_length(text), pa.int64())),
+    Function(name="trim", arity=1, compute=pc.utf8_trim_whitespace),
+    Function(
+        name="starts_with",
+        arity=2,
+        compute=lambda text, prefix: pc.starts_with(text, pattern=_text(prefix)),
+        boolean=True,
+    ),
+    Function(
+        name="ends_with",
+        arity=2,
+        compute=lambda text, suffix: pc.ends_with(text, pattern=_text(suffix)),
+        boolean=True,
+    ),
+    Function(
+        name="contains",
+        arity=2,
+        compute=lambda text, part: pc.match_substring(text, pattern=_text(part)),
+        boolean=True,
+    ),
+    Function(
+        name="like",
+        arity=2,
+        compute=lambda text, pattern: pc.match_like(text, pattern=_text(pattern)),
+        boolean=True,
+    ),
+    Function(
+        name="regexp_matches",
+        arity=2,
+        compute=lambda text, pattern: pc.match_substring_regex(text, pattern=_text(pattern)),
+        boolean=True,
+    ),
+    Function(name="year", arity=1, compute=pc.year),
+    Function(name="month", arity=1, compute=pc.month),
+    Function(name="day", arity=1, compute=pc.day),
+    Function(name="hour", arity=1, compute=pc.hour),
+)
+
+FUNCTIONS = {entry.name: entry for entry in _ALL}
+"""By name. ``matches`` is not here: only a fulltext index knows its analyzer."""
+
+
+def function(name: str, arity: int) -> Function:
+    """The function of that name for so many arguments."""
+    found = FUNCTIONS.get(name)
+    if found is None:
+        known = ", ".join(sorted(FUNCTIONS))
+        raise InvalidInputError(f"there is no function {name!r}; these are there: {known}", function=name)
+    if found.arity != arity:
+        raise InvalidInputError(f"{name} takes {found.arity} arguments, not {arity}", function=name)
+    return found

@@ -1,0 +1,208 @@
+"""Expressions mean what SQL means: DuckDB, on the same rows, keeps the same ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, all_of, any_of, bind, col, lit, matching, parse_where, to_sql
+from lakehouse.expr.nodes import Compare, CompareOp, Constant, In, IsNull, Not
+
+TABLE = pa.table(
+    {
+        "id": pa.array([1, 2, 3, None, -128, 127], pa.int8()),
+        "big": pa.array([1 << 62, -(1 << 62), 0, 7, None, 42], pa.int64()),
+        "x": pa.array([0.5, -1.5, float("inf"), None, 1e300, 0.1], pa.float64()),
+        "f": pa.array([0.5, -1.5, 0.1, None, 3e38, 16777216.0], pa.float32()),
+        "price": pa.array(
+            [
+                decimal.Decimal(text) if text else None
+                for text in ("1.50", "-2.25", "0.00", "", "99999.99", "1.49")
+            ],
+            pa.decimal128(7, 2),
+        ),
+        "name": pa.array(["a", "B", "ab%c", None, "", "ümlaut"]),
+        "raw": pa.array([b"", b"\x00\xff", b"a", None, b"b", b"c"]),
+        "flag": pa.array([True, False, None, True, False, None]),
+        "day": pa.array([dt.date(2026, 1, day) for day in range(1, 6)] + [None]),
+        "ts": pa.array(
+            [dt.datetime(2026, 1, 1, 0, 0, second, 500_000) for second in range(5)] + [None],
+            pa.timestamp("ms"),
+        ),
+        "ts_s": pa.array(
+            [dt.datetime(2026, 1, 1, 0, 0, second) for second in range(5)] + [None], pa.timestamp("s")
+        ),
+    }
+)
+"""One row of every kind of value, edges and nulls included."""
+
+NUMBERS: st.SearchStrategy[Any] = (
+    st.integers(-300, 300)
+    | st.sampled_from([1 << 62, (1 << 62) - 1, 1 << 63, -(1 << 63) - 1, 1 << 70])
+    | st.sampled_from([0.5, -1.5, 0.1, 1.4999, 1.5, 127.5, -128.5, 1e300, 16777217.0])
+    | st.sampled_from([decimal.Decimal("1.495"), decimal.Decimal("99999.99"), decimal.Decimal("1e9")])
+)
+CONSTANTS: dict[str, st.SearchStrategy[Any]] = {
+    "id": NUMBERS,
+    "big": NUMBERS,
+    "x": NUMBERS.filter(lambda value: not isinstance(value, int) or abs(value) < 1 << 53),
+    "f": st.sampled_from([0.5, -1.5, 0, 16777216, 3, -7.25]),
+    "price": st.integers(-300, 300) | st.sampled_from([decimal.Decimal("1.495"), decimal.Decimal("1.50")]),
+    "name": st.sampled_from(["a", "B", "ab%c", "", "ümlaut", "zz", "'"]),
+    "raw": st.sampled_from([b"", b"a", b"\x00\xff", b"zz"]),
+    "flag": st.booleans(),
+    "day": st.dates(dt.date(2025, 12, 30), dt.date(2026, 1, 7)),
+    "ts": st.sampled_from([dt.datetime(2026, 1, 1, 0, 0, 1, micros) for micros in (0, 500_000, 500_001)]),
+    "ts_s": st.sampled_from([dt.datetime(2026, 1, 1, 0, 0, 1, micros) for micros in (0, 1)]),
+}
+OPS: list[CompareOp] = ["=", "<>", "<", "<=", ">", ">="]
+
+
+@st.composite
+def leaves(draw: st.DrawFn) -> Expr:
+    """A comparison, IN, null test or text function on one column."""
+    name = draw(st.sampled_from(sorted(CONSTANTS)))
+    values = CONSTANTS[name]
+    kind = draw(st.sampled_from(["compare", "swapped", "in", "null"] + (["text"] if name == "name" else [])))
+    if kind == "compare":
+        return Compare(draw(st.sampled_from(OPS)), col(name), lit(draw(values | st.none())))
+    if kind == "swapped":
+        return Compare(draw(st.sampled_from(OPS)), lit(draw(values)), col(name))
+    if kind == "in":
+        return In(col(name), tuple(draw(st.lists(values | st.none(), min_size=1, max_size=4))))
+    if kind == "null":
+        return IsNull(col(name))
+    pattern = draw(st.sampled_from(["a", "", "%b%", "a_", "ü", "B%"]))
+    return draw(st.sampled_from([col(name).like(pattern), col(name).starts_with(pattern.strip("%"))]))
+
+
+EXPRESSIONS = st.recursive(
+    leaves(),
+    lambda inner: (
+        st.builds(Not, inner)
+        | st.builds(lambda *args: all_of(*args), inner, inner)
+        | st.builds(lambda *args: any_of(*args), inner, inner, inner)
+    ),
+    max_leaves=6,
+)
+
+
+def duckdb_keeps(sql: str) -> list[bool]:
+    """What DuckDB keeps, row by row."""
+    with duckdb.connect() as connection:
+        connection.register("t", TABLE)
+        rows = connection.sql(f"SELECT coalesce(({sql}), false) FROM t").fetchall()
+    return [row[0] for row in rows]
+
+
+@settings(max_examples=150, deadline=None)
+@given(EXPRESSIONS)
+def test_the_same_rows_as_duckdb(expr: Expr) -> None:
+    """A bound expression keeps the rows that DuckDB keeps for its text."""
+    found = matching(bind(expr, TABLE.schema), TABLE).to_pylist()
+    assert found == duckdb_keeps(to_sql(expr)), to_sql(expr)
+
+
+@settings(max_examples=300, deadline=None)
+@given(EXPRESSIONS)
+def test_text_and_tree_are_one(expr: Expr) -> None:
+    """The normal form reads back as the same tree, and has itself as normal form."""
+    text = to_sql(expr)
+    again = parse_where(text)
+    assert to_sql(again) == text
+    assert again.same_as(expr)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("amount>10", "amount > 10"),
+        ("10 < amount", "10 < amount"),
+        ("a = 1 AND (b = 2 AND c = 3)", "(a = 1) AND (b = 2) AND (c = 3)"),
+        ("a between 1 and 2", "(a >= 1) AND (a <= 2)"),
+        ("a not in (1, 2)", "NOT (a IN (1, 2))"),
+        ("a is not null", "a IS NOT NULL"),
+        ("lower(Host) = 'x'", "lower(Host) = 'x'"),
+        ("matches(msg, 'disk full')", "matches(msg, 'disk full')"),
+        ('"order" = 1', '"order" = 1'),
+        ("s.a.b = -1.5", "s.a.b = -1.5"),
+        ("d = date '2026-01-01'", "d = date '2026-01-01'"),
+        ("a % 2 = 0", "(a % 2) = 0"),
+        ("flag is true", "(flag IS NOT NULL) AND (flag = TRUE)"),
+    ],
+)
+def test_normal_form(text: str, normal: str) -> None:
+    """SQL text has one normal form."""
+    assert to_sql(parse_where(text)) == normal
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "a condition is SQL text"),
+        ("a =", "cannot read the condition"),
+        ("a = 1; drop table x", "cannot read the condition"),
+        ("select 1", "not understood"),
+        ("a in (select 1)", "a list of values"),
+        ("nosuch(a) = 1", "no function 'nosuch'"),
+        ("starts_with(a) = 1", "cannot read|takes 2"),
+        ("a::int = 1", "only constants can be cast"),
+        ("d = date '2026-13-01'", "is no date"),
+        ("(" * 300 + "a = 1" + ")" * 300, "nested too deeply|cannot read"),
+    ],
+)
+def test_text_that_is_no_condition(text: str, said: str) -> None:
+    """What cannot be understood is refused, with what and why."""
+    with pytest.raises(InvalidInputError, match=said):
+        parse_where(text)
+
+
+@pytest.mark.parametrize(
+    ("expr", "said"),
+    [
+        (col("nothing") == 1, "no column 'nothing'; these are there: id"),
+        (col("name") == 1, "cannot be compared with 1"),
+        (col("id") == "1", "cannot be compared with '1'"),
+        (col("day") > "yesterday", "cannot be compared"),
+        (col("flag") == 1, "cannot be compared"),
+        (col("big") + 1, "no condition"),
+    ],
+)
+def test_expressions_that_do_not_fit(expr: Expr, said: str) -> None:
+    """An expression that does not fit the schema is refused with the column and the value."""
+    with pytest.raises(InvalidInputError, match=said):
+        matching(bind(expr, TABLE.schema), TABLE)
+
+
+def test_constants_are_never_rounded() -> None:
+    """A constant between two values of a type moves the comparison, not the value."""
+    schema = pa.schema([("n", pa.int32()), ("t", pa.timestamp("s"))])
+    assert to_sql(bind(col("n") < 1.5, schema)).startswith("n <= ")
+    assert to_sql(bind(col("n") >= 1.5, schema)).startswith("n > ")
+    never = bind(col("n") == 1.5, schema)
+    assert (
+        matching(never, pa.table({"n": [1, 2, None], "t": pa.nulls(3, pa.timestamp("s"))})).to_pylist()
+        == [False] * 3
+    )
+
+
+def test_python_and_sql_write_the_same_tree() -> None:
+    """The builder and the parser make equal expressions."""
+    built = (col("amount") > 10) & ~col("name").like("a%") | col("id").is_in([1, 2])
+    assert built.same_as(parse_where("amount > 10 and not (name like 'a%') or id in (1, 2)"))
+    assert built.columns() == {"amount", "name", "id"}
+
+
+def test_expressions_have_no_truth_value() -> None:
+    """``and`` between expressions is caught, since Python would drop one of them."""
+    with pytest.raises(InvalidInputError, match="&"):
+        bool(col("a") == 1)
+    assert isinstance(all_of(), Constant)
