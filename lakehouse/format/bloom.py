@@ -183,7 +183,8 @@ def probe(stored: bytes | memoryview, element_count: int, values: pa.Array) -> M
     if blocks == 0 or rest:
         raise InvalidInputError(f"a filter has whole blocks of {BLOCK_BYTES} bytes, not {len(stored)} bytes")
     one, size = np.zeros(1, np.int64), np.array([blocks])
-    return _probe(_words(stored), one, size, draws_of(blocks, element_count), values)[:, 0]
+    hashes = hash_values(wide_values(values))
+    return _probe(_words(stored), one, size, draws_of(blocks, element_count), hashes)[:, 0] | _nulls(values)
 
 
 def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values: pa.Array) -> Mask:
@@ -203,27 +204,29 @@ def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values:
     blocks = meta.sizes // BLOCK_BYTES
     for loc, (size, count) in enumerate(zip(blocks.tolist(), meta.element_counts.tolist(), strict=True)):
         groups.setdefault(draws_of(size, count), []).append(loc)
-    words = _words(filters)
+    words, hashes = _words(filters), hash_values(wide_values(values))
     for draws, locs in groups.items():
-        held[:, locs] = _probe(words, meta.offsets[locs] // BLOCK_BYTES, blocks[locs], draws, values)
-    return held[:, meta.segment_loc_indices]
+        held[:, locs] = _probe(words, meta.offsets[locs] // BLOCK_BYTES, blocks[locs], draws, hashes)
+    return held[:, meta.segment_loc_indices] | _nulls(values)[:, None]
 
 
-def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, values: pa.Array) -> Mask:
-    """Every value against every filter of a group that chooses bits in the same way."""
-    hashes = hash_values(wide_values(values))
-    held = np.empty((len(values), len(begins)), np.bool_)
+def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, hashes: U64) -> Mask:
+    """Every hash against every filter of a group that chooses bits in the same way."""
+    held = np.empty((len(hashes), len(begins)), np.bool_)
     rows = max(1, _PROBES_TOGETHER // max(len(begins), 1))
-    for start in range(0, len(values), rows):
+    for start in range(0, len(hashes), rows):
         part = hashes[start : start + rows]
         each = len(part)
         found = may_contain(
             words, np.tile(begins, each), np.tile(blocks, each), np.repeat(part, len(begins)), draws
         )
         held[start : start + each] = found.reshape(each, len(begins))
-    if values.null_count:
-        held[values.is_null().to_numpy(zero_copy_only=False)] = True
     return held
+
+
+def _nulls(values: pa.Array) -> Mask:
+    found: Mask = values.is_null().to_numpy(zero_copy_only=False)
+    return found
 
 
 def _words(filters: bytes | memoryview) -> U64:

@@ -57,7 +57,7 @@ class BloomBuilder:
         self._rate = false_positive_rate
         self._rows = 0
         # Values that are in no filter yet, with the segment each belongs to.
-        self._pending: list[tuple[pa.Array, I64]] = []
+        self._pending = [(pa.array([], pa.large_binary()), np.empty(0, np.int64))]
         self._pending_values = 0
         self._kept = 0
         self._filters: list[bytes] = []
@@ -74,8 +74,9 @@ class BloomBuilder:
         for start in range(0, len(array), _BATCH_VALUES):
             piece = array[start : start + _BATCH_VALUES]
             values, rows = _values_and_rows(piece)
-            self._pending.append((values, (rows + self._rows) // self._rows_per_segment))
-            self._pending_values += len(values)
+            if len(values):
+                self._pending.append((values, (rows + self._rows) // self._rows_per_segment))
+                self._pending_values += len(values)
             self._rows += len(piece)
             # What stays of an open segment is looked at again, so that must not come too often.
             if self._pending_values - self._kept >= max(_BATCH_VALUES, self._kept):
@@ -98,8 +99,6 @@ class BloomBuilder:
     def _close_segments(self, until: int) -> None:
         """Writes the filters of all segments before ``until``; keeps what belongs to later ones."""
         first = len(self._indices)
-        if not self._pending:
-            return
         values = pa.concat_arrays([values for values, _ in self._pending])
         segments = np.concatenate([segments for _, segments in self._pending]) - first
         encoded = values.dictionary_encode()

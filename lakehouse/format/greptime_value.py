@@ -99,10 +99,13 @@ def encode_array(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
     """The encoded values of a column, as a binary or large_binary array with the same nulls."""
     if isinstance(array, pa.ChunkedArray):
         chunks = [encode_array(chunk) for chunk in array.chunks]
-        return pa.chunked_array(chunks, None if chunks else pa.binary())
+        wide = any(pa.types.is_large_binary(chunk.type) for chunk in chunks)
+        width = pa.large_binary() if wide else pa.binary()
+        return pa.chunked_array([chunk.cast(width) for chunk in chunks], width)
     type_ = array.type
     if pa.types.is_dictionary(type_):
-        return encode_array(array.dictionary).take(array.indices)
+        # A few long values, taken many times, may come to more than 32-bit offsets reach.
+        return encode_array(array.dictionary).cast(pa.large_binary()).take(array.indices)
     if _is_text(type_):
         return array.cast(pa.large_binary() if pa.types.is_large_string(type_) else pa.binary())
     if _is_bytes(type_):

@@ -23,10 +23,9 @@ import xxhash
 
 from lakehouse.errors import CorruptionError, FormatError
 
-__all__ = ["LZ4_MAGIC", "compress_lz4", "with_end_mark"]
+__all__ = ["compress_lz4", "with_end_mark"]
 
-LZ4_MAGIC = b"\x04\x22\x4d\x18"
-"""First bytes of every LZ4 frame."""
+_MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK_BYTES = 64 * 1024
 _BLOCK_BYTES_CODE = 0x40
 _VERSION, _VERSION_MASK = 0x40, 0xC0
@@ -62,7 +61,7 @@ def compress_lz4(data: bytes | memoryview, *, finished: bool = True) -> bytes:
 
 def _header(flags: int, block_code: int, content_size: int | None) -> bytes:
     descriptor = bytes((flags, block_code)) + (b"" if content_size is None else _U64.pack(content_size))
-    return LZ4_MAGIC + descriptor + bytes((xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF,))
+    return _MAGIC + descriptor + bytes((xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +76,8 @@ class _Descriptor:
 
     @classmethod
     def parse(cls, frame: bytes, what: str) -> _Descriptor:
-        if frame[:4] != LZ4_MAGIC:
-            raise _bad(what, "does not begin with the LZ4 magic", 0, LZ4_MAGIC.hex(), frame[:4].hex())
+        if frame[:4] != _MAGIC:
+            raise _bad(what, "does not begin with the LZ4 magic", 0, _MAGIC.hex(), frame[:4].hex())
         if len(frame) < 7:
             raise _bad(what, "is cut off in the header", len(frame), "7 bytes", len(frame))
         flags, block_code = frame[4], frame[5]

@@ -116,6 +116,15 @@ def test_a_million_nulls_share_one_filter() -> None:
     assert meta.sizes.tolist() == [64]
 
 
+def test_rows_may_come_one_by_one() -> None:
+    """Nulls and values pushed singly give the blob of the whole column."""
+    rows = [None, None, b"a", None, b"b", None, None, b"a"]
+    builder = BloomBuilder(3, 0.01)
+    for row in rows:
+        builder.push(pa.array([row], pa.binary()))
+    assert builder.finish() == build_bloom(pa.array(rows), 3, 0.01)
+
+
 @pytest.mark.parametrize(("size", "rate"), [(0, 0.01), (-1, 0.01), (1, 0.0), (1, 1.5)])
 def test_bad_parameters_are_refused(size: int, rate: float) -> None:
     """A segment has a row, and a rate is above 0 and at most 1."""

@@ -123,6 +123,7 @@ TYPES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     ),
     (pa.binary(), st.binary(max_size=12)),
     (pa.large_binary(), st.binary(max_size=12)),
+    (pa.binary_view(), st.binary(max_size=20)),
     (pa.binary(3), st.binary(min_size=3, max_size=3)),
     (pa.string(), st.text(st.characters(codec="utf-8"), max_size=8)),
     (pa.large_string(), st.text(st.characters(codec="utf-8"), max_size=8)),
