@@ -7,7 +7,7 @@ import contextlib
 import gc
 import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -317,12 +317,11 @@ async def test_no_ending_leaves_a_task(seed: int) -> None:
             raise ValueError(item)
         return item
 
-    ends: list[Callable[[], Awaitable[Any]]] = []
+    consumers: list[asyncio.Future[None]] = []
     for _ in range(rng.randrange(1, 4)):
         source = source_of(range(rng.randrange(20)), rng.random() < 0.5)
         results = map_bounded(fn, source, rng.randrange(1, 5), ordered=rng.random() < 0.5)
-        ends.append(lambda results=results: _random_end(results, rng))
-    consumers = [asyncio.ensure_future(end()) for end in ends]
+        consumers.append(asyncio.ensure_future(_random_end(results, rng)))
     for _ in range(rng.randrange(20)):
         await asyncio.sleep(0)
     for consumer in consumers:
