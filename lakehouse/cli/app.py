@@ -8,13 +8,14 @@ the engine, 2 for wrong usage. A traceback means a bug.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from typing import Annotated
 
 import typer
 
 from lakehouse._version import __version__
-from lakehouse.cli import demo, store
+from lakehouse.cli import demo, index_metas, puffin, store
 from lakehouse.cli.output import error_console
 from lakehouse.errors import LakehouseError
 
@@ -28,6 +29,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(store.app, name="store")
+app.add_typer(puffin.app, name="puffin")
+app.command("index-metas")(index_metas.index_metas)
 app.command("check-store")(store.check_store_command)
 app.command("demo")(demo.demo)
 
@@ -50,13 +53,17 @@ def _root(
 
 def main() -> None:
     """Runs the command line; the entry point of ``lakehouse``."""
+    # Commands say on their own what went wrong; the same as a log line would be noise.
+    logging.getLogger("lakehouse").addHandler(logging.NullHandler())
     try:
         app()
     except LakehouseError as error:
         if "--json" in sys.argv:
             typer.echo(json.dumps({"error": error.kind, "message": error.message}))
         else:
-            error_console().print(f"[bold red]error:[/] {_plain(error.message)}", highlight=False)
+            error_console().print(
+                f"[bold red]error:[/] {_plain(error.message)}", highlight=False, soft_wrap=True
+            )
         sys.exit(1)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not an error worth words.

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["console", "error_console", "human_bytes", "print_json", "print_table"]
+__all__ = ["brief_json", "console", "error_console", "human_bytes", "print_json", "print_table"]
 
 
 def console() -> Console:
@@ -48,6 +48,21 @@ def print_table(
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
     console().print(table)
+
+
+def brief_json(text: str | None) -> str:
+    """A JSON object of objects as ``name=value`` words, for a cell; ``?`` where there is none."""
+    if text is None:
+        return "?"
+    parts = json.loads(text).values()
+    words = [
+        f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str | None) else value}"
+        for part in parts
+        if isinstance(part, dict)
+        for name, value in part.items()
+        if value is not None and name != "raw_config"
+    ]
+    return " ".join(words)
 
 
 def human_bytes(count: int) -> str:

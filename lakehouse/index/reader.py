@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import FormatError, InvalidInputError
-from lakehouse.format.puffin import BlobMeta, PuffinFooter
+from lakehouse.format.puffin import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
 from lakehouse.format.tail import NeedMore
 from lakehouse.io import Fetched, ObjectStore
 
@@ -49,6 +49,7 @@ class PuffinReader:
         self._version = version
         self._window: Fetched | None = None
         self._footer: PuffinFooter | None = None
+        self._footer_start: int | None = None
         self.key = key
 
     @property
@@ -65,6 +66,13 @@ class PuffinReader:
             raise InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
         return self._window.start, self._window.data
 
+    @property
+    def footer_start(self) -> int:
+        """Offset of the footer in the file; known once it was read."""
+        if self._footer_start is None:
+            raise InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
+        return self._footer_start
+
     async def footer(self) -> PuffinFooter:
         """What the file holds; one request, two when the footer is longer than the prefetch."""
         if self._footer is not None:
@@ -77,6 +85,8 @@ class PuffinReader:
             ):
                 window = self._window = await self._fetch(found.start, window.size)
         self._footer = found
+        payload = int.from_bytes(window.data[-12:-8], "little")
+        self._footer_start = window.size - TRAILER_BYTES - payload - len(MAGIC)
         return found
 
     async def blob(self, blob: BlobMeta | str) -> bytes:

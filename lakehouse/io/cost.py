@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-__all__ = ["BUCKETS_S", "REQUEST_KINDS", "Cost", "OperationCost", "active_costs", "measure"]
+__all__ = ["BUCKETS_S", "REQUEST_KINDS", "Cost", "OperationCost", "active_costs", "counting", "measure"]
 
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Upper bounds of the latency histogram, seconds; one more bucket is unbounded."""
@@ -152,8 +152,18 @@ def active_costs() -> tuple[Cost, ...]:
 def measure() -> Iterator[Cost]:
     """Counts what every store does for this block, its tasks and the threads they start."""
     cost = Cost()
+    with counting(cost):
+        yield cost
+
+
+@contextlib.contextmanager
+def counting(cost: Cost) -> Iterator[None]:
+    """Counts into a cost that is there already, such as one that many tasks share.
+
+    The block must not ``yield`` to a caller: it would count that caller's requests too.
+    """
     token = _active.set((*_active.get(), cost))
     try:
-        yield cost
+        yield
     finally:
         _active.reset(token)

@@ -1,0 +1,254 @@
+"""Where GreptimeDB keeps the files of a table: keys of objects, built and parsed.
+
+::
+
+    data/{catalog}/{schema}/{table id}/                        table directory
+      {table id}_{region sequence, 10 digits}/                 region directory
+        [data/ | metadata/]                                    of a metric engine's two regions
+          {file id}.parquet                                    data file
+          index/{file id}.puffin                               index file, version 0
+          index/{file id}.{version}.puffin                     index file, later versions
+          manifest/ staging/manifest/                          see greptime_manifest
+          .dropping                                            the region is being dropped
+
+    region id, 64 bits:  table id, 32 | region group, 8 | region sequence, 24
+
+The region group is in no key: two regions of a metric engine share a sequence and differ by
+the folder, group 0 in ``data/`` and group 1 in ``metadata/``. So a region id taken from a key is
+a conclusion; the id in the region's manifest is the word of the database.
+
+Invariants: directories end with ``/``, keys do not begin with it, slashes never double; parsing
+what was built gives what it was built from.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from lakehouse.errors import FormatError, InvalidInputError
+
+__all__ = [
+    "DROPPING_MARKER",
+    "GreptimeFile",
+    "PathType",
+    "RegionDir",
+    "parse_table_dir",
+    "region_group",
+    "region_id_of",
+    "region_number",
+    "region_sequence",
+    "table_dir",
+    "table_id",
+]
+
+DROPPING_MARKER = ".dropping"
+"""Object in a region's directory: whoever opens the region next deletes what is left of it."""
+_U32_MAX = (1 << 32) - 1
+_U64_MAX = (1 << 64) - 1
+_GROUP_MAX = (1 << 8) - 1
+_SEQUENCE_MAX = (1 << 24) - 1
+_REGION_NAME = re.compile(r"([0-9]{1,10})_([0-9]{10})")
+_FILE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VERSION = re.compile(r"[0-9]{1,20}")
+
+
+def table_id(region_id: int) -> int:
+    """The table of a region."""
+    return region_id >> 32
+
+
+def region_number(region_id: int) -> int:
+    """Group and sequence of a region: what tells the regions of a table apart."""
+    return region_id & _U32_MAX
+
+
+def region_group(region_id: int) -> int:
+    """0, or 1 for a metadata region of the metric engine."""
+    return region_id >> 24 & _GROUP_MAX
+
+
+def region_sequence(region_id: int) -> int:
+    """The number of a region that its directory is named after."""
+    return region_id & _SEQUENCE_MAX
+
+
+def region_id_of(table: int, sequence: int, group: int = 0) -> int:
+    """The region id of its parts."""
+    if not (0 <= table <= _U32_MAX and 0 <= sequence <= _SEQUENCE_MAX and 0 <= group <= _GROUP_MAX):
+        raise InvalidInputError(
+            f"a region has a table id of 32, a group of 8 and a sequence of 24 bits, not "
+            f"{table}, {group} and {sequence}"
+        )
+    return table << 32 | group << 24 | sequence
+
+
+class PathType(StrEnum):
+    """Which folder of a region's directory holds its files."""
+
+    BARE = "bare"
+    """None: the directory itself."""
+    DATA = "data"
+    """The metric engine's rows."""
+    METADATA = "metadata"
+    """The metric engine's table of logical tables."""
+
+
+def table_dir(catalog: str, schema: str, table: int) -> str:
+    """``data/{catalog}/{schema}/{table}/``."""
+    for name in (catalog, schema):
+        if not name or "/" in name:
+            raise InvalidInputError(f"{name!r} is no name of a catalog or schema: it is one part of a key")
+    return f"data/{catalog}/{schema}/{table}/"
+
+
+def parse_table_dir(path: str) -> tuple[str, str, int]:
+    """Catalog, schema and table id of a table directory; what comes before ``data/`` is left aside."""
+    parts = _parts(path)
+    if len(parts) < 4 or parts[-4] != "data" or not _is_table_id(parts[-1]):
+        raise _bad(path, "is no table directory", "data/{catalog}/{schema}/{table id}/")
+    return parts[-3], parts[-2], int(parts[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionDir:
+    """The directory in which the files of a region are, and what its name says."""
+
+    table_dir: str
+    """Ends with ``/``; empty when the region's directory is at the root."""
+    table_id: int
+    sequence: int
+    path_type: PathType = PathType.BARE
+
+    @classmethod
+    def of(cls, table_dir: str, region_id: int, path_type: PathType = PathType.BARE) -> Self:
+        """The directory of a region; its group is not part of it."""
+        return cls(
+            table_dir=_directory(_parts(table_dir)),
+            table_id=table_id(region_id),
+            sequence=region_sequence(region_id),
+            path_type=path_type,
+        )
+
+    @property
+    def region_id(self) -> int:
+        """The id that a region in this directory has when GreptimeDB made it."""
+        return region_id_of(self.table_id, self.sequence, int(self.path_type is PathType.METADATA))
+
+    @property
+    def path(self) -> str:
+        """The directory, ending with ``/``."""
+        folder = "" if self.path_type is PathType.BARE else f"{self.path_type.value}/"
+        return f"{self.table_dir}{self.table_id}_{self.sequence:010}/{folder}"
+
+    def sst(self, file_id: str) -> str:
+        """Key of a data file."""
+        return f"{self.path}{_checked(file_id)}.parquet"
+
+    def index(self, file_id: str, version: int = 0) -> str:
+        """Key of an index file."""
+        if not 0 <= version <= _U64_MAX:
+            raise InvalidInputError(f"an index version has 64 bits, {version} does not fit")
+        middle = f".{version}" if version else ""
+        return f"{self.path}index/{_checked(file_id)}{middle}.puffin"
+
+    @classmethod
+    def split(cls, key: str) -> tuple[Self, str] | None:
+        """The region whose object this is, and the rest of the key; None when it is no region's.
+
+        The rest of a region's own directory is empty.
+        """
+        parts = _parts(key)
+        for place in range(len(parts) - 1, -1, -1):
+            named = _REGION_NAME.fullmatch(parts[place])
+            if named and int(named[1]) <= _U32_MAX and int(named[2]) <= _SEQUENCE_MAX:
+                break
+        else:
+            return None
+        rest = parts[place + 1 :]
+        is_file = bool(rest) and not key.endswith("/")
+        folder = rest[0] if len(rest) > is_file and rest[0] in (PathType.DATA, PathType.METADATA) else None
+        region = cls(
+            table_dir=_directory(parts[:place]),
+            table_id=int(named[1]),
+            sequence=int(named[2]),
+            path_type=PathType(folder) if folder else PathType.BARE,
+        )
+        rest = rest[1:] if folder else rest
+        return region, "/".join(rest) + ("" if is_file or not rest else "/")
+
+    @classmethod
+    def parse(cls, path: str) -> Self:
+        """The region of its directory."""
+        found = cls.split(path if path.endswith("/") else f"{path}/")
+        if found is None or found[1]:
+            expected = "{table directory}{table id}_{region sequence, 10 digits}/[data/|metadata/]"
+            raise _bad(path, "is no region directory", expected)
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GreptimeFile:
+    """A data file, or an index file of one."""
+
+    region: RegionDir
+    """The region that made it: after a repartition another one may refer to it."""
+    file_id: str
+    """UUID in lower case with hyphens; a data file and its index files share it."""
+    index_version: int | None
+    """None for a data file."""
+
+    @property
+    def key(self) -> str:
+        """Key of the object."""
+        if self.index_version is None:
+            return self.region.sst(self.file_id)
+        return self.region.index(self.file_id, self.index_version)
+
+    @classmethod
+    def parse(cls, key: str) -> Self:
+        """The file of its key.
+
+        Version 0 and versions with leading zeros are taken as GreptimeDB takes them, although it
+        never writes them so: to read a file, use the key it was found under.
+        """
+        found = RegionDir.split(key)
+        if found is None:
+            raise _bad(key, "is in no region directory", "{table id}_{region sequence, 10 digits}/")
+        region, rest = found
+        folder, _, name = rest.rpartition("/")
+        file_id, *versions, suffix = name.split(".")
+        wanted = {"parquet": "", "puffin": "index"}.get(suffix)
+        if wanted is None or folder != wanted or len(versions) > (suffix == "puffin"):
+            expected = "{file id}.parquet, index/{file id}.puffin or index/{file id}.{version}.puffin"
+            raise _bad(key, "is neither a data nor an index file", expected)
+        if not _FILE_ID.fullmatch(file_id):
+            raise _bad(key, f"has {file_id!r} for a file id", "a UUID, lower case, with hyphens")
+        if versions and not (_VERSION.fullmatch(versions[0]) and int(versions[0]) <= _U64_MAX):
+            raise _bad(key, f"has {versions[0]!r} for an index version", f"a number up to {_U64_MAX}")
+        version = int(versions[0]) if versions else 0
+        return cls(region=region, file_id=file_id, index_version=version if suffix == "puffin" else None)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _directory(parts: list[str]) -> str:
+    return "".join(f"{part}/" for part in parts)
+
+
+def _is_table_id(text: str) -> bool:
+    return bool(re.fullmatch(r"[0-9]{1,10}", text)) and int(text) <= _U32_MAX
+
+
+def _checked(file_id: str) -> str:
+    if not _FILE_ID.fullmatch(file_id):
+        raise InvalidInputError(f"{file_id!r} is no file id: it is a UUID, lower case, with hyphens")
+    return file_id
+
+
+def _bad(path: str, why: str, expected: str) -> FormatError:
+    return FormatError(f"{path!r} {why}: expected {expected}", key=path, expected=expected)

@@ -1,0 +1,164 @@
+"""Where index files come from: a prefix, a list, a GreptimeDB data directory.
+
+A source says which files there are, how large they are and what they belong to; it opens
+none of them. Sizes come from listings and manifests, so that reading a file needs one
+request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakehouse.errors import FormatError
+from lakehouse.index.greptime_layout import GreptimeFile
+from lakehouse.index.models import IndexFileLocator
+from lakehouse.io import ObjectMeta, ObjectStore
+
+__all__ = [
+    "FileListSource",
+    "FileProblem",
+    "GreptimeListing",
+    "IndexFile",
+    "IndexSource",
+    "PrefixSource",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFile:
+    """A file to read."""
+
+    locator: IndexFileLocator
+    size: int | None
+    """Bytes, when a listing or a manifest says."""
+    version: str | None = None
+    """Its version when it was listed; the cache tells replaced files by it."""
+
+    @property
+    def key(self) -> str:
+        """Key of the object."""
+        return self.locator.index_file_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileProblem:
+    """What is wrong with one file, or with one blob of it."""
+
+    path: str
+    kind: str
+    """A word of :data:`lakehouse.errors.KINDS`."""
+    message: str
+    blob: str | None = None
+    """Type of the blob; None: the whole file."""
+    offset: int | None = None
+    """Where in the file."""
+    further: int = 0
+    """How many more blobs of the file are broken."""
+
+
+class IndexSource(Protocol):
+    """Says which index files there are."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where they are."""
+        ...
+
+    def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files, in a stable order; what cannot even be named comes as a problem."""
+        ...
+
+
+class PrefixSource:
+    """Every puffin file whose key begins with a prefix, whatever it belongs to.
+
+    The table directory of an entry is the directory of its file, the file id the name up to
+    the first dot; there are no regions.
+    """
+
+    def __init__(self, store: ObjectStore, prefix: str = "", *, suffix: str = ".puffin") -> None:
+        self._store = store
+        self._prefix = prefix
+        self._suffix = suffix
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the files are."""
+        return self._store
+
+    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files in key order."""
+        async for meta in self._store.list(self._prefix):
+            if meta.key.endswith(self._suffix):
+                yield _loose_file(meta)
+
+
+class FileListSource:
+    """The files of a list of (key, size); a size of None costs nothing more on stores with suffix reads."""
+
+    def __init__(self, store: ObjectStore, files: Iterable[tuple[str, int | None]]) -> None:
+        self._store = store
+        self._files = files
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the files are."""
+        return self._store
+
+    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files in the order of the list."""
+        for key, size in self._files:
+            yield IndexFile(locator=_locator(key, size), size=size)
+
+
+class GreptimeListing:
+    """The index files in a GreptimeDB data directory, as a listing finds them.
+
+    Their region is the one that made them. Which of them a region still refers to, only its
+    manifest knows.
+    """
+
+    def __init__(self, store: ObjectStore, root: str = "data/") -> None:
+        self._store = store
+        self._root = root
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the files are."""
+        return self._store
+
+    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files in key order; a puffin file under a name that GreptimeDB does not give is a problem."""
+        async for meta in self._store.list(self._root):
+            if not meta.key.endswith(".puffin"):
+                continue
+            try:
+                file = GreptimeFile.parse(meta.key)
+            except FormatError as error:
+                yield FileProblem(path=meta.key, kind=error.kind, message=error.message)
+                continue
+            locator = IndexFileLocator(
+                table_dir=file.region.table_dir,
+                region_id=file.region.region_id,
+                file_id=file.file_id,
+                index_file_path=meta.key,
+                index_file_size=meta.size,
+            )
+            yield IndexFile(locator=locator, size=meta.size, version=meta.version)
+
+
+def _loose_file(meta: ObjectMeta) -> IndexFile:
+    return IndexFile(locator=_locator(meta.key, meta.size), size=meta.size, version=meta.version)
+
+
+def _locator(key: str, size: int | None) -> IndexFileLocator:
+    directory, _, name = key.rpartition("/")
+    return IndexFileLocator(
+        table_dir=f"{directory}/" if directory else "",
+        region_id=0,
+        file_id=name.split(".", 1)[0],
+        index_file_path=key,
+        index_file_size=size,
+    )
