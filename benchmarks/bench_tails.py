@@ -46,14 +46,16 @@ async def run(plan: Plan) -> Report:
             await tail_sides_agree(sides.values(), _KEYS[0], length=_TAIL_BYTES, size=_OBJECT_BYTES)
             for size_known, concurrency in itertools.product((True, False), levels):
                 say(f"tails: size {'known' if size_known else 'unknown'}, concurrency {concurrency}")
-                reads = plan.pick(quick=100, default=400, full=1_000) // (4 if concurrency == 1 else 1)
+                reads = max(50, 4 * concurrency)
                 results += await compare(
                     [_case(side, size_known, concurrency, reads) for side in sides.values()],
                     work=reads,
                     unit="reads",
                     params=_params(size_known, concurrency),
+                    # Short rounds and many of them: what disturbs a machine for a second must not
+                    # decide between sides that a tenth lies between.
                     warmup=plan.warmup,
-                    repeats=plan.repeats,
+                    repeats=plan.pick(quick=3, default=9, full=41),
                 )
         for size_known in (True, False):
             counts = await count_on_the_wire(

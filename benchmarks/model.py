@@ -99,7 +99,8 @@ class Goal:
     text: str
     target: str
     measured: str
-    met: bool
+    met: bool | None
+    """None: this run says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

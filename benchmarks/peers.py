@@ -1,5 +1,7 @@
 """The sides of a comparison over one bucket: plain s3fs, plain obstore, and lakehouse on each.
 
+And a floor below them all: GETs that were signed beforehand, on plain sockets.
+
 Every side is told the same thing and does it its own usual way; a peer gets what it needs
 to do well (as many connections as we have). :func:`open_sides` checks that all of them
 read the same bytes before anything is timed. What a side costs in requests is counted on
@@ -12,8 +14,6 @@ import asyncio
 import contextlib
 import datetime as dt
 import errno
-import statistics
-import time
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -30,19 +30,22 @@ from lakehouse.testing.endpoint import ServerInfo
 from lakehouse.testing.proxy import proxy_process
 
 __all__ = [
+    "BARE_HTTP",
     "FAST",
     "LAKEHOUSE",
     "OBSTORE",
     "S3FS",
     "Side",
-    "bare_latency",
+    "TailReader",
     "count_on_the_wire",
     "each_by_workers",
     "fill",
+    "open_bare_http",
     "open_sides",
     "tail_sides_agree",
 ]
 
+BARE_HTTP = "bare HTTP"
 S3FS = "s3fs"
 OBSTORE = "obstore"
 LAKEHOUSE = "lakehouse"
@@ -51,8 +54,8 @@ FAST = "lakehouse[fast]"
 Each = Callable[[str], Awaitable[Any]]
 
 
-class Side(Protocol):
-    """One way to talk to the bucket."""
+class TailReader(Protocol):
+    """One way to read tails from the bucket."""
 
     name: str
 
@@ -60,16 +63,20 @@ class Side(Protocol):
         """The last bytes of an object whose size is known."""
         ...
 
+    async def each(self, do: Each, keys: Iterable[str], limit: int) -> None:
+        """``do(key)`` for every key, ``limit`` at once."""
+        ...
+
+
+class Side(TailReader, Protocol):
+    """One way to talk to the bucket."""
+
     async def tail_of_unknown(self, key: str, length: int) -> bytes:
         """The last bytes of an object whose size is not known."""
         ...
 
     async def create(self, key: str, data: bytes) -> bool:
         """Creates the object; False when the key is taken."""
-        ...
-
-    async def each(self, do: Each, keys: Iterable[str], limit: int) -> None:
-        """``do(key)`` for every key, ``limit`` at once."""
         ...
 
 
@@ -162,6 +169,38 @@ class _LakehouseSide:
             pass
 
 
+class _BareHttpSide:
+    """Writes a request, reads its answer, and does nothing else; a connection for each reader."""
+
+    name = BARE_HTTP
+
+    def __init__(self, urls: Mapping[str, str]) -> None:
+        self._urls = {key: urllib.parse.urlsplit(url) for key, url in urls.items()}
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def tail(self, key: str, length: int, size: int) -> bytes:
+        url = self._urls[key]
+        reader, writer = (
+            self._idle.pop() if self._idle else await asyncio.open_connection(url.hostname, url.port)
+        )
+        target = f"GET {url.path}?{url.query} HTTP/1.1\r\nHost: {url.netloc}\r\n"
+        writer.write(f"{target}Range: bytes={size - length}-{size - 1}\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 206"), head
+        data = await reader.readexactly(length)
+        self._idle.append((reader, writer))
+        return data
+
+    async def each(self, do: Each, keys: Iterable[str], limit: int) -> None:
+        await each_by_workers(do, keys, limit)
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        for _, writer in self._idle:
+            writer.close()
+            await writer.wait_closed()
+
+
 def _bare_obstore(server: ServerInfo, bucket: str, endpoint_url: str) -> S3Store:
     return S3Store(
         bucket,
@@ -197,27 +236,17 @@ async def open_sides(
         yield {side.name: side for side in sides}
 
 
-async def bare_latency(
-    server: ServerInfo, bucket: str, endpoint_url: str, key: str, *, length: int, times: int
-) -> float:
-    """Seconds from a GET to the end of its answer, with no client library in between (median)."""
-    store = _bare_obstore(server, bucket, endpoint_url)
-    url = urllib.parse.urlsplit(obstore.sign(store, "GET", key, dt.timedelta(hours=1)))
-    request = (
-        f"GET {url.path}?{url.query} HTTP/1.1\r\nHost: {url.netloc}\r\nRange: bytes=-{length}\r\n\r\n"
-    ).encode()
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    samples = []
-    for _ in range(times):
-        started = time.perf_counter()
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 206"), head
-        assert len(await reader.readexactly(length)) == length
-        samples.append(time.perf_counter() - started)
-    writer.close()
-    await writer.wait_closed()
-    return statistics.median(samples)
+@contextlib.asynccontextmanager
+async def open_bare_http(
+    server: ServerInfo, bucket: str, keys: Sequence[str], *, endpoint_url: str
+) -> AsyncIterator[TailReader]:
+    """The floor: what the network, the proxy and the store take without any client library."""
+    urls = obstore.sign(_bare_obstore(server, bucket, endpoint_url), "GET", keys, dt.timedelta(hours=6))
+    side = _BareHttpSide(dict(zip(keys, urls, strict=True)))
+    try:
+        yield side
+    finally:
+        await side.close()
 
 
 async def fill(side: Side, keys: Sequence[str], size: int) -> None:
@@ -242,15 +271,20 @@ async def tail_sides_agree(sides: Iterable[Side], key: str, *, length: int, size
 
 
 async def count_on_the_wire(
-    server: ServerInfo, bucket: str, work: Callable[[Side], Awaitable[Any]], units: float
+    server: ServerInfo,
+    bucket: str,
+    work: Callable[[Side], Awaitable[Any]],
+    *,
+    units: float,
+    names: Sequence[str] = (S3FS, OBSTORE, LAKEHOUSE, FAST),
 ) -> dict[str, Mapping[str, float]]:
-    """Requests per unit, by method, that each side makes for ``work(side)``; nothing is timed."""
+    """Requests per unit, by method, that each named side makes for ``work(side)``; nothing is timed."""
     counts: dict[str, Mapping[str, float]] = {}
     with proxy_process(server.endpoint_url) as proxy:
         async with open_sides(server, bucket, endpoint_url=proxy.url) as sides:
-            for name, side in sides.items():
+            for name in names:
                 before = proxy.counts()
-                await work(side)
+                await work(sides[name])
                 after = proxy.counts()
                 made = {m.lower(): n - before.get(m, 0) for m, n in after.items()}
                 counts[name] = {method: count / units for method, count in made.items() if count}

@@ -8,6 +8,8 @@ from benchmarks.model import Goal, Report, Result, Spread, Table, ratio
 
 __all__ = ["default_table", "goal_table", "markdown", "pivot", "ratio_text", "seconds_text"]
 
+_VERDICT = {True: "met", False: "missed", None: "—"}
+
 
 def seconds_text(seconds: float) -> str:
     """Three figures and the unit that fits."""
@@ -17,8 +19,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def ratio_text(spread: Spread) -> str:
-    """The median, and the lowest and highest of the rounds."""
-    return f"{spread.median:.2f} ({spread.low:.2f}–{spread.high:.2f})"
+    """The median of the rounds, and how far off half of them are."""
+    return f"{spread.median:.2f} ± {spread.mad:.2f}"
 
 
 def default_table(report: Report) -> Table:
@@ -93,7 +95,7 @@ def goal_table(goals: Iterable[Goal]) -> Table:
     return Table(
         title="Goals",
         header=("goal", "target", "measured", ""),
-        rows=tuple((g.text, g.target, g.measured, "met" if g.met else "missed") for g in goals),
+        rows=tuple((g.text, g.target, g.measured, _VERDICT[g.met]) for g in goals),
     )
 
 
