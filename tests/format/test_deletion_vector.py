@@ -19,7 +19,7 @@ from lakehouse.format.deletion_vector import (
     encode_deletion_vector,
 )
 from lakehouse.format.roaring import EMPTY
-from tests.format.samples import flipped
+from tests.format.samples import flipped, spec_bytes
 
 ROWS = 1 << 40
 positions = st.lists(st.integers(0, 200) | st.integers(0, ROWS - 1), max_size=60)
@@ -126,3 +126,11 @@ def test_properties_are_icebergs() -> None:
         REFERENCED_DATA_FILE: "s3://b/f.parquet",
     }
     assert (CARDINALITY, REFERENCED_DATA_FILE) == ("cardinality", "referenced-data-file")
+
+
+def test_the_specifications_example_comes_back() -> None:
+    """The bytes of the specification hold these rows, and these rows make those bytes."""
+    blob = spec_bytes("deletion-vector.md", "deletion-vector")
+    rows = [1, 5, *range((1 << 32) + 7, (1 << 32) + 1007)]
+    assert decode_deletion_vector(blob, row_count=ROWS).tolist() == rows
+    assert encode_deletion_vector(rows) == blob

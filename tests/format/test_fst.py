@@ -21,7 +21,7 @@ from lakehouse.errors import (
 from lakehouse.format.fst import Fst, build_fst, masked_crc32c
 from lakehouse.format.fst_read import KeyRange
 from lakehouse.format.loops import numba_available
-from tests.format.samples import flipped
+from tests.format.samples import flipped, spec_block, spec_bytes
 
 MODES = [False, True] if numba_available() else [False]
 each_mode = pytest.mark.parametrize("compiled", MODES, ids=lambda on: "compiled" if on else "interpreted")
@@ -305,3 +305,29 @@ def test_other_versions_are_named(version: int, error: type[FormatError]) -> Non
     """A newer format asks for an upgrade, an older one for a new index."""
     with pytest.raises(error, match=rf"version {version}"):
         Fst.parse(struct.pack("<Q", version) + SMALL[8:])
+
+
+@pytest.mark.parametrize(
+    ("name", "items"),
+    [
+        ("two-keys", {b"key1": 1, b"key2": 2}),
+        ("no-keys", {}),
+        ("empty-key-5", {b"": 5}),
+        ("empty-key-0", {b"": 0}),
+    ],
+)
+def test_the_specifications_examples_come_back(name: str, items: dict[bytes, int]) -> None:
+    """The bytes of the specification hold these entries, and these entries make those bytes."""
+    data = spec_bytes("fst.md", name)
+    assert dict(Fst.parse(data).items()) == items
+    assert build_fst(list(items), list(items.values())) == data
+
+
+def test_the_specification_lists_the_common_inputs() -> None:
+    """Every byte with a short form is in the specification's list, at its place."""
+    listed = spec_block("fst.md", "common-inputs").strip().encode()
+    assert len(listed) == 63
+    for place, byte in enumerate(listed, start=1):
+        # A chain of two transitions: the second byte's node leads to the node just before.
+        data = build_fst([b"\0" + bytes([byte]) + b"\0"], [0])
+        assert 0xC0 | place in data[16:-20]

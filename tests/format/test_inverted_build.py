@@ -18,7 +18,7 @@ from lakehouse.format.inverted import BLOB_TYPE, InvertedMetas
 from lakehouse.format.inverted_build import InvertedBuilder, build_inverted
 from lakehouse.format.puffin import MAGIC, BlobMeta, PuffinFooter
 from lakehouse.format.roaring import read_bitmap
-from tests.format.samples import manifest
+from tests.format.samples import manifest, spec_bytes
 from tests.format.test_inverted import metas_of, sample_blob
 
 ONE_WORD = bytes.fromhex(
@@ -242,3 +242,12 @@ def test_the_metadata_say_how_many_rows_there_are() -> None:
     found = InvertedMetas.from_tail(blob := build_inverted({"1": pa.array(["a"] * 9 + [None])}, 4), len(blob))
     assert isinstance(found, InvertedMetas)
     assert (found.total_row_count, found.segment_row_count, found.segment_count) == (10, 4, 3)
+
+
+def test_the_specifications_examples_come_back() -> None:
+    """The blob of the specification decodes, and both examples are built from their rows."""
+    blob = spec_bytes("index-inverted.md", "blob")
+    assert blob == ONE_WORD
+    assert metas_of(blob).encode() == blob[70:-4]
+    column = build_inverted({"0": encode_array(pa.array([500], pa.int32()))})[:81]
+    assert column == spec_bytes("index-inverted.md", "int32-column")
