@@ -270,4 +270,6 @@ def plot(report: Report, figure: Any) -> None:
         panel.set_yticks([1, 1.1, 1.5, 2, 4, 8], labels=["1", "1.1", "1.5", "2", "4", "8"])
         panel.minorticks_off()
     panels[0].set_ylabel("wall ÷ ideal")
-    panels[0].legend(fontsize="x-small")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small"
+    )

@@ -55,7 +55,7 @@ async def run(plan: Plan) -> Report:
                     # Short rounds and many of them: what disturbs a machine for a second must not
                     # decide between sides that a tenth lies between.
                     warmup=plan.warmup,
-                    repeats=plan.pick(quick=3, default=9, full=41),
+                    repeats=plan.pick(quick=3, default=9, full=25),
                 )
         for size_known in (True, False):
             counts = await count_on_the_wire(

@@ -66,6 +66,11 @@ class Result:
         return Spread.of(self.seconds)
 
     @property
+    def cpu(self) -> Spread:
+        """CPU seconds of a sample."""
+        return Spread.of(self.cpu_seconds)
+
+    @property
     def rate(self) -> float:
         """Units per second, by the median."""
         return self.work / self.wall.median
@@ -73,7 +78,7 @@ class Result:
     @property
     def cpu_per_unit(self) -> float:
         """CPU seconds of this process for one unit, by the median."""
-        return statistics.median(self.cpu_seconds) / self.work
+        return self.cpu.median / self.work
 
     @property
     def to_ideal(self) -> float | None:

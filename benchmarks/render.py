@@ -91,7 +91,9 @@ def _bars(report: Report, figure: Any) -> None:
         rates = {_label(r.params): r.rate for r in report.where(side=side)}
         places = [place + at / (len(sides) + 1) for place in range(len(labels))]
         axes.bar(places, [rates.get(label, 0) for label in labels], 1 / (len(sides) + 1), label=side)
-    axes.set_xticks([p + 0.4 for p in range(len(labels))], labels, rotation=30, ha="right", fontsize="small")
+    middle = (len(sides) - 1) / (len(sides) + 1) / 2
+    axes.set_xticks([place + middle for place in range(len(labels))], labels)
+    axes.tick_params("x", rotation=30 if len(labels) > 4 else 0, labelsize="small")
     units = dict.fromkeys(result.unit for result in report.results)
     axes.set_ylabel(f"{' / '.join(units)} per second")
     axes.legend()

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import bench_conditional, machine, registry, render
+from benchmarks.compare import comparison
 from benchmarks.model import Goal, Report, Result, Spread, Table, ratio
 from benchmarks.peers import Each, each_by_workers
 from benchmarks.runner import Case, Plan, compare, measure
@@ -199,6 +200,17 @@ def test_a_report_survives_json() -> None:
         dataclasses.replace(result("ours", 0.25, c=1), requests={"get": 2}), result("peer", 0.5, c=1)
     )
     assert Report.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+
+
+def test_two_runs_are_compared_result_by_result() -> None:
+    """Results that both runs have stand side by side; a difference within the noise is no difference."""
+    before = report(result("ours", 4, 4, 4, c=1), result("peer", 1, 2, 3, c=1), result("gone", 1, c=1))
+    after = report(result("ours", 2, 2, 2, c=1), result("peer", 2, 3, 4, c=1), result("new", 1, c=1))
+    table = comparison(before, after)
+    assert [(row[1], *row[2:5]) for row in table.rows] == [
+        ("ours", "400 ms", "200 ms", "0.50"),
+        ("peer", "200 ms", "300 ms", "≈"),
+    ]
 
 
 # ------------------------------------------------------------------ showing
