@@ -9,7 +9,7 @@ here once, so that each of its requests passes every decorator and is counted.
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -135,7 +135,8 @@ class ObjectStore(abc.ABC):
         if size is None and self.capabilities.suffix_range:
             return await self.get_suffix(key, length, version=version)
         if size is None:
-            size = (await self.head(key)).size
+            meta = await self.head(key)
+            size, version = meta.size, version or meta.version  # or the end of another object would come
         if size == 0:
             return await self.get(key, version=version)
         return await self.get_range(key, max(0, size - length), size, version=version)
@@ -161,7 +162,7 @@ class ObjectStore(abc.ABC):
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, limit: int | None = None
-    ) -> AsyncIterator[ObjectMeta]:
+    ) -> AsyncGenerator[ObjectMeta, None]:
         """All objects whose key begins with ``prefix``, in key order, page by page."""
         page: str | None = None
         left = limit
@@ -193,9 +194,10 @@ class ObjectStore(abc.ABC):
         """A streaming writer: ``async with store.writer(key) as w: await w.write(data)``.
 
         Small objects become one PUT, larger ones a multipart upload; nothing is visible
-        before the block ends without an error.
+        before the block ends without an error. On a store that takes no parts every
+        object is one PUT.
         """
-        return ObjectWriter(self, key, self.settings)
+        return ObjectWriter(self, key, self.settings, takes_parts=self.capabilities.multipart)
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,9 +1,10 @@
 """Streaming writes: small objects in one PUT, large ones in parts, nothing half-written.
 
 The object appears when the ``async with`` block ends without an error, whole or not at
-all. Memory holds at most ``io.part_bytes`` times ``io.part_concurrency`` plus what is
-collected for the next part (``io.single_put_max_bytes`` while it is not known whether
-one PUT will do).
+all; after a write that did not end (an error, a time-out) there is none. Memory holds at
+most ``io.single_put_max_bytes`` while it is not known whether one PUT will do, then
+``io.part_bytes`` for the next part, and ``io.part_concurrency`` parts under way. A store
+that takes no parts gets the object in one piece, which then stands in memory.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ _ABORT_SECONDS_MAX = 10.0
 
 
 class ObjectWriter:
-    """Collects bytes and makes one object of them; see :meth:`ObjectStore.writer`."""
+    """Collects bytes and makes one object of them, for one task; see :meth:`ObjectStore.writer`."""
 
-    def __init__(self, store: PutsParts, key: str, settings: IoSettings) -> None:
+    def __init__(self, store: PutsParts, key: str, settings: IoSettings, *, takes_parts: bool = True) -> None:
         self._store = store
         self._key = check_key(key)
         self._settings = settings
-        self._chunks: list[bytes] = []
-        self._collected = 0
+        self._takes_parts = takes_parts
+        self._collected = bytearray()
         self._size = 0
         self._upload: str | None = None
         self._parts: list[asyncio.Task[str]] = []
         self._free = asyncio.Semaphore(settings.part_concurrency)
+        self._whole = True
+        """No write has ended early, so that every byte given is collected or sent."""
         self._closed = False
         self.stored: Stored | None = None
         """The receipt, once the block has ended."""
@@ -52,42 +55,50 @@ class ObjectWriter:
 
         The bytes are copied, so the caller may reuse its buffer.
         """
+        self._check_usable()
+        self._whole = False
+        view = memoryview(data).cast("B")
+        size = self._size + len(view)
+        if self._upload is None and not self._fits_one_put(size):
+            self._upload = await self._store.multipart_start(self._key)
+        while self._upload is not None and len(self._collected) + len(view) >= self._settings.part_bytes:
+            taken = view[: max(0, self._settings.part_bytes - len(self._collected))]
+            self._collected += taken
+            view = view[len(taken) :]
+            await self._send(self._settings.part_bytes)
+        self._collected += view
+        self._size = size
+        self._whole = True
+
+    def _fits_one_put(self, size: int) -> bool:
+        return not self._takes_parts or size <= self._settings.single_put_max_bytes
+
+    def _check_usable(self) -> None:
         if self._closed:
             raise InvalidInputError(f"the writer of {self._key!r} is closed", key=self._key)
-        self._chunks.append(bytes(data))
-        self._collected += len(self._chunks[-1])
-        self._size += len(self._chunks[-1])
-        if self._upload is None and self._size <= self._settings.single_put_max_bytes:
-            return
-        if self._upload is None:
-            self._upload = await self._store.multipart_start(self._key)
-        await self._send_full_parts()
+        if not self._whole:
+            raise InvalidInputError(
+                f"a write of {self._key!r} did not end, so the object would lack bytes: write it anew",
+                key=self._key,
+            )
 
-    async def _send_full_parts(self) -> None:
-        size = self._settings.part_bytes
-        if self._collected < size:
-            return
-        whole = b"".join(self._chunks)
-        view = memoryview(whole)
-        at = 0
-        while len(whole) - at >= size:
-            await self._send(view[at : at + size])
-            at += size
-        self._chunks = [whole[at:]]
-        self._collected = len(whole) - at
-
-    async def _send(self, part: Buffer) -> None:
+    async def _send(self, size: int) -> None:
+        """Begins to send the first ``size`` bytes collected as the next part."""
         await self._free.acquire()
-        for task in self._parts:
-            if task.done():
-                try:
+        try:
+            for task in self._parts:
+                if task.done():
                     task.result()  # the first failure ends the upload now, not at the end
-                except BaseException:
-                    self._free.release()
-                    raise
+            # Cut when there is room for the part under way, or memory would hold one more.
+            with memoryview(self._collected) as view:
+                part = bytes(view[:size])
+            del self._collected[:size]
+        except BaseException:
+            self._free.release()
+            raise
         self._parts.append(asyncio.create_task(self._send_part(len(self._parts) + 1, part)))
 
-    async def _send_part(self, number: int, part: Buffer) -> str:
+    async def _send_part(self, number: int, part: bytes) -> str:
         assert self._upload is not None
         try:
             return await self._store.multipart_part(self._key, self._upload, number, part)
@@ -96,30 +107,37 @@ class ObjectWriter:
 
     async def finish(self) -> Stored:
         """Makes the object and returns its receipt; ``async with`` does it for you."""
-        if self._closed:
-            raise InvalidInputError(f"the writer of {self._key!r} is closed", key=self._key)
+        self._check_usable()
         if self._upload is None:
-            self.stored = await self._store.put(self._key, b"".join(self._chunks))
+            self.stored = await self._store.put(self._key, self._collected)
         else:
-            if self._collected or not self._parts:
-                await self._send(b"".join(self._chunks))
-            receipts = [await task for task in self._parts]
+            if self._collected:
+                await self._send(len(self._collected))
+            done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()  # the error, if there is one; otherwise all are done
+            receipts = [task.result() for task in self._parts]
             self.stored = await self._store.multipart_complete(
                 self._key, self._upload, receipts, size=self._size
             )
-        self._closed = True
-        self._chunks.clear()
+        self._close()
         return self.stored
+
+    def _close(self) -> None:
+        self._closed = True
+        self._collected = bytearray()
 
     async def abort(self) -> None:
         """Throws away what was sent; no object appears."""
-        self._closed = True
-        self._chunks.clear()
+        self._close()
         for task in self._parts:
             task.cancel()
         if self._parts:
             await asyncio.wait(self._parts)
-        if self._upload is None:
+        for task in self._parts:
+            if not task.cancelled():
+                task.exception()  # looked at, so that asyncio does not report it as overlooked
+        if self._upload is None or self.stored is not None:
             return
         try:
             await self._store.multipart_abort(self._key, self._upload)
