@@ -219,7 +219,8 @@ class GreptimeFile:
             raise _bad(key, "is in no region directory", "{table id}_{region sequence, 10 digits}/")
         region, rest = found
         folder, _, name = rest.rpartition("/")
-        file_id, *versions, suffix = name.split(".")
+        file_id, *versions = name.split(".")
+        suffix = versions.pop() if versions else ""
         wanted = {"parquet": "", "puffin": "index"}.get(suffix)
         if wanted is None or folder != wanted or len(versions) > (suffix == "puffin"):
             expected = "{file id}.parquet, index/{file id}.puffin or index/{file id}.{version}.puffin"

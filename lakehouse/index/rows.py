@@ -65,8 +65,8 @@ class RowShape:
 
     @classmethod
     def _of(cls, name: str, *columns: _Column) -> Self:
-        fields = [pa.field(column.name, column.type, nullable=column.nullable) for column in columns]
-        return cls(name=name, schema=pa.schema(fields), _columns=columns)
+        schema = pa.schema([pa.field(one.name, one.type, nullable=one.nullable) for one in columns])
+        return cls(name=name, schema=schema, _columns=columns)
 
     def to_dict(self, entry: IndexEntry) -> dict[str, Any]:
         """The row of an entry."""
