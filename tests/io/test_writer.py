@@ -315,6 +315,23 @@ async def test_several_failed_parts_are_one_error() -> None:
         await _write(FaultyStore(memory_store(SMALL), faults), bytes(120))
 
 
+async def test_a_part_that_fails_when_cancelled_is_not_reported_as_overlooked() -> None:
+    """What a part says while it is being thrown away interests nobody."""
+
+    class Grumpy(StoreDecorator):
+        async def multipart_part(self, key: str, upload: str, number: int, data: Any) -> str:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise UnavailableError("cut off")
+
+    store = Grumpy(memory_store(SMALL))
+    writer = store.writer("k")
+    with anyio.move_on_after(0.01):
+        await writer.write(bytes(200))
+    await writer.abort()
+
+
 @pytest.mark.parametrize("anyio_scope", [True, False], ids=["anyio", "asyncio"])
 async def test_cancellation_leaves_nothing(anyio_scope: bool) -> None:
     """A writer that is cancelled while parts are under way throws them away."""
@@ -412,6 +429,17 @@ async def test_a_failed_finish_can_be_repeated() -> None:
         await writer.finish()
     await writer.finish()
     assert await _content(store) == b"content"
+
+
+async def test_a_failed_part_fails_every_finish() -> None:
+    """A finish that cannot succeed says so however often it is tried, and never hangs."""
+    faults = [Fault(kind=FaultKind.THROTTLE, verb="multipart_part")]
+    writer = FaultyStore(memory_store(SMALL), faults).writer("k")
+    await writer.write(bytes(110))
+    for _ in range(5):
+        with anyio.fail_after(1), pytest.raises(UnavailableError):
+            await writer.finish()
+    await writer.abort()
 
 
 async def test_aborting_after_the_end_changes_nothing() -> None:
