@@ -53,7 +53,6 @@ MANIFEST_BYTES_MAX = 256 << 20
 POINTER_NAME = "manifest/_last_checkpoint"
 """Name of the pointer to the checkpoint that counts."""
 _NAME = re.compile(r"(staging/)?manifest/([0-9]{1,20})\.(json|checkpoint)(\.gz)?")
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _U64_MAX = (1 << 64) - 1
 
 
@@ -347,14 +346,10 @@ def _number(table: Mapping[str, Any], key: str, name: str, default: int | None =
 
 def _file_id(table: Mapping[str, Any], name: str) -> str:
     value = table.get("file_id")
-    if isinstance(value, str):
-        if _UUID.fullmatch(value):
-            return value
-        try:
-            return str(uuid.UUID(value))
-        except ValueError:
-            pass
-    raise _bad(name, "file_id is no UUID", "a UUID", value)
+    try:
+        return str(uuid.UUID(value))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _bad(name, "file_id is no UUID", "a UUID", value) from error
 
 
 def _bad(name: str, what: str, expected: object, got: object) -> CorruptionError:

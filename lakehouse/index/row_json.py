@@ -36,7 +36,6 @@ from lakehouse.index.models import (
 
 __all__ = [
     "META_SCHEMA_VERSION",
-    "TARGET_UNKNOWN",
     "greptime_meta_json",
     "greptime_target",
     "meta_json",
@@ -49,7 +48,7 @@ __all__ = [
 
 META_SCHEMA_VERSION = 1
 """Stands in every ``meta_json`` of a compact row."""
-TARGET_UNKNOWN = '{"error":"failed_to_decode"}'
+_TARGET_UNKNOWN = '{"error":"failed_to_decode"}'
 """``target_json`` of a key that could not be decoded."""
 _TARGET_TYPES: Mapping[type, str] = {
     ColumnTarget: "column",
@@ -96,7 +95,7 @@ def target_json(target: IndexTarget | None) -> str:
         case ExpressionTarget():
             expr = "" if target.expr is None else f'"expr":{_value(target.expr)},'
             return f'{{{expr}"expr_hash":{target.expr_hash}}}'
-    return TARGET_UNKNOWN
+    return _TARGET_UNKNOWN
 
 
 def greptime_target(target: IndexTarget | None, target_key: str) -> tuple[str, str]:
@@ -106,10 +105,10 @@ def greptime_target(target: IndexTarget | None, target_key: str) -> tuple[str, s
         try:
             target = decode_column_target(target_key)
         except FormatError:
-            return "unknown", TARGET_UNKNOWN
+            return "unknown", _TARGET_UNKNOWN
     if isinstance(target, ColumnTarget):
         return "column", f'{{"column":{target.column_id}}}'
-    return "unknown", TARGET_UNKNOWN
+    return "unknown", _TARGET_UNKNOWN
 
 
 def meta_json(index_type: IndexType, meta: MetaInfo | None) -> str | None:
