@@ -12,16 +12,23 @@ from lakehouse._version import __version__
 
 if TYPE_CHECKING:
     from lakehouse.config import Settings
+    from lakehouse.expr import col
+    from lakehouse.index import FileListSource, GreptimeListing, PrefixSource, iterate_index_metas
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
     from lakehouse.io.check import StoreReport, check_store
 
 __all__ = [
     "Cost",
+    "FileListSource",
+    "GreptimeListing",
     "ObjectStore",
+    "PrefixSource",
     "Settings",
     "StoreReport",
     "__version__",
     "check_store",
+    "col",
+    "iterate_index_metas",
     "load_settings",
     "map_bounded",
     "measure",
@@ -30,10 +37,15 @@ __all__ = [
 
 _HOMES = {
     "Cost": "lakehouse.io",
+    "FileListSource": "lakehouse.index",
+    "GreptimeListing": "lakehouse.index",
     "ObjectStore": "lakehouse.io",
+    "PrefixSource": "lakehouse.index",
     "Settings": "lakehouse.config",
     "StoreReport": "lakehouse.io.check",
     "check_store": "lakehouse.io.check",
+    "col": "lakehouse.expr",
+    "iterate_index_metas": "lakehouse.index",
     "load_settings": "lakehouse.io",
     "map_bounded": "lakehouse.io",
     "measure": "lakehouse.io",

@@ -33,7 +33,7 @@ from lakehouse.format.protobuf_wire import Field, Message
 from lakehouse.format.siphash import hash_values
 from lakehouse.format.tail import LENGTH_BYTES, NeedMore, metadata_from_tail
 
-__all__ = ["BloomMeta", "probe", "segments_that_may_hold", "wide_values"]
+__all__ = ["BloomMeta", "BloomSummary", "probe", "segments_that_may_hold", "wide_values"]
 
 _LOC = Message(
     "BloomFilterLoc",
@@ -50,6 +50,9 @@ _META = Message(
     Field(number=5, name="segment_loc_indices", kind="packed"),
     Field(number=6, name="bloom_filter_locs", kind="columns", message=_LOC),
 )
+_SUMMARY = Message("BloomFilterMeta", *_META.fields[:4])
+_SUMMARY_PAYS_BELOW = 1024
+"""Bytes of metadata from which skipping the filters one by one takes longer than decoding them together."""
 _PROBES_TOGETHER = 1 << 16
 
 
@@ -133,11 +136,40 @@ class BloomMeta:
         )
 
 
-def _check(values: dict[str, Any], filters_size: int) -> None:
-    """Refuses metadata whose numbers do not fit each other or the blob.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomSummary:
+    """The four numbers of a bloom blob's metadata, without where its filters are.
 
-    Most blobs have a few filters, so this counts with Python's integers, which do not overflow.
+    For whoever lists indexes: several times quicker than :class:`BloomMeta`, and checked as far
+    as these numbers go.
     """
+
+    rows_per_segment: int
+    segment_count: int
+    row_count: int
+    bloom_filter_size: int
+
+    @classmethod
+    def from_tail(cls, tail: bytes | memoryview, blob_size: int) -> Self | NeedMore:
+        """The summary of a blob whose last bytes are ``tail``, or the tail that would hold it."""
+        found = metadata_from_tail(tail, blob_size, what="bloom blob")
+        if isinstance(found, NeedMore):
+            return found
+        filters_size = blob_size - LENGTH_BYTES - len(found)
+        if len(found) >= _SUMMARY_PAYS_BELOW or bytes(found[:1]) == b"{":
+            meta = BloomMeta.decode(found, filters_size)
+            return cls(
+                rows_per_segment=meta.rows_per_segment,
+                segment_count=meta.segment_count,
+                row_count=meta.row_count,
+                bloom_filter_size=meta.bloom_filter_size,
+            )
+        values = _SUMMARY.decode(found)
+        _check_summary(values, filters_size)
+        return cls(**values)
+
+
+def _check_summary(values: dict[str, Any], filters_size: int) -> None:
     rows_per_segment, segment_count = values["rows_per_segment"], values["segment_count"]
     if rows_per_segment == 0:
         raise _bad("rows per segment", 0, "at least 1")
@@ -145,6 +177,17 @@ def _check(values: dict[str, Any], filters_size: int) -> None:
     segments = -(-values["row_count"] // rows_per_segment)
     if not max(segments - 1, 0) <= segment_count <= segments:
         raise _bad("segment count", segment_count, f"{segments}, or one less")
+    if values["bloom_filter_size"] != filters_size:
+        raise _bad("size of all filters", values["bloom_filter_size"], filters_size)
+
+
+def _check(values: dict[str, Any], filters_size: int) -> None:
+    """Refuses metadata whose numbers do not fit each other or the blob.
+
+    Most blobs have a few filters, so this counts with Python's integers, which do not overflow.
+    """
+    _check_summary(values, filters_size)
+    segment_count = values["segment_count"]
     indices = values["segment_loc_indices"].tolist()
     if len(indices) != segment_count:
         raise _bad("number of filter indexes", len(indices), segment_count)
@@ -152,8 +195,6 @@ def _check(values: dict[str, Any], filters_size: int) -> None:
     offsets, sizes = locs["offset"].tolist(), locs["size"].tolist()
     if indices and max(indices) >= len(sizes):
         raise _bad("filter index", max(indices), f"less than {len(sizes)}")
-    if values["bloom_filter_size"] != filters_size:
-        raise _bad("size of all filters", values["bloom_filter_size"], filters_size)
     begins = [0, *itertools.accumulate(sizes)]
     if begins.pop() != filters_size:
         raise _bad("sum of filter sizes", sum(sizes), filters_size)

@@ -7,18 +7,19 @@ round. A blob that cannot be read costs its own targets, never the others.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import FormatError
-from lakehouse.format.bloom import BloomMeta
+from lakehouse.format.bloom import BloomSummary
 from lakehouse.format.fulltext import FULLTEXT_CONFIG, FulltextConfig
 from lakehouse.format.inverted import InvertedMetas
 from lakehouse.format.puffin import BlobMeta
 from lakehouse.format.tail import NeedMore
-from lakehouse.format.target_key import IndexTarget, decode_target_key
+from lakehouse.format.target_key import TARGET_EXPR, IndexTarget, decode_target_key
 from lakehouse.index.classify import classify
 from lakehouse.index.models import (
     BloomInfo,
@@ -33,7 +34,7 @@ from lakehouse.index.reader import PuffinReader
 
 __all__ = ["BrokenBlob", "FileMetas", "TargetMeta", "read_file_metas"]
 
-Meta = TypeVar("Meta", BloomMeta, InvertedMetas)
+Meta = TypeVar("Meta", BloomSummary, InvertedMetas)
 
 _GUESS_BYTES = 8192
 """How much of a blob's end is fetched when nothing of it is at hand; upstream's own number."""
@@ -103,13 +104,13 @@ async def read_file_metas(
         if found is not None and (kinds is None or found[0] in kinds):
             wanted.append((blob, *found))
     tails = _Tails(reader)
-    blooms: dict[int, BloomMeta] = {}
+    blooms: dict[int, BloomSummary] = {}
     inverteds: dict[int, InvertedMetas] = {}
     for blob, kind, _ in wanted:
         if kind is IndexType.INVERTED:
             tails.want(blob, InvertedMetas, inverteds)
         elif kind is not IndexType.FULLTEXT_TANTIVY:
-            tails.want(blob, BloomMeta, blooms)
+            tails.want(blob, BloomSummary, blooms)
     await tails.read(settings.metadata_gap_bytes)
     targets: list[TargetMeta] = []
     for blob, kind, key in wanted:
@@ -130,7 +131,7 @@ async def read_file_metas(
 
 
 def _target(
-    blob: BlobMeta, kind: IndexType, key: str, bloom: BloomMeta | None, error: str | None
+    blob: BlobMeta, kind: IndexType, key: str, bloom: BloomSummary | None, error: str | None
 ) -> TargetMeta:
     info = BloomInfo.of(bloom) if bloom is not None else None
     if kind is IndexType.BLOOM_SKIPPING:
@@ -161,15 +162,27 @@ def _inverted_targets(blob: BlobMeta, metas: InvertedMetas) -> Iterator[TargetMe
 
 
 def _decoded(key: str, blob: BlobMeta) -> IndexTarget | None:
+    return _decoded_key(key, blob.properties.get(TARGET_EXPR))
+
+
+def _fulltext(blob: BlobMeta) -> FulltextInfo:
+    return _fulltext_info(blob.properties.get(FULLTEXT_CONFIG))
+
+
+# The files of a table repeat the same few keys and configurations.
+
+
+@functools.lru_cache(maxsize=4096)
+def _decoded_key(key: str, expr: str | None) -> IndexTarget | None:
     try:
-        return decode_target_key(key, blob.properties)
+        return decode_target_key(key, None if expr is None else {TARGET_EXPR: expr})
     except FormatError:
         return None
 
 
-def _fulltext(blob: BlobMeta) -> FulltextInfo:
+@functools.lru_cache(maxsize=256)
+def _fulltext_info(raw: str | None) -> FulltextInfo:
     """The configuration; English and in any case where it is missing or broken, as upstream reads it."""
-    raw = blob.properties.get(FULLTEXT_CONFIG)
     try:
         config = FulltextConfig.parse(raw)
     except FormatError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from lakehouse.format.bloom import BloomMeta
+from lakehouse.format.bloom import BloomMeta, BloomSummary
 from lakehouse.format.inverted import InvertedColumn, InvertedMetas
 from lakehouse.format.target_key import IndexTarget
 from lakehouse.index.greptime_layout import region_group, region_number, region_sequence, table_id
@@ -98,7 +98,7 @@ class BloomInfo:
     """Bytes of all filters."""
 
     @classmethod
-    def of(cls, meta: BloomMeta) -> Self:
+    def of(cls, meta: BloomMeta | BloomSummary) -> Self:
         """From the blob's own metadata."""
         return cls(
             rows_per_segment=meta.rows_per_segment,

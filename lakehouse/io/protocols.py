@@ -9,6 +9,7 @@ Functions should ask for the smallest protocol that serves them (``store: Gets``
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -31,6 +32,10 @@ __all__ = [
     "check_key",
     "check_range",
 ]
+
+_SUSPICIOUS = re.compile(r"\A/|/\Z|//|(?:\A|/)\.{1,2}(?:/|\Z)|[\x00-\x1f\x7f]")
+_KEY_CHARS_SAFE = 256
+"""Keys of so few characters have at most 1,024 bytes, whatever they are."""
 
 Buffer = bytes | bytearray | memoryview
 """Bytes that can be sent without a copy."""
@@ -169,6 +174,8 @@ class Deletes(Protocol):
 
 def check_key(key: str) -> str:
     """The key itself when it is a good one; else an InvalidInputError that says why."""
+    if key and not _SUSPICIOUS.search(key) and len(key) <= _KEY_CHARS_SAFE:
+        return key
     bad = None
     if not key:
         bad = "is empty"
