@@ -213,10 +213,12 @@ def scan_nodes(
     ``expected`` is how many keys the whole map has; more is damage.
     """
     scan = _Scan(data, root, keys, with_keys=with_keys)
-    if compiled:
+    early = 0
+    if compiled or (compiled is None and _LOOPS.is_loaded):
         scan.compile(_LOOPS.compiled_for(expected, wanted=True))
-    # A short range is over before compiled code is loaded.
-    early = _INTERPRETED_STEPS if compiled is None else 0
+    elif compiled is None:
+        # A short range is over before compiled code is loaded.
+        early = _INTERPRETED_STEPS
     while scan.depth >= 0:
         steps = min(steps_max, early or steps_max)
         out = scan.batch(expected)

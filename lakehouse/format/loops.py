@@ -46,6 +46,11 @@ class Loops:
         self._compiled: types.SimpleNamespace | None = None
         self._lock = threading.Lock()
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether compiled code is at hand, so that using it costs next to nothing."""
+        return self._compiled is not None
+
     def compiled_for(self, work: int, *, wanted: bool | None = None) -> types.SimpleNamespace | None:
         """The compiled functions as attributes, or None when interpreting is better or all there is.
 

@@ -49,7 +49,9 @@ def test_little_work_is_not_worth_loading_a_compiler() -> None:
     """Nothing is compiled for a handful of items; once compiled, fewer items pay."""
     some = Loops(_wrapped, _total)
     assert some.compiled_for(1_000) is None
+    assert not some.is_loaded
     assert some.compiled_for(1_000_000) is not None
+    assert some.is_loaded
     assert some.compiled_for(1_000) is not None
     assert some.compiled_for(1_000_000, wanted=False) is None
 
