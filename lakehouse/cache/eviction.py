@@ -1,0 +1,328 @@
+"""Which entry goes when bytes are short: S3-FIFO's queues with counted history.
+
+A new entry joins the *small* queue, which holds a twentieth of the bytes. What is asked
+for while it waits there moves to the *main* queue; the rest must beat the coldest main
+entry by what its next miss would cost per byte held, going by how often both were asked
+for before. The main queue gives entries that were hit another round. A hit only raises
+the entry's ``freq`` (the region does it, in line); queues and counts are touched by
+misses alone, so the warm path has no bookkeeping to speak of.
+
+Invariants: queues of one kind are evicted in one order over all regions, oldest head
+first; no entry of a group is taken while the group weighs no more than its floor; the
+choice takes bounded work. Figures and rejected policies: docs/design/0004-cache-eviction.md.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+__all__ = ["FREQ_MAX", "Entry", "Eviction", "Group", "Lane", "TimedEntry"]
+
+FREQ_MAX = 3
+"""Hits counted on an entry between two looks of the eviction."""
+SMALL_PART = 20
+"""The small queue holds one part in so many."""
+REQUEST_BYTES = 256 * 1024
+"""A miss costs a request and its bytes; the request is worth this many of them."""
+SECOND_CHANCES_MAX = 256
+"""Hit entries passed over in one search for a cold one; bounds the pause."""
+
+_COUNT_MAX = 15
+_COUNTERS_PER_ENTRY = 8
+_HALVED = bytes(count // 2 for count in range(256))
+_SPREAD = 0x9E3779B97F4A7C15
+
+
+class Entry:
+    """One cached value. ``lane`` is None once it has left the cache."""
+
+    __slots__ = ("epoch", "freq", "key", "lane", "tags", "value", "weight")
+
+    epoch: int
+    freq: int
+    key: Any
+    lane: Lane | None
+    tags: tuple[Hashable, ...]
+    value: Any
+    weight: int
+
+
+class TimedEntry(Entry):
+    """An entry of a region with expiry or refresh; times are steady seconds."""
+
+    __slots__ = ("calm_until", "expires", "expires_at_most", "refresh_at")
+
+    calm_until: float
+    """Until then a hit need not look at the other times."""
+    expires: float
+    """When it is no longer served."""
+    expires_at_most: float
+    """The latest ``expires`` that accesses may extend it to."""
+    refresh_at: float
+    """From when a hit starts a refresh."""
+
+
+class Group:
+    """Regions that share a guaranteed floor."""
+
+    __slots__ = ("floor", "name", "parked", "weight")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.floor = 0
+        self.weight = 0
+        self.parked: list[Lane] = []
+
+    @property
+    def protected(self) -> bool:
+        """Whether others must leave its entries alone."""
+        return self.weight <= self.floor
+
+    def release(self) -> None:
+        """Offers its lanes again once it is above its floor; after each change of either."""
+        if self.parked and not self.protected:
+            for lane in self.parked:
+                lane.order.list(lane, lane.age())
+            self.parked.clear()
+
+
+class Source(Protocol):
+    """Where victims of one kind come from: all regions, or one."""
+
+    weight: int
+    count: int
+
+    def oldest(self) -> Lane | None: ...
+
+
+class Lane:
+    """One region's queue of one kind. Removed entries stay until they reach the head or are
+    swept: a removal costs no search."""
+
+    __slots__ = (
+        "_dead", "_entries", "count", "group", "listed", "number", "onward", "order", "owner", "salt",
+        "weight",
+    )  # fmt: skip
+
+    def __init__(self, order: _Order, group: Group, owner: Any, onward: Lane | None = None) -> None:
+        self.order = order
+        self.group = group
+        self.owner = owner
+        """The account; handed back with a victim."""
+        self.onward = onward or self
+        """Where entries go that are promoted."""
+        self.number = order.number()
+        self.salt: int = onward.salt if onward else hash((self.number, _SPREAD))
+        """Tells equal keys of different regions apart."""
+        self.listed = False
+        self.count = self.weight = self._dead = 0
+        self._entries: deque[Entry] = deque()
+
+    def append(self, entry: Entry, epoch: int) -> None:
+        """Puts the entry at the young end."""
+        entry.lane = self
+        entry.epoch = epoch
+        self._entries.append(entry)
+        self.grow(entry.weight, 1)
+        if not self.listed:
+            self.order.list(self, epoch)
+
+    def grow(self, weight: int, count: int = 0) -> None:
+        """Adds to what the lane and its order hold; negative to take away."""
+        self.weight += weight
+        self.count += count
+        self.order.weight += weight
+        self.order.count += count
+
+    def head(self) -> Entry | None:
+        """The oldest live entry."""
+        entries = self._entries
+        while entries:
+            entry = entries[0]
+            if entry.lane is self:
+                return entry
+            entries.popleft()
+            self._dead -= 1
+        return None
+
+    def age(self) -> int:
+        """The epoch of the oldest live entry; 0 when there is none."""
+        head = self.head()
+        return head.epoch if head is not None else 0
+
+    def pop(self) -> Entry:
+        """Takes the oldest live entry; only after :meth:`head` found one."""
+        entry = self._entries.popleft()
+        entry.lane = None
+        self.grow(-entry.weight, -1)
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        """Takes an entry from anywhere in the queue."""
+        entry.lane = None
+        self.grow(-entry.weight, -1)
+        self._dead += 1
+        if self._dead > 64 and self._dead > self.count:
+            self._entries = deque(entry for entry in self._entries if entry.lane is self)
+            self._dead = 0
+
+    def oldest(self) -> Lane | None:
+        """Itself, when there is a live entry (a lane is the source of its own region)."""
+        return self if self.head() is not None else None
+
+
+class _Order:
+    """All lanes of one kind, by the age of their heads."""
+
+    __slots__ = ("_heap", "_number", "count", "weight")
+
+    def __init__(self) -> None:
+        self.weight = self.count = self._number = 0
+        self._heap: list[tuple[int, int, Lane]] = []
+
+    def number(self) -> int:
+        """A number that no other lane has: breaks ties in the heap."""
+        self._number += 1
+        return self._number
+
+    def list(self, lane: Lane, epoch: int) -> None:
+        """Makes the lane a source of victims."""
+        lane.listed = True
+        heapq.heappush(self._heap, (epoch, lane.number, lane))
+
+    def oldest(self) -> Lane | None:
+        """The lane with the oldest head whose group may give; heads only get younger, so
+        what the heap remembers is never too young."""
+        heap = self._heap
+        while heap:
+            epoch, _, lane = heap[0]
+            head = lane.head()
+            if head is None:
+                heapq.heappop(heap)
+                lane.listed = False
+            elif head.epoch != epoch:
+                heapq.heapreplace(heap, (head.epoch, lane.number, lane))
+            elif lane.group.protected:
+                heapq.heappop(heap)
+                lane.group.parked.append(lane)
+            else:
+                return lane
+        return None
+
+
+class _Counts:
+    """How often keys were asked for, approximately: one small counter per hashed key, halved
+    from time to time. Colliding keys share a counter; it errs upwards."""
+
+    __slots__ = ("_added", "_mask", "_table")
+
+    def __init__(self) -> None:
+        self._table = bytearray(1024)
+        self._mask = len(self._table) - 1
+        self._added = 0
+
+    def add(self, key_hash: int, times: int = 1) -> None:
+        place = (key_hash * _SPREAD >> 32) & self._mask
+        count = self._table[place] + times
+        self._table[place] = count if count < _COUNT_MAX else _COUNT_MAX
+        self._added += times
+        if self._added >= 2 * len(self._table):
+            self._table = self._table.translate(_HALVED)
+            self._added //= 2
+
+    def of(self, key_hash: int) -> int:
+        return self._table[(key_hash * _SPREAD >> 32) & self._mask]
+
+    def fit(self, entries: int) -> None:
+        """Doubles the table when it is small for so many entries; counts keep their place."""
+        if entries * _COUNTERS_PER_ENTRY > len(self._table):
+            self._table *= 2
+            self._mask = len(self._table) - 1
+
+
+class Eviction:
+    """The queues of all regions under one limit."""
+
+    __slots__ = ("_counts", "_epoch", "_epoch_bytes", "_epoch_left", "main", "small")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.small = _Order()
+        self.main = _Order()
+        self._counts = _Counts()
+        # Ages are coarse on purpose: entries of an epoch share one int object, and a
+        # thousandth of the budget is as fine an order between regions as anyone needs.
+        self._epoch = 0
+        self._epoch_bytes = self._epoch_left = max(1, max_bytes >> 10)
+
+    def admit(self, entry: Entry, small: Lane) -> None:
+        """Takes in a new entry; the caller then makes room."""
+        entry.freq = 0
+        self._counts.add(hash(entry.key) ^ small.salt)
+        self._append(entry, small)
+        self._counts.fit(self.small.count + self.main.count)
+
+    def lanes(self, group: Group, owner: Any) -> tuple[Lane, Lane]:
+        """The small and the main queue of a new region."""
+        main = Lane(self.main, group, owner)
+        return Lane(self.small, group, owner, main), main
+
+    def victim(self, small: Source, main: Source, limit: int) -> tuple[Any, Entry]:
+        """Takes out the entry to lose next, of all regions or of one; there must be one.
+        Returns the owner with it."""
+        small_max = limit // SMALL_PART
+        while True:
+            # The one entry that just came in stays for a round, however small the limit is.
+            lane = small.oldest() if small.weight > small_max and small.count > 1 else None
+            if lane is None:
+                coldest = self._coldest(main)
+                if coldest is not None:
+                    return coldest.owner, coldest.pop()
+                lane = small.oldest()
+            assert lane is not None, "nothing to evict although the weight is over the limit"
+            candidate = lane.pop()
+            if candidate.freq or main.weight + candidate.weight <= limit - small_max:
+                self._promote(candidate, lane)
+                continue
+            coldest = self._coldest(main)
+            if coldest is None or not self._is_worth_more(candidate, lane, coldest):
+                return lane.owner, candidate
+            cold = coldest.pop()
+            self._promote(candidate, lane)
+            return coldest.owner, cold
+
+    def _coldest(self, main: Source) -> Lane | None:
+        """The lane whose head goes next; hit heads before it get another round."""
+        lane = main.oldest()
+        for _ in range(SECOND_CHANCES_MAX):
+            head = lane.head() if lane is not None else None
+            if lane is None or head is None or not head.freq:
+                break
+            head.freq -= 1
+            self._counts.add(hash(head.key) ^ lane.salt)
+            self._append(lane.pop(), lane)
+            lane = main.oldest()
+        return lane
+
+    def _is_worth_more(self, candidate: Entry, lane: Lane, coldest: Lane) -> bool:
+        """Whether misses of the candidate would cost more, per byte it holds."""
+        cold = coldest.head()
+        assert cold is not None
+        gain = self._counts.of(hash(candidate.key) ^ lane.salt) * (candidate.weight + REQUEST_BYTES)
+        loss = self._counts.of(hash(cold.key) ^ coldest.salt) * (cold.weight + REQUEST_BYTES)
+        return gain * cold.weight > loss * candidate.weight
+
+    def _promote(self, entry: Entry, small: Lane) -> None:
+        if entry.freq:
+            self._counts.add(hash(entry.key) ^ small.salt, entry.freq)
+            entry.freq = 0
+        self._append(entry, small.onward)
+
+    def _append(self, entry: Entry, lane: Lane) -> None:
+        self._epoch_left -= entry.weight
+        if self._epoch_left < 0:
+            self._epoch += 1
+            self._epoch_left = self._epoch_bytes
+        lane.append(entry, self._epoch)

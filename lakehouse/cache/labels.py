@@ -1,0 +1,49 @@
+"""Finds the keys under a label (a tag, or the leading elements of a key) without a search.
+
+Invariant: a label exists only while a key is under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from lakehouse.cache.weigh import LABEL_BYTES, LABEL_USE_BYTES
+
+__all__ = ["Labels"]
+
+
+class Labels:
+    """Keys by label. ``weight`` is what the index itself takes."""
+
+    __slots__ = ("_keys", "weight")
+
+    def __init__(self) -> None:
+        self._keys: dict[Hashable, dict[Hashable, None]] = {}
+        self.weight = 0
+
+    def add(self, label: Hashable, key: Hashable) -> None:
+        """Puts the key under the label, where it is not yet."""
+        keys = self._keys.get(label)
+        if keys is None:
+            keys = self._keys[label] = {}
+            self.weight += LABEL_BYTES
+        keys[key] = None
+        self.weight += LABEL_USE_BYTES
+
+    def discard(self, label: Hashable, key: Hashable) -> None:
+        """Takes the key away from the label, where it is."""
+        keys = self._keys[label]
+        del keys[key]
+        self.weight -= LABEL_USE_BYTES
+        if not keys:
+            del self._keys[label]
+            self.weight -= LABEL_BYTES
+
+    def keys(self, label: Hashable) -> tuple[Any, ...]:
+        """The keys under the label."""
+        return tuple(self._keys.get(label, ()))
+
+    def labels(self) -> Iterator[Any]:
+        """All labels there are."""
+        return iter(self._keys)
