@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from lakehouse.config import IoSettings
+from lakehouse.errors import InvalidInputError
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.protocols import Deletes
 
@@ -14,6 +15,10 @@ __all__ = ["delete_many"]
 
 async def delete_many(store: Deletes, keys: Iterable[str], *, settings: IoSettings) -> int:
     """Deletes all keys, ``io.delete_batch`` to a request; missing ones count as deleted."""
+    if isinstance(keys, str):
+        raise InvalidInputError(
+            f"delete_many takes many keys: to delete {keys!r} alone, use delete", key=keys
+        )
 
     async def delete(batch: tuple[str, ...]) -> int:
         await store.delete_batch(batch)

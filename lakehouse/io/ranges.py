@@ -83,12 +83,6 @@ async def fetch_ranges(
     else:
         fetched += [part async for part in map_bounded(read, rest, settings.ranges_concurrency)]
     return [
-        b"" if at < 0 else _cut(fetched[at], start, end)
+        b"" if at < 0 else fetched[at].data[start - fetched[at].start : end - fetched[at].start]
         for at, (start, end) in zip(plan.source, ranges, strict=True)
     ]
-
-
-def _cut(part: Fetched, start: int, end: int) -> bytes:
-    if start == part.start and end == part.end:
-        return part.data
-    return part.data[start - part.start : max(0, end - part.start)]
