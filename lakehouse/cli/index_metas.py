@@ -19,6 +19,7 @@ from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.index import (
     SHAPES,
     GreptimeListing,
+    GreptimeManifests,
     IndexMetaScan,
     IndexSource,
     IndexType,
@@ -50,6 +51,7 @@ class _Source(enum.StrEnum):
     AUTO = "auto"
     PREFIX = "prefix"
     GREPTIME = "greptime"
+    MANIFEST = "manifest"
 
 
 def index_metas(
@@ -60,7 +62,10 @@ def index_metas(
     output: Annotated[
         str | None, typer.Option("--output", help="Path or URL to write to; needed for parquet.")
     ] = None,
-    source: Annotated[_Source, typer.Option(help="What lies there; auto looks.")] = _Source.AUTO,
+    source: Annotated[
+        _Source,
+        typer.Option(help="What lies there: auto looks; manifest goes by GreptimeDB's manifests."),
+    ] = _Source.AUTO,
     kind: Annotated[
         list[IndexType] | None, typer.Option("--kind", help="Only this kind of index; may be repeated.")
     ] = None,
@@ -105,6 +110,8 @@ async def _source(store: ObjectStore, wanted: _Source) -> IndexSource:
                 except FormatError:
                     pass
                 break
+    if wanted is _Source.MANIFEST:
+        return GreptimeManifests(store, "")
     return GreptimeListing(store, "") if wanted is _Source.GREPTIME else PrefixSource(store)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakehouse.index.classify import blob_type, classify
 from lakehouse.index.enumerate import IndexMetaScan, ScanStats, iterate_index_metas
+from lakehouse.index.greptime_manifests import GreptimeManifests
 from lakehouse.index.json_schemas import SCHEMA_NAMES, json_schema
 from lakehouse.index.models import (
     BloomInfo,
@@ -37,6 +38,7 @@ __all__ = [
     "FileProblem",
     "FulltextInfo",
     "GreptimeListing",
+    "GreptimeManifests",
     "IndexEntry",
     "IndexFile",
     "IndexFileLocator",
