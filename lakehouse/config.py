@@ -159,6 +159,18 @@ class CacheSettings(_Group):
     max_bytes: int = _setting(
         256 * 1024 * 1024, "Bytes all caches of one process may hold together; 0 turns them off.", low=0
     )
+    max_entry_share: float = _setting(
+        0.25,
+        "Values heavier than this share of max_bytes are handed out and not kept.",
+        low=0.001,
+        high=1,
+    )
+    refresh_concurrency: int = _setting(
+        8, "Values refreshed behind the scenes at once; 0 leaves them until they expire.", low=0
+    )
+    refresh_retry_s: float = _setting(
+        5.0, "Seconds from a refresh that brought nothing new to the next of the same value.", low=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,9 @@ class CacheBudget:
 
     def __init__(self, settings: CacheSettings | None = None, *, clock: Clock | None = None) -> None:
         self.settings = settings or CacheSettings()
-        share = self.settings.max_entry_share
-        if not 0 < share <= 1:
-            raise InvalidInputError(f"cache.max_entry_share must be above 0 and at most 1, not {share}")
         self._clock = clock or SystemClock()
-        self._ledger = Ledger(self.settings.max_bytes, int(self.settings.max_bytes * share))
+        max_bytes = self.settings.max_bytes
+        self._ledger = Ledger(max_bytes, int(max_bytes * self.settings.max_entry_share))
         self._home = Home()
         self._regions: dict[tuple[str, str], CacheRegion[Any, Any]] = {}
 

@@ -19,7 +19,18 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any, Protocol
 
-__all__ = ["FREQ_MAX", "Entry", "Eviction", "Group", "Lane", "TimedEntry"]
+__all__ = [
+    "FREQ_MAX",
+    "REQUEST_BYTES",
+    "SECOND_CHANCES_MAX",
+    "SMALL_PART",
+    "Entry",
+    "Eviction",
+    "Group",
+    "Lane",
+    "Source",
+    "TimedEntry",
+]
 
 FREQ_MAX = 3
 """Hits counted on an entry between two looks of the eviction."""

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cache import CacheBudget, CacheSpec
-from lakehouse.config import CacheSettings
+from lakehouse.cache import CacheSpec
 from lakehouse.errors import InvalidInputError
 from lakehouse.testing import ManualClock
 from tests.cache.loaders import Loader, budget_of
@@ -235,10 +234,3 @@ async def test_time_spent_loading_is_counted() -> None:
     await region.get((2,), load)
     assert region.stats().counters.load_seconds == 6
     assert region.stats().counters.last_load_ms == clock.now_ms()
-
-
-@pytest.mark.parametrize("share", [0, 1.5])
-def test_a_share_that_is_none_is_refused(share: float) -> None:
-    """max_entry_share is above 0 and at most 1."""
-    with pytest.raises(InvalidInputError, match="max_entry_share"):
-        CacheBudget(CacheSettings(max_entry_share=share))
