@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import UnavailableError
+from lakehouse.io.anchor import Anchor
 from lakehouse.io.cost import Cost, active_costs
 from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
 from lakehouse.io.store import ObjectStore
@@ -167,10 +168,13 @@ class LimitedStore(StoreDecorator):
 
     def __init__(self, inner: ObjectStore) -> None:
         super().__init__(inner)
+        self._anchor = Anchor(inner.url)
         self._bounds: tuple[asyncio.Semaphore, TimeLimit] | None = None
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         """Waits for a slot, then makes the request."""
+        # Before waiting: slots that are taken elsewhere, in a parent say, are never given back here.
+        self._anchor.check()
         if self._bounds is None:
             settings = self.settings
             self._bounds = asyncio.Semaphore(settings.max_concurrency), TimeLimit(settings.request_timeout_s)
@@ -188,9 +192,10 @@ class LimitedStore(StoreDecorator):
             ) from None
 
     async def aclose(self) -> None:
+        await super().aclose()
         # Both belong to the loop that first waits on them; a reopened store gets new ones.
         self._bounds = None
-        await super().aclose()
+        self._anchor.weigh()
 
 
 def innermost(store: ObjectStore) -> ObjectStore:

@@ -38,7 +38,7 @@ _KEY_CHARS_SAFE = 256
 """Keys of so few characters have at most 1,024 bytes, whatever they are."""
 
 Buffer = bytes | bytearray | memoryview
-"""Bytes that can be sent without a copy."""
+"""Bytes that can be sent without a copy; a view of wider items is cast to bytes by the caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
