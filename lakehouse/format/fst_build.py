@@ -65,8 +65,10 @@ def _grown(buffer: Any, size: int) -> Any:
 
 def _grown_array(buffer: Any, size: int) -> Any:
     """An array at least ``size`` long."""
-    wider = np.zeros(max(size, 2 * len(buffer)), buffer.dtype)
-    wider[: len(buffer)] = buffer
+    wider = np.empty(max(size, 2 * len(buffer)), buffer.dtype)
+    # A loop: assigning a slice would compile numba's error messages, for seconds.
+    for i in range(len(buffer)):
+        wider[i] = buffer[i]
     return wider
 
 
@@ -191,10 +193,17 @@ def _add_path(data: Any, start: int, end: int, value: int, states: Any, top: int
     return top
 
 
-def _build_loop(data: Any, ends: Any, values: Any, states: Any, trans: Any, cells: Any, out: Any) -> Any:
-    """Writes the nodes of all keys: (out, position behind the last node, root address, bad key or -1)."""
+def _build_loop(
+    data: Any, ends: Any, values: Any, states: Any, trans: Any, cells: Any, out: Any, begin: Any
+) -> Any:
+    """Writes the nodes of all keys: (out, position behind the last node, root address, bad key or -1).
+
+    ``begin`` is (first node's position, last node's address, depth of the root). As literals
+    here they would make numba compile all that is called with them once more.
+    """
     finals, final_outputs, firsts, open_inputs, _ = states
-    pos, last, top, used, start = HEADER_BYTES, _NO_ADDRESS, 0, 0, 0
+    pos, last, root = begin
+    top = used = start = root
     for key in range(len(ends)):
         end = ends[key]
         if end == start and key == 0:
@@ -207,9 +216,9 @@ def _build_loop(data: Any, ends: Any, values: Any, states: Any, trans: Any, cell
         out, pos, last, trans, used = _frozen_below(depth, out, pos, last, cells, states, trans, top, used)
         top = _add_path(data, start + depth, end, value, states, depth, used)
         start = end
-    out, pos, last, trans, used = _frozen_below(0, out, pos, last, cells, states, trans, top, used)
-    out, root, pos, last = _frozen(out, pos, last, cells, trans, firsts[0], used, finals[0], final_outputs[0])
-    return out, pos, root, -1
+    out, pos, last, trans, used = _frozen_below(root, out, pos, last, cells, states, trans, top, used)
+    out, addr, pos, last = _frozen(out, pos, last, cells, trans, firsts[0], used, finals[0], final_outputs[0])
+    return out, pos, addr, -1
 
 
 _LOOPS = Loops(
@@ -235,6 +244,7 @@ def build_nodes(
     """
     longest = int(np.diff(ends, prepend=0).max(initial=0))
     room = HEADER_BYTES + len(data) + 64
+    begin = (HEADER_BYTES, _NO_ADDRESS, 0)
     loops = _LOOPS.compiled_for(len(ends), wanted=compiled)
     if loops is None:
         states = tuple([0] * (longest + 1) for _ in range(5))
@@ -242,7 +252,7 @@ def build_nodes(
         trans: Any = ([0] * 256, [0] * 256, [0] * 256)
         cells: Any = ([0] * (2 * _BUCKETS), [0] * (2 * _BUCKETS))
         out, end, root, bad = _build_loop(
-            data.tobytes(), ends.tolist(), values.tolist(), states, trans, cells, bytearray(room)
+            data.tobytes(), ends.tolist(), values.tolist(), states, trans, cells, bytearray(room), begin
         )
     else:
         table = np.zeros((5, longest + 1), np.int64)
@@ -250,7 +260,7 @@ def build_nodes(
         trans = tuple(np.zeros(256, np.int64) for _ in range(3))
         cells = np.zeros(2 * _BUCKETS, np.int64), np.zeros(2 * _BUCKETS, np.int64)
         out, end, root, bad = loops._build_loop(
-            data, ends, values, tuple(table), trans, cells, np.zeros(room, np.uint8)
+            data, ends, values, tuple(table), trans, cells, np.zeros(room, np.uint8), begin
         )
     if bad >= 0:
         first = int(ends[bad - 1]) if bad else 0

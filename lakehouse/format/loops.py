@@ -11,6 +11,7 @@ compiles is cached on disk, beside the module or in the user's cache directory.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import threading
 import types
@@ -35,7 +36,7 @@ class Loops:
 
     Args:
         functions: callees before callers; each refers to the others by its plain name.
-        stand_ins: what to put under a name in the compiled run: a function to compile, or a constant.
+        stand_ins: what to put under a name in the compiled run: a function to compile, or an array.
     """
 
     __slots__ = ("_compiled", "_functions", "_lock", "_stand_ins")
@@ -69,10 +70,14 @@ class Loops:
     def _compile(self) -> types.SimpleNamespace:
         import numba
 
+        version = self._version()
+
         def compiled(function: Callable[..., Any], namespace: dict[str, Any]) -> Callable[..., Any]:
             # A copy with globals of its own, so that it calls compiled functions and the
             # original goes on calling interpreted ones.
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
+            # numba's cache looks at a function's own file alone; the name makes it look at all.
+            copy.__qualname__ = f"{function.__name__}_{version}"
             try:
                 return numba.njit(cache=True, nogil=True)(copy)  # type: ignore[no-any-return]
             except RuntimeError:  # no directory for the disk cache can be written
@@ -87,3 +92,22 @@ class Loops:
         for function in self._functions:
             namespace[function.__name__] = compiled(function, namespace)
         return types.SimpleNamespace(**{f.__name__: namespace[f.__name__] for f in self._functions})
+
+    def _version(self) -> str:
+        """Changes with every function of the unit and every constant they use."""
+        digest = hashlib.sha256()
+        functions = list(self._functions)
+        for name, stand_in in self._stand_ins.items():
+            if isinstance(stand_in, types.FunctionType):
+                functions.append(stand_in)
+            else:
+                digest.update(name.encode() + bytes(stand_in))
+        for function in functions:
+            code = function.__code__
+            constants = {
+                name: value
+                for name in code.co_names
+                if isinstance(value := function.__globals__.get(name), int | bytes)
+            }
+            digest.update(code.co_code + repr((code.co_consts, code.co_names, constants)).encode())
+        return digest.hexdigest()[:12]

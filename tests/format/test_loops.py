@@ -56,6 +56,22 @@ def test_little_work_is_not_worth_loading_a_compiler() -> None:
     assert some.compiled_for(1_000_000, wanted=False) is None
 
 
+def test_any_change_makes_new_code() -> None:
+    """The compiled code on disk is that of these functions: a callee, a constant or an array renews it."""
+    versions = {
+        unit._version()
+        for unit in (
+            Loops(_wrapped, _total),
+            Loops(_wrapped_differently, _total),
+            Loops(_total, _wrapped=_wrapped_differently),
+            Loops(_wrapped, _total, TABLE=np.zeros(3)),
+            Loops(_wrapped, _total, TABLE=np.ones(3)),
+        )
+    }
+    assert len(versions) == 5
+    assert Loops(_wrapped, _total)._version() == Loops(_wrapped, _total)._version()
+
+
 def test_without_numba_everything_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where numba is missing, asking for compiled code gives none and no error."""
     monkeypatch.setattr(loops_module, "numba_available", lambda: False)
