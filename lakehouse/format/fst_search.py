@@ -3,11 +3,11 @@
 Invariant: the values found are those of exactly the keys that match, and matching takes time
 linear in the keys looked at, whatever the pattern: it is RE2's, as in Arrow and DuckDB.
 
-RE2's syntax is that of Rust's ``regex``, which GreptimeDB uses, with these differences: in
-RE2 ``\\d``, ``\\w``, ``\\s`` and ``\\b`` know ASCII only; the lower-case classes of Rust such
-as ``[[:word:]&&[^\\d]]`` (set operations) are not there; ``$`` is the end of the text in both.
-A pattern matches anywhere in a key unless it is anchored. Keys are text: those that are not
-UTF-8 match nothing.
+The syntax is that of Rust's ``regex``, which GreptimeDB uses, with two differences: ``\\d``,
+``\\w``, ``\\s`` and ``\\b`` know ASCII only (``\\p{Nd}`` and the like know Unicode), and classes
+cannot be intersected or subtracted. Look-around and back references are in neither. A
+pattern matches anywhere in a key unless it is anchored; ``.`` is no line break. Keys are
+text: those that are not UTF-8 match nothing.
 
 Only keys that can match are looked at: a pattern that begins with ``^`` and plain characters
 is looked for below those. Any other pattern visits every key.
