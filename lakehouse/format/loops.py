@@ -11,8 +11,8 @@ compiles is cached on disk, beside the module or in the user's cache directory.
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import importlib.util
 import threading
 import types
 from collections.abc import Callable
@@ -21,14 +21,25 @@ from typing import Any
 __all__ = ["Loops", "numba_available"]
 
 _START_UP_PAYS_FROM = 30_000
-"""Work items above which importing numba and loading compiled code (about 1 s) pays."""
+"""Work items above which importing numba and loading compiled code pays: a second, and some more of
+compiling the first time on a machine."""
 _WARM_PAYS_FROM = 64
 """The same once the code is loaded: preparing arrays costs some 20 microseconds."""
 
 
 def numba_available() -> bool:
-    """Whether numba is installed; does not import it."""
-    return importlib.util.find_spec("numba") is not None
+    """Whether numba can be used; imports it, which takes half a second."""
+    return _numba() is not None
+
+
+@functools.cache
+def _numba() -> Any:
+    """numba, or None where it is missing or does not go with the numpy that is there."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    return numba
 
 
 class Loops:
@@ -68,8 +79,7 @@ class Loops:
         return self._compiled
 
     def _compile(self) -> types.SimpleNamespace:
-        import numba
-
+        numba = _numba()
         version = self._version()
 
         def compiled(function: Callable[..., Any], namespace: dict[str, Any]) -> Callable[..., Any]:
