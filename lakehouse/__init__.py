@@ -35,22 +35,14 @@ __all__ = [
     "open_store",
 ]
 
-_HOMES = {
-    "Cost": "lakehouse.io",
-    "FileListSource": "lakehouse.index",
-    "GreptimeListing": "lakehouse.index",
-    "ObjectStore": "lakehouse.io",
-    "PrefixSource": "lakehouse.index",
-    "Settings": "lakehouse.config",
-    "StoreReport": "lakehouse.io.check",
-    "check_store": "lakehouse.io.check",
-    "col": "lakehouse.expr",
-    "iterate_index_metas": "lakehouse.index",
-    "load_settings": "lakehouse.io",
-    "map_bounded": "lakehouse.io",
-    "measure": "lakehouse.io",
-    "open_store": "lakehouse.io",
+_MODULES = {
+    "lakehouse.config": ("Settings",),
+    "lakehouse.expr": ("col",),
+    "lakehouse.index": ("FileListSource", "GreptimeListing", "PrefixSource", "iterate_index_metas"),
+    "lakehouse.io": ("Cost", "ObjectStore", "load_settings", "map_bounded", "measure", "open_store"),
+    "lakehouse.io.check": ("StoreReport", "check_store"),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,8 @@ Invariants:
 * A load that began before its key was invalidated or written never lands, and nobody who
   asks afterwards is given its value: whoever invalidates or writes a key takes its flight
   out of the table, and only what is in the table lands or is joined.
-* No value is served later than ``expire_after_write_s`` after its load began.
+* A value is given to nobody who asks later than ``expire_after_write_s`` after its load
+  began.
 
 A region belongs to one event loop at a time and is not safe to share between threads.
 Values outlive the loop, loads under way do not.
@@ -124,7 +125,7 @@ class CacheRegion(Generic[K, V]):
         self._counters.misses += 1
         if self._disabled:
             return (await self._fetched(_one(key, load))).get(key)
-        flight = self._under_way().get(key) or self._start((key,), _one(key, load), tags)
+        flight = self._to_join(key) or self._start((key,), _one(key, load), tags)
         await self._wait((flight,))
         return flight.values.get(key)
 
@@ -163,8 +164,7 @@ class CacheRegion(Generic[K, V]):
         if missing and self._disabled:
             found.update(await self._fetched(lambda: load_many(missing)))
         elif missing:
-            under_way = self._under_way()
-            flights = {key: under_way[key] for key in missing if key in under_way}
+            flights = {key: flight for key in missing if (flight := self._to_join(key)) is not None}
             unasked = [key for key in missing if key not in flights]
             if unasked:
                 flights |= dict.fromkeys(unasked, self._start(unasked, lambda: load_many(unasked), tags))
@@ -260,6 +260,12 @@ class CacheRegion(Generic[K, V]):
             self._airspace = here
             self._flights.clear()
         return self._flights
+
+    def _to_join(self, key: K) -> Flight | None:
+        """The load of the key that a caller may wait for: one that is not too old itself."""
+        flight = self._under_way().get(key)
+        term = self.spec.expire_after_write_s
+        return flight if flight is None or not term or self._steady() < flight.began + term else None
 
     def _start(
         self, keys: Sequence[K], fetch: _Fetch, tags: Sequence[Hashable], *, background: bool = False

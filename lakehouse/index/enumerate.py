@@ -166,12 +166,12 @@ class IndexMetaScan:
     async def batches(self, shape: RowShape = COMPACT, *, rows: int = 8192) -> AsyncIterator[pa.RecordBatch]:
         """The entries as rows of that shape, in batches of at least ``rows`` (the last may be smaller).
 
-        Entries whose metadata could not be read are rows of GreptimeDB's shape alone.
+        Entries whose metadata could not be read in full are rows of GreptimeDB's shape alone.
         """
         waiting: list[IndexEntry] = []
         async with aclosing(self._entries()) as entries:
             async for entry in entries:
-                if entry.meta is None and shape is not GREPTIME:
+                if entry.error is not None and shape is not GREPTIME:
                     continue
                 waiting.append(entry)
                 if len(waiting) >= rows:

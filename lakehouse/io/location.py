@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -10,6 +11,10 @@ from urllib.parse import unquote, urlsplit
 from lakehouse.errors import InvalidInputError
 
 __all__ = ["Location"]
+
+_SCHEMES = ("s3", "s3a", "file", "local", "memory", "gs", "gcs", "az", "abfs")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_IS_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,27 +29,42 @@ class Location:
     @classmethod
     def parse(cls, url: str) -> Self:
         """From ``s3://bucket/prefix``, ``file:///directory``, ``memory://name`` or a plain path."""
-        if not url or any(ord(char) < 32 for char in url):
+        # A URL may hold a secret where none belongs, so no message shows one before it was looked through.
+        if not url or _CONTROL.search(url):
             raise InvalidInputError(
-                f"{url!r} is not a store URL: give s3://bucket/prefix, file:///path or memory://name"
+                "a store URL is not empty and has no control characters: "
+                "give s3://bucket/prefix, file:///path or memory://name"
             )
-        if "://" not in url:
+        word, colon, _ = url.partition(":")
+        if "://" not in url and colon and word.lower() in _SCHEMES:
+            raise InvalidInputError(f"two slashes follow {word}: in a store URL; write {word}://…")
+        if not _IS_URL.match(url):
             return cls(scheme="file", path=str(Path(url).expanduser().absolute()))
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise InvalidInputError(
+                "this is not a store URL: the part behind :// cannot be a bucket or a host"
+            ) from None
         if "@" in parts.netloc:
             raise InvalidInputError(
                 "a store URL must not hold credentials (something stands before '@'): "
                 "give them as storage_options or in the environment"
             )
         if parts.query or parts.fragment:
+            shown = url.partition("?")[0].partition("#")[0]
             raise InvalidInputError(
-                f"store URL {url!r} has a query or fragment: give options as storage_options"
+                f"store URL {shown!r} has a query or fragment (not shown here): "
+                "give options as storage_options; write %3F and %23 for ? and # in a file:// path"
             )
         scheme = parts.scheme.lower()
         if scheme in ("file", "local"):
             if parts.netloc not in ("", "localhost"):
                 raise InvalidInputError(f"store URL {url!r} names a host: write file:///path (three slashes)")
-            return cls(scheme="file", path=str(Path(unquote(parts.path) or "/")))
+            directory = unquote(parts.path)
+            if not directory or _CONTROL.search(directory):
+                raise InvalidInputError(f"store URL {url!r} names no directory: write file:///path")
+            return cls(scheme="file", path=str(Path(directory)))
         path = (parts.netloc + parts.path).rstrip("/")
         if scheme in ("s3", "s3a"):
             if not parts.netloc:
@@ -56,8 +76,11 @@ class Location:
 
     @property
     def url(self) -> str:
-        """The URL again, in its normal form."""
-        return f"{self.scheme}://{self.path}"
+        """The URL again, in its normal form; parsing it gives the same location."""
+        path = self.path
+        if self.scheme == "file":  # the one kind whose path is quoted in a URL
+            path = path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+        return f"{self.scheme}://{path}"
 
     @property
     def bucket(self) -> str:

@@ -117,10 +117,10 @@ def load_settings(
     table: dict[str, object] = {}
     if path:
         try:
-            with Path(path).open("rb") as file:
+            with Path(path).expanduser().open("rb") as file:
                 table = tomllib.load(file)
         except OSError as error:
             raise InvalidInputError(f"the configuration file {path!r} cannot be read: {error}") from error
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"the configuration file {path!r} is not TOML: {error}") from error
     return Settings.resolve(overrides, env=env, file=table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ class ElsewhereFileSystem(LocalFileSystem):  # type: ignore[misc]
     """Local files under a scheme of their own: all we know is that fsspec knows it."""
 
     protocol = "elsewhere"
+
+    def exists(self, path: Any, **options: Any) -> bool:
+        """fsspec's create looks, then writes; the pause makes sure that somebody comes between."""
+        found: bool = super().exists(path, **options)
+        time.sleep(0.005)
+        return found
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

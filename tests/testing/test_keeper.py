@@ -43,7 +43,7 @@ def alive(pid: int) -> bool:
     """True while a process of that id runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second: it ended between opening and reading
         return False
 
 
