@@ -57,7 +57,7 @@ class Location:
                 f"store URL {shown!r} has a query or fragment (not shown here): "
                 "give options as storage_options; write %3F and %23 for ? and # in a file:// path"
             )
-        scheme = parts.scheme.lower()
+        scheme = parts.scheme
         if scheme in ("file", "local"):
             if parts.netloc not in ("", "localhost"):
                 raise InvalidInputError(f"store URL {url!r} names a host: write file:///path (three slashes)")

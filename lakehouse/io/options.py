@@ -37,8 +37,7 @@ class StorageOptions(Mapping[str, Any]):
     __slots__ = ("_values",)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        given = options.reveal() if isinstance(options, StorageOptions) else options or {}
-        self._values: dict[str, Any] = _revealed(given)
+        self._values: dict[str, Any] = _revealed(options or {})
 
     def reveal(self) -> dict[str, Any]:
         """The real values, in mappings of their own, for the one place that connects."""
