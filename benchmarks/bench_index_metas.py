@@ -31,10 +31,10 @@ from lakehouse.index import FileListSource, IndexType, classify, iterate_index_m
 from lakehouse.io import ObjectStore, map_bounded, measure, open_store
 from lakehouse.io.open import stacked
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+from lakehouse.testing.index_files import all_kinds
 from lakehouse.testing.proxy import proxy_process
 from lakehouse.testing.servers import best_server
 from lakehouse.testing.stores import LatencyStore, memory_store
-from tests.index.index_files import all_kinds
 
 __all__ = ["TITLE", "goals", "plot", "run", "tables"]
 
@@ -210,7 +210,7 @@ _MEMORY_PROGRAM = """
 import asyncio, resource, sys
 from benchmarks.bench_index_metas import _KEYS, _enumerate
 from lakehouse.testing import memory_store
-from tests.index.index_files import all_kinds
+from lakehouse.testing.index_files import all_kinds
 
 async def main(files):
     store = memory_store()

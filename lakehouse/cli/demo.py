@@ -10,9 +10,11 @@ import anyio
 
 from lakehouse.cli.output import console, print_table
 from lakehouse.cli.store import print_report
+from lakehouse.index import FLAT, FileListSource, PrefixSource, iterate_index_metas
 from lakehouse.io import ObjectStore, map_bounded, measure, open_store
 from lakehouse.io.check import check_store
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+from lakehouse.testing.index_files import all_kinds
 from lakehouse.testing.servers import best_server
 from lakehouse.testing.stores import LatencyStore
 
@@ -40,8 +42,11 @@ async def _run(server: ServerInfo, url: str) -> None:
     async with open_store(url, storage_options=server.storage_options) as store:
         _headline("May the engine commit on this store?")
         print_report(await check_store(store))
+        slow = server.kind == "moto"
         _headline("Reading the tails of many small objects")
-        await _fan_out(store, objects=60 if server.kind == "moto" else 400)
+        await _fan_out(store, objects=60 if slow else 400)
+        _headline("Enumerating the indexes in many puffin files")
+        await _index_metas(store, files=100 if slow else 2_000)
 
 
 def _headline(text: str) -> None:
@@ -85,3 +90,58 @@ async def _row(store: ObjectStore, keys: list[str], limit: int, latency_s: float
         ideal = math.ceil(len(keys) / limit) * latency_s
         cells.append(f"{seconds / ideal:.2f} x")
     return cells
+
+
+async def _index_metas(store: ObjectStore, files: int) -> None:
+    data = all_kinds(rows=100)
+    keys = [f"indexes/{number // 500:03}/{number:05}.puffin" for number in range(files)]
+
+    async def write(key: str) -> None:
+        await store.put(key, data)
+
+    started = time.perf_counter()
+    async for _ in map_bounded(write, keys, 32, ordered=False):
+        pass
+    console().print(
+        f"{files:,} index files of {len(data):,} B written in {time.perf_counter() - started:.1f} s"
+    )
+    scan = iterate_index_metas(PrefixSource(store, "indexes/"), concurrency=32)
+    rows = await scan.to_arrow(FLAT)
+    stats = scan.stats
+    rate = stats.files / stats.seconds
+    console().print(
+        f"{rows.num_rows:,} indexes listed in {stats.seconds:.1f} s ({rate:,.0f} files/s): {stats.cost}"
+    )
+    counts = rows.group_by("index_type").aggregate([("blob_size", "sum"), ("index_type", "count")])
+    print_table(
+        ("index", "count", "bytes"),
+        sorted(
+            (row["index_type"], f"{row['index_type_count']:,}", f"{row['blob_size_sum']:,}")
+            for row in counts.to_pylist()
+        ),
+        right=("count", "bytes"),
+    )
+    await _sweep(store, [(key, len(data)) for key in keys[:256]])
+
+
+async def _sweep(store: ObjectStore, files: list[tuple[str, int | None]]) -> None:
+    """Files per second over latency and concurrency, drawn as bars."""
+    found: list[tuple[int, int, float]] = []
+    for latency_ms in (20, 50, 100):
+        distant = LatencyStore(store, latency_ms / 1000)
+        for limit in (8, 16, 32, 64):
+            scan = iterate_index_metas(FileListSource(distant, files), concurrency=limit)
+            async for _ in scan:
+                pass
+            found.append((latency_ms, limit, scan.stats.files / scan.stats.seconds))
+    most = max(rate for _, _, rate in found)
+    rows = [
+        (f"{latency_ms} ms", limit, f"{rate:,.0f}", "█" * max(1, round(40 * rate / most)))
+        for latency_ms, limit, rate in found
+    ]
+    print_table(
+        ("latency", "at once", "files/s", ""),
+        rows,
+        title="One request per file, so more at once is more per second, until a core is busy",
+        right=("latency", "at once", "files/s"),
+    )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakehouse.testing.index_files import all_kinds
 from tests.cli.test_store import lakehouse
-from tests.index.index_files import all_kinds
 
 INDEX_DIR = "data/greptime/public/1024/1024_0000000002/index"
 FILE_ID = "0123abcd-0000-4000-8000-00000000000{}"

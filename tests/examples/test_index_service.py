@@ -18,7 +18,7 @@ import pytest
 
 from lakehouse.io import open_store
 from lakehouse.testing.endpoint import ServerInfo
-from tests.index.index_files import all_kinds
+from lakehouse.testing.index_files import all_kinds
 
 ROOT = Path(__file__).parents[2]
 FILES = 20

@@ -20,7 +20,7 @@ from lakehouse.index.sources import FileListSource, GreptimeListing, IndexFile, 
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.testing import LatencyStore, RecordingStore, memory_store
-from tests.index.index_files import all_kinds, puffin
+from lakehouse.testing.index_files import all_kinds, puffin
 
 FILE_ID = "0123abcd-0000-4000-8000-00000000000{}"
 KINDS = [

@@ -6,7 +6,7 @@ from lakehouse.index.enumerate import iterate_index_metas
 from lakehouse.index.greptime_manifests import GreptimeManifests
 from lakehouse.index.rows import GREPTIME
 from lakehouse.testing import RecordingStore, memory_store
-from tests.index.index_files import all_kinds
+from lakehouse.testing.index_files import all_kinds
 from tests.index.region_manifests import REGION, change, checkpoint, delta, edit, file, file_id, pointer
 
 TABLE = "data/greptime/public/1024/"

@@ -1,4 +1,4 @@
-"""Puffin files with every kind of index, made from a few rows."""
+"""Sample puffin files with every kind of index, made from a few rows."""
 
 from __future__ import annotations
 
