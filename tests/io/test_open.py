@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakehouse.config import IoSettings, Settings
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.io import ObjectStore, load_settings, open_backend, open_store
 from lakehouse.io.decorators import find_layer, innermost
 from lakehouse.io.retrying import RetryingStore
@@ -100,6 +100,19 @@ async def test_the_clock_given_is_the_one_that_waits() -> None:
     retrying.inner = FaultyStore(retrying.inner, [Fault(kind=FaultKind.THROTTLE)])
     await store.put("k", b"x")
     assert len(clock.slept) == 1
+
+
+async def test_a_file_system_that_cannot_be_reached_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """File systems that connect when they are made fail with an error of ours, at the first request."""
+
+    def refuse(**options: Any) -> None:
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr("fsspec.get_filesystem_class", lambda scheme: refuse)
+    store = open_backend("sftp://host/x")
+    with pytest.raises(UnavailableError, match="sftp://host/x cannot be reached") as caught:
+        await store.get("k")
+    assert caught.value.kind == "unreachable"
 
 
 # --- fast reads ----------------------------------------------------------------------

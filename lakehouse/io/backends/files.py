@@ -142,6 +142,10 @@ class FsspecBackend(ObjectStore):
                     f"fsspec cannot open {self.location.scheme}:// stores with these options: {error}",
                     url=self.url,
                 ) from error
+            except OSError as error:
+                raise UnavailableError(
+                    f"{self.url} cannot be reached: {error}", kind="unreachable", url=self.url
+                ) from error
         return self._fs
 
     async def _thread(self, fn: Callable[[], R]) -> R:
