@@ -20,6 +20,7 @@ from collections.abc import Hashable
 from typing import Any, Protocol
 
 __all__ = [
+    "DEFENCES_MAX",
     "FREQ_MAX",
     "REQUEST_BYTES",
     "SECOND_CHANCES_MAX",
@@ -40,6 +41,8 @@ REQUEST_BYTES = 256 * 1024
 """A miss costs a request and its bytes; the request is worth this many of them."""
 SECOND_CHANCES_MAX = 256
 """Hit entries passed over in one search for a cold one; bounds the pause."""
+DEFENCES_MAX = 64
+"""Candidates that the coldest entry may beat before the one behind it is looked at."""
 
 _COUNT_MAX = 15
 _COUNTERS_PER_ENTRY = 8
@@ -114,8 +117,7 @@ class Lane:
     swept: a removal costs no search."""
 
     __slots__ = (
-        "_dead", "_entries", "count", "group", "listed", "number", "onward", "order", "owner", "salt",
-        "weight",
+        "_dead", "_entries", "count", "group", "listed", "number", "onward", "order", "owner", "weight",
     )  # fmt: skip
 
     def __init__(self, order: _Order, group: Group, owner: Any, onward: Lane | None = None) -> None:
@@ -126,8 +128,6 @@ class Lane:
         self.onward = onward or self
         """Where entries go that are promoted."""
         self.number = order.number()
-        self.salt: int = onward.salt if onward else hash((self.number, _SPREAD))
-        """Tells equal keys of different regions apart."""
         self.listed = False
         self.count = self.weight = self._dead = 0
         self._entries: deque[Entry] = deque()
@@ -257,12 +257,14 @@ class _Counts:
 class Eviction:
     """The queues of all regions under one limit."""
 
-    __slots__ = ("_counts", "_epoch", "_epoch_bytes", "_epoch_left", "main", "small")
+    __slots__ = ("_counts", "_epoch", "_epoch_bytes", "_epoch_left", "_lost", "main", "small")
 
     def __init__(self, max_bytes: int) -> None:
         self.small = _Order()
         self.main = _Order()
         self._counts = _Counts()
+        self._lost = 0
+        """Candidates in a row that were not worth as much as the coldest entry."""
         # Ages are coarse on purpose: entries of an epoch share one int object, and a
         # thousandth of the budget is as fine an order between regions as anyone needs.
         self._epoch = 0
@@ -271,7 +273,7 @@ class Eviction:
     def admit(self, entry: Entry, small: Lane) -> None:
         """Takes in a new entry; the caller then makes room."""
         entry.freq = 0
-        self._counts.add(hash(entry.key) ^ small.salt)
+        self._counts.add(hash(entry.key))
         self._append(entry, small)
         self._counts.fit(self.small.count + self.main.count)
 
@@ -298,8 +300,15 @@ class Eviction:
                 self._promote(candidate, lane)
                 continue
             coldest = self._coldest(main)
-            if coldest is None or not self._is_worth_more(candidate, lane, coldest):
+            if coldest is None:
                 return lane.owner, candidate
+            if not self._is_worth_more(candidate, lane, coldest):
+                self._lost += 1
+                if self._lost >= DEFENCES_MAX:
+                    self._lost = 0
+                    self._append(coldest.pop(), coldest)
+                return lane.owner, candidate
+            self._lost = 0
             cold = coldest.pop()
             self._promote(candidate, lane)
             return coldest.owner, cold
@@ -312,7 +321,7 @@ class Eviction:
             if lane is None or head is None or not head.freq:
                 break
             head.freq -= 1
-            self._counts.add(hash(head.key) ^ lane.salt)
+            self._counts.add(hash(head.key))
             self._append(lane.pop(), lane)
             lane = main.oldest()
         return lane
@@ -321,13 +330,13 @@ class Eviction:
         """Whether misses of the candidate would cost more, per byte it holds."""
         cold = coldest.head()
         assert cold is not None
-        gain = self._counts.of(hash(candidate.key) ^ lane.salt) * (candidate.weight + REQUEST_BYTES)
-        loss = self._counts.of(hash(cold.key) ^ coldest.salt) * (cold.weight + REQUEST_BYTES)
+        gain = self._counts.of(hash(candidate.key)) * (candidate.weight + REQUEST_BYTES)
+        loss = self._counts.of(hash(cold.key)) * (cold.weight + REQUEST_BYTES)
         return gain * cold.weight > loss * candidate.weight
 
     def _promote(self, entry: Entry, small: Lane) -> None:
         if entry.freq:
-            self._counts.add(hash(entry.key) ^ small.salt, entry.freq)
+            self._counts.add(hash(entry.key), entry.freq)
             entry.freq = 0
         self._append(entry, small.onward)
 

@@ -108,14 +108,25 @@ async def test_a_timeout_around_a_get_cancels_its_load() -> None:
 
 
 async def test_a_caller_right_behind_a_cancelled_load_starts_another() -> None:
-    """A load that is being cancelled is not joined, even before it has noticed."""
+    """A load that is being cancelled is not joined, however long it takes to clean up."""
     region, loader = budget_of().region(SPEC), Loader({("k",): "v"}, is_open=False)
-    first = asyncio.create_task(region.get(("k",), loader.one))
+    cleaned = asyncio.Event()
+
+    async def load(key: Any) -> Any:
+        try:
+            return await loader.one(key)
+        finally:
+            await cleaned.wait()
+
+    first = asyncio.create_task(region.get(("k",), load))
     await until(1, loader.asked)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     second = asyncio.create_task(region.get(("k",), loader.one))
+    await settled()
+    assert len(loader.asked) == 2
     loader.gate.set()
+    cleaned.set()
     assert await second == "v"
 
 

@@ -112,8 +112,8 @@ async def test_a_value_due_is_served_stale_while_one_refresh_runs(clock: ManualC
 
 
 async def test_a_refresh_begins_a_new_term(clock: ManualClock) -> None:
-    """A refreshed value is neither due nor expired before its own time."""
-    region, loader = budget_of(clock=clock).region(SWR), Loader({KEY: 1})
+    """A refreshed value is neither due nor expired before its own time, and then it is due."""
+    region, loader = budget_of(clock=clock, refresh_retry_s=1_000).region(SWR), Loader({KEY: 1})
     for _ in range(20):
         await region.get(KEY, loader.one)
         await settled()
