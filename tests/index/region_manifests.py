@@ -104,7 +104,7 @@ def truncate(remove: list[Any] | None = None) -> dict[str, Any]:
 
 def _object(name: str, document: Any, *, gz: bool) -> dict[str, bytes]:
     data = json.dumps(document, separators=(",", ":")).encode()
-    return {f"{name}.gz": gzip.compress(data)} if gz else {name: data}
+    return {f"{name}.gz": gzip.compress(data, mtime=0)} if gz else {name: data}
 
 
 def delta(
