@@ -82,13 +82,17 @@ async def run(plan: Plan) -> Report:
 
 
 def goals(report: Report) -> list[Goal]:
-    """What the object store layer promises next to bare s3fs."""
+    """What the object store layer promises next to bare s3fs, wherever reads overlap.
+
+    One read after the other is a question of the store's latency; it is in the table.
+    """
     found = []
-    for side, peer, target, text in (
-        (LAKEHOUSE, S3FS, 0.9, "reads/s, lakehouse on s3fs ÷ bare s3fs"),
-        (FAST, S3FS, 2.5, "reads/s, lakehouse[fast] ÷ bare s3fs"),
+    for side, target, text in (
+        (LAKEHOUSE, 0.9, "reads/s, lakehouse on s3fs ÷ bare s3fs"),
+        (FAST, 2.5, "reads/s, lakehouse[fast] ÷ bare s3fs"),
     ):
-        pairs = [(r, report.one(side=peer, **r.params)) for r in report.where(side=side, size="known")]
+        results = [r for r in report.where(side=side, size="known") if r.params["concurrency"] != 1]
+        pairs = [(r, report.one(side=S3FS, **r.params)) for r in results]
         worst, concurrency = min((ratio(r, p).median, r.params["concurrency"]) for r, p in pairs)
         found.append(
             Goal(
