@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import machine, registry, render
@@ -32,6 +35,18 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Waits until no other run of the benchmarks is under way on this machine, and keeps others waiting."""
+    with (Path(tempfile.gettempdir()) / "lakehouse-benchmarks.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say("another run of the benchmarks is under way: waiting for its end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def main(given: Sequence[str]) -> int:
     """Runs the named benches; the exit status."""
     asked = _arguments(given)
@@ -45,9 +60,10 @@ def main(given: Sequence[str]) -> int:
     scale: Scale = "quick" if asked.quick else "full" if asked.full else "default"
     for name in asked.names or known:
         module = registry.bench(name)
-        described = machine.describe()
-        started = time.perf_counter()
-        report = asyncio.run(module.run(Plan(scale=scale))).with_machine(described)
+        with _alone():
+            described = machine.describe()
+            started = time.perf_counter()
+            report = asyncio.run(module.run(Plan(scale=scale))).with_machine(described)
         say(f"{name}: {time.perf_counter() - started:.0f} s; written to {asked.out}")
         render.save(report, module, asked.out)
         print(json.dumps(report.to_json()) if asked.json else render.page(report, module))
