@@ -3,7 +3,8 @@
 A new entry joins the *small* queue, which holds a twentieth of the bytes. What is asked
 for while it waits there moves to the *main* queue; the rest must beat the coldest main
 entry by what its next miss would cost per byte held, going by how often both were asked
-for before. The main queue gives entries that were hit another round. A hit only raises
+for before. A heavy entry, which would drive many others out of the small queue, must do
+so at once. The main queue gives entries that were hit another round. A hit only raises
 the entry's ``freq`` (the region does it, in line); queues and counts are touched by
 misses alone, so the warm path has no bookkeeping to speak of.
 
@@ -22,6 +23,9 @@ from typing import Any, Protocol
 __all__ = [
     "DEFENCES_MAX",
     "FREQ_MAX",
+    "HEAVY_BYTES_MIN",
+    "HEAVY_PART",
+    "PROMOTIONS_MAX",
     "REQUEST_BYTES",
     "SECOND_CHANCES_MAX",
     "SMALL_PART",
@@ -37,10 +41,16 @@ FREQ_MAX = 3
 """Hits counted on an entry between two looks of the eviction."""
 SMALL_PART = 20
 """The small queue holds one part in so many."""
+HEAVY_PART = 64
+"""An entry is heavy when fewer than so many of its weight fill the small queue."""
+HEAVY_BYTES_MIN = 32 * 1024
+"""No entry up to this is heavy, however small the limit is."""
 REQUEST_BYTES = 256 * 1024
 """A miss costs a request and its bytes; the request is worth this many of them."""
 SECOND_CHANCES_MAX = 256
 """Hit entries passed over in one search for a cold one; bounds the pause."""
+PROMOTIONS_MAX = 256
+"""Entries moved on in one search; bounds the pause."""
 DEFENCES_MAX = 64
 """Candidates that the coldest entry may beat before the one behind it is looked at."""
 
@@ -108,6 +118,8 @@ class Source(Protocol):
 
     weight: int
     count: int
+    guarded: bool
+    """Whether entries of protected groups are spared."""
 
     def oldest(self) -> Lane | None: ...
 
@@ -115,6 +127,8 @@ class Source(Protocol):
 class Lane:
     """One region's queue of one kind. Removed entries stay until they reach the head or are
     swept: a removal costs no search."""
+
+    guarded = False  # a region that exceeds its own limit may always evict from itself
 
     __slots__ = (
         "_dead", "_entries", "count", "group", "listed", "number", "onward", "order", "owner", "weight",
@@ -188,10 +202,14 @@ class Lane:
 class _Order:
     """All lanes of one kind, by the age of their heads."""
 
-    __slots__ = ("_heap", "_number", "count", "weight")
+    __slots__ = ("_heap", "_number", "_parks", "count", "guarded", "weight")
 
-    def __init__(self) -> None:
+    def __init__(self, *, parks: bool) -> None:
         self.weight = self.count = self._number = 0
+        self.guarded = True
+        self._parks = parks
+        """Whether lanes of protected groups are left out. Those of small entries are not:
+        their entries move on to the main queue, where they are safe."""
         self._heap: list[tuple[int, int, Lane]] = []
 
     def number(self) -> int:
@@ -216,7 +234,7 @@ class _Order:
                 lane.listed = False
             elif head.epoch != epoch:
                 heapq.heapreplace(heap, (head.epoch, lane.number, lane))
-            elif lane.group.protected:
+            elif self._parks and lane.group.protected:
                 heapq.heappop(heap)
                 lane.group.parked.append(lane)
             else:
@@ -257,11 +275,14 @@ class _Counts:
 class Eviction:
     """The queues of all regions under one limit."""
 
-    __slots__ = ("_counts", "_epoch", "_epoch_bytes", "_epoch_left", "_lost", "main", "small")
+    __slots__ = (
+        "_counts", "_epoch", "_epoch_bytes", "_epoch_left", "_heavy_bytes", "_lost", "_main_max",
+        "_small_max", "main", "small",
+    )  # fmt: skip
 
     def __init__(self, max_bytes: int) -> None:
-        self.small = _Order()
-        self.main = _Order()
+        self.small = _Order(parks=False)
+        self.main = _Order(parks=True)
         self._counts = _Counts()
         self._lost = 0
         """Candidates in a row that were not worth as much as the coldest entry."""
@@ -269,13 +290,27 @@ class Eviction:
         # thousandth of the budget is as fine an order between regions as anyone needs.
         self._epoch = 0
         self._epoch_bytes = self._epoch_left = max(1, max_bytes >> 10)
+        self._small_max = max_bytes // SMALL_PART
+        self._main_max = max_bytes - self._small_max
+        self._heavy_bytes = max(HEAVY_BYTES_MIN, self._small_max // HEAVY_PART)
 
-    def admit(self, entry: Entry, small: Lane) -> None:
-        """Takes in a new entry; the caller then makes room."""
+    def admit(self, entry: Entry, small: Lane) -> bool:
+        """Takes in a new entry; the caller then makes room. False: a heavy one is refused.
+
+        Heavy entries would drive all others out of the small queue while they wait there,
+        so they are judged at once.
+        """
         entry.freq = 0
         self._counts.add(hash(entry.key))
-        self._append(entry, small)
+        if entry.weight <= self._heavy_bytes:
+            self._append(entry, small)
+            self._move_on()
+        elif self._earns_its_place(entry, small.group):
+            self._append(entry, small.onward)
+        else:
+            return False
         self._counts.fit(self.small.count + self.main.count)
+        return True
 
     def lanes(self, group: Group, owner: Any) -> tuple[Lane, Lane]:
         """The small and the main queue of a new region."""
@@ -286,6 +321,7 @@ class Eviction:
         """Takes out the entry to lose next, of all regions or of one; there must be one.
         Returns the owner with it."""
         small_max = limit // SMALL_PART
+        promoted = 0
         while True:
             # The one entry that just came in stays for a round, however small the limit is.
             lane = small.oldest() if small.weight > small_max and small.count > 1 else None
@@ -296,19 +332,14 @@ class Eviction:
                 lane = small.oldest()
             assert lane is not None, "nothing to evict although the weight is over the limit"
             candidate = lane.pop()
-            if candidate.freq or main.weight + candidate.weight <= limit - small_max:
+            welcome = candidate.freq or main.weight + candidate.weight <= limit - small_max
+            if (small.guarded and lane.group.protected) or (welcome and promoted < PROMOTIONS_MAX):
                 self._promote(candidate, lane)
+                promoted += 1
                 continue
             coldest = self._coldest(main)
-            if coldest is None:
+            if coldest is None or not self._beats(candidate, coldest):
                 return lane.owner, candidate
-            if not self._is_worth_more(candidate, lane, coldest):
-                self._lost += 1
-                if self._lost >= DEFENCES_MAX:
-                    self._lost = 0
-                    self._append(coldest.pop(), coldest)
-                return lane.owner, candidate
-            self._lost = 0
             cold = coldest.pop()
             self._promote(candidate, lane)
             return coldest.owner, cold
@@ -326,13 +357,38 @@ class Eviction:
             lane = main.oldest()
         return lane
 
-    def _is_worth_more(self, candidate: Entry, lane: Lane, coldest: Lane) -> bool:
+    def _move_on(self) -> None:
+        """As long as there is room, what has waited long enough goes to the main queues: a
+        little with each new entry, not all at once when the room is used up."""
+        for _ in range(2):
+            lane = self.small.oldest() if self.small.weight > self._small_max else None
+            head = lane.head() if lane is not None else None
+            if lane is None or head is None or self.main.weight + head.weight > self._main_max:
+                return
+            self._promote(lane.pop(), lane)
+
+    def _earns_its_place(self, heavy: Entry, group: Group) -> bool:
+        if group.weight + heavy.weight <= group.floor:
+            return True
+        if self.main.weight + heavy.weight <= self._main_max:
+            return True
+        coldest = self._coldest(self.main)
+        return coldest is None or self._beats(heavy, coldest)
+
+    def _beats(self, candidate: Entry, coldest: Lane) -> bool:
         """Whether misses of the candidate would cost more, per byte it holds."""
         cold = coldest.head()
         assert cold is not None
         gain = self._counts.of(hash(candidate.key)) * (candidate.weight + REQUEST_BYTES)
         loss = self._counts.of(hash(cold.key)) * (cold.weight + REQUEST_BYTES)
-        return gain * cold.weight > loss * candidate.weight
+        if gain * cold.weight > loss * candidate.weight:
+            self._lost = 0
+            return True
+        self._lost += 1
+        if self._lost >= DEFENCES_MAX:
+            self._lost = 0
+            self._append(coldest.pop(), coldest)
+        return False
 
     def _promote(self, entry: Entry, small: Lane) -> None:
         if entry.freq:

@@ -81,10 +81,12 @@ class Ledger:
         others = self._floored - min(group.weight, group.floor)
         return min(self._max_entry_bytes, account.max_bytes, self.max_bytes - others)
 
-    def admit(self, account: Account, entry: Entry) -> None:
-        """Takes in a new entry; :meth:`settle` afterwards."""
-        self._eviction.admit(entry, account.small)
-        self.charge(account, entry.weight)
+    def admit(self, account: Account, entry: Entry) -> bool:
+        """Takes in a new entry; :meth:`settle` afterwards. False: it is not worth its bytes."""
+        admitted = self._eviction.admit(entry, account.small)
+        if admitted:
+            self.charge(account, entry.weight)
+        return admitted
 
     def resize(self, account: Account, entry: Entry, weight: int) -> None:
         """Gives an entry another weight; :meth:`settle` afterwards."""

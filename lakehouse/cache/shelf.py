@@ -69,7 +69,7 @@ class Shelf:
     def store(self, key: Any, value: Any, tags: Sequence[Hashable], born: float) -> bool:
         """Holds the value, true of a moment not before ``born``, in place of what is there.
 
-        False when it is too heavy, or had to go at once.
+        False when it is too heavy, or not worth its bytes.
         """
         if self._spec.tags is not None:
             tags = (*tags, *self._spec.tags(key, value))
@@ -83,8 +83,10 @@ class Shelf:
         if entry is None:
             entry = TimedEntry() if self._spec.timed else Entry()
             entry.key, entry.weight = key, weight
+            if not self._ledger.admit(self.account, entry):
+                self.counters.rejects += 1
+                return False
             self.entries[key] = entry
-            self._ledger.admit(self.account, entry)
             self._label(entry, tags)
         else:
             self._ledger.resize(self.account, entry, weight)

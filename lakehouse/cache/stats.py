@@ -30,7 +30,7 @@ class Counters:
     invalidations: int = 0
     """Entries dropped because somebody said so, or because a refresh found nothing."""
     rejects: int = 0
-    """Values not kept because they were too large."""
+    """Values not kept because they were too heavy, or heavy and worth less than others."""
     stale_puts: int = 0
     """Values not kept because a newer version was there."""
     stale_serves: int = 0

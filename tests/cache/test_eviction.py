@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from lakehouse.cache import CacheRegion, CacheSpec
+from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from tests.cache.loaders import budget_of
 
 HELD = 500
@@ -106,11 +106,7 @@ def test_a_loop_over_other_keys_is_held_in_part_again() -> None:
 def test_what_is_asked_for_again_soon_is_kept_whatever_its_weight() -> None:
     """A hit while it is new takes an entry past the comparison with small ones."""
     for hits, kept in ((0, False), (1, True)):
-        region = budget_of(1_000_000).region(CacheSpec(name="test", weigh=lambda value: value))
-        for _ in range(4):
-            for n in range(900):
-                if region.get_if_present(n) is None:
-                    region.put(n, 1_000)
+        region = _full_of_small(budget_of(1_000_000))
         region.put(-1, 30_000)
         for _ in range(hits):
             region.get_if_present(-1)
@@ -130,6 +126,38 @@ def test_small_values_are_preferred_where_a_miss_costs_a_request() -> None:
                     region.put(key, weight)
     smalls = sum(region.get_if_present(("small", n)) is not None for n in range(400))
     assert smalls > 300
+
+
+def _full_of_small(budget: CacheBudget) -> CacheRegion[int, int]:
+    """A cache whose entries were all asked for a few times."""
+    region = budget.region(CacheSpec(name="small", weigh=lambda value: value))
+    for _ in range(4):
+        for n in range(900):
+            if region.get_if_present(n) is None:
+                region.put(n, 1_000)
+    return region
+
+
+def test_a_heavy_value_does_not_displace_many_small_ones() -> None:
+    """A value worth a hundred others is refused at once when it is asked for no more than they are."""
+    region = _full_of_small(budget_of(1_000_000))
+    held = len(region)
+    assert not region.put(-1, 200_000)
+    assert (len(region), region.stats().counters.rejects) == (held, 1)
+
+
+def test_a_heavy_value_is_taken_while_there_is_room_or_a_floor() -> None:
+    """Nothing is refused before bytes are short, and nothing within a group's own floor."""
+    budget = budget_of(1_000_000)
+    assert budget.region(CacheSpec(name="free", weigh=lambda value: value)).put(-1, 300_000)
+    budget = budget_of(1_000_000)
+    _full_of_small(budget)
+    budget.guarantee("heavy", 500_000)
+    heavy = budget.region(CacheSpec(name="heavy", weigh=lambda value: value))
+    assert heavy.put(-1, 200_000)
+    assert heavy.put(-2, 200_000)
+    assert not heavy.put(-3, 200_000)
+    assert len(heavy) == 2
 
 
 def test_what_came_in_last_stays_for_a_round() -> None:
@@ -157,20 +185,22 @@ class _CountingKey:
 
 
 def test_choosing_takes_bounded_work() -> None:
-    """When every entry was just hit, a put does not walk through all of them."""
+    """No put walks through all entries: not the first one too many, nor when all were just hit."""
     region = budget_of(10_000_000).region(CacheSpec(name="test", weigh=lambda _: 1_000))
-    keys = [_CountingKey(n) for n in range(10_000)]
-    for key in keys:
-        region.put(key, 1)
+
+    def most_looks(numbers: Iterable[int]) -> int:
+        most = 0
+        for number in numbers:
+            before = _CountingKey.hashed
+            region.put(_CountingKey(number), 1)
+            most = max(most, _CountingKey.hashed - before)
+        return most
+
+    assert most_looks(range(10_000)) < 30
     for _ in range(5):
-        for key in keys:
-            region.get_if_present(key)
-    most = 0
-    for n in range(200):
-        before = _CountingKey.hashed
-        region.put(_CountingKey(100_000 + n), 1)
-        most = max(most, _CountingKey.hashed - before)
-    assert 0 < most < 700
+        for number in range(10_000):
+            region.get_if_present(_CountingKey(number))
+    assert 100 < most_looks(range(100_000, 100_200)) < 900
 
 
 def test_removed_entries_do_not_pile_up() -> None:
