@@ -151,6 +151,11 @@ def test_a_heavy_value_is_taken_while_there_is_room_or_a_floor() -> None:
     budget = budget_of(1_000_000)
     assert budget.region(CacheSpec(name="free", weigh=lambda value: value)).put(-1, 300_000)
     budget = budget_of(1_000_000)
+    small = _full_of_small(budget)
+    for n in range(450):
+        small.invalidate(n)
+    assert budget.region(CacheSpec(name="free", weigh=lambda value: value)).put(-1, 200_000)
+    budget = budget_of(1_000_000)
     _full_of_small(budget)
     budget.guarantee("heavy", 500_000)
     heavy = budget.region(CacheSpec(name="heavy", weigh=lambda value: value))
@@ -184,9 +189,11 @@ class _CountingKey:
         return isinstance(other, _CountingKey) and other.number == self.number
 
 
-def test_choosing_takes_bounded_work() -> None:
+@pytest.mark.parametrize(("budget_bytes", "own_bytes"), [(40_000_000, None), (800_000_000, 40_000_000)])
+def test_choosing_takes_bounded_work(budget_bytes: int, own_bytes: int | None) -> None:
     """No put walks through all entries: not the first one too many, nor when all were just hit."""
-    region = budget_of(10_000_000).region(CacheSpec(name="test", weigh=lambda _: 1_000))
+    spec = CacheSpec(name="test", weigh=lambda _: 1_000, max_bytes=own_bytes)
+    region = budget_of(budget_bytes).region(spec)
 
     def most_looks(numbers: Iterable[int]) -> int:
         most = 0
@@ -196,11 +203,14 @@ def test_choosing_takes_bounded_work() -> None:
             most = max(most, _CountingKey.hashed - before)
         return most
 
-    assert most_looks(range(10_000)) < 30
-    for _ in range(5):
-        for number in range(10_000):
-            region.get_if_present(_CountingKey(number))
-    assert 100 < most_looks(range(100_000, 100_200)) < 900
+    assert most_looks(range(29_000)) < 30
+    assert region.stats().counters.evictions == 0
+    for start in (29_000, 32_000):
+        for _ in range(3):
+            for number in range(start):
+                region.get_if_present(_CountingKey(number))
+        assert 100 < most_looks(range(start, start + 3_000)) < 900
+    assert region.stats().counters.evictions > 0
 
 
 def test_removed_entries_do_not_pile_up() -> None:
