@@ -150,6 +150,9 @@ class IoSettings(_Group):
         choices=("auto", "off", "require"),
     )
     threads: int = _setting(8, "Threads for blocking file systems and libraries.", low=1)
+    scratch_max_bytes: int = _setting(
+        2 * 1024 * 1024 * 1024, "Bytes of local files that scratch space holds for libraries.", low=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +195,14 @@ class IndexSettings(_Group):
     )
     blob_max_bytes: int = _setting(
         1024 * 1024 * 1024, "Largest blob, decompressed, that is read: a bound for bombs.", low=1
+    )
+    search_whole_bytes: int = _setting(
+        256 * 1024, "A search reads indexes up to this size whole, larger ones in steps.", low=0
+    )
+    search_max_bytes: int = _setting(
+        64 * 1024 * 1024,
+        "Bytes a search reads of one index; where it would take more, it does without that index.",
+        low=0,
     )
 
 

@@ -24,6 +24,7 @@ from typing import Self, TypeVar
 import anyio
 import anyio.to_thread
 
+from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.backends.files import os_errors
 from lakehouse.io.protocols import Buffer, check_key
@@ -31,9 +32,6 @@ from lakehouse.io.protocols import Buffer, check_key
 __all__ = ["ScratchSpace", "Workspace"]
 
 R = TypeVar("R")
-
-_MAX_BYTES = 2 << 30
-_THREADS = 4
 
 
 class _Entry:
@@ -59,21 +57,22 @@ class ScratchSpace:
                 ...  # a library reads the files at ``path``
 
     Args:
-        max_bytes: bytes of files kept at once.
+        max_bytes: bytes of files kept at once; ``io.scratch_max_bytes`` when not given.
         parent: directory to make it in; the system's temporary directory when not given.
-        threads: threads that touch the file system at once.
+        settings: limits.
     """
 
     def __init__(
-        self, max_bytes: int = _MAX_BYTES, *, parent: str | None = None, threads: int = _THREADS
+        self, max_bytes: int | None = None, *, parent: str | None = None, settings: IoSettings | None = None
     ) -> None:
-        if max_bytes < 1 or threads < 1:
-            raise InvalidInputError(f"scratch space of {max_bytes} bytes and {threads} threads is of no use")
-        self.max_bytes = max_bytes
+        settings = settings or IoSettings()
+        self.max_bytes = settings.scratch_max_bytes if max_bytes is None else max_bytes
+        if self.max_bytes < 1:
+            raise InvalidInputError(f"scratch space of {max_bytes} bytes is of no use")
         self.used_bytes = 0
         """Bytes that files take now."""
         self._parent = parent
-        self._limiter = anyio.CapacityLimiter(threads)
+        self._limiter = anyio.CapacityLimiter(settings.threads)
         self._root: Path | None = None
         self._entries: dict[str, _Entry] = {}  # the longest unused first
         self._made = 0

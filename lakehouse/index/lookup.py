@@ -1,0 +1,231 @@
+"""Asking the probes of a plan, in rounds: each is one coalesced read, and cheap answers come first.
+
+1. What is small or has to be read anyway: small indexes of a target whole, the term lists of
+   others, small bloom filters, and the bitmaps of terms where the list is known already.
+2. Bitmaps of the terms that were found.
+3. Large bloom filters, of the segments that are left.
+4. Tantivy indexes, where any row is left; they are unpacked to scratch space.
+
+A probe is left out where the answers so far leave no row for it, and a round that has nothing to
+read costs nothing.
+
+Invariant: a probe that was left out, or whose index would cost more than ``index.search_max_bytes``,
+counts as true of any row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from lakehouse.config import IndexSettings
+from lakehouse.errors import CorruptionError
+from lakehouse.format.fst import Fst
+from lakehouse.format.inverted import InvertedColumn
+from lakehouse.format.inverted_search import BitmapPlan, IsNull, plan_bitmaps, segments_of
+from lakehouse.index.plan import BloomProbe, InvertedProbe, Probe, TantivyProbe, scans_terms
+from lakehouse.index.reader import PuffinReader, naming
+from lakehouse.index.selection import RowSelection
+from lakehouse.index.staging import unpacked
+from lakehouse.index.tantivy import rows_with_phrases
+from lakehouse.index.threads import in_thread
+from lakehouse.index.tree import Tree, leaves, select, still_open
+from lakehouse.io.scratch import ScratchSpace
+
+__all__ = ["Lookup"]
+
+_TERMS_MAX = 1 << 22
+"""Terms that a condition is compared with one by one; more would take seconds."""
+_AT_ONCE = 1 << 12
+"""Terms, or lookups, that are not worth a thread."""
+_BITMAP_GAP_BYTES = 1 << 12
+
+_Answers: TypeAlias = dict[Probe, RowSelection]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What a probe has to read next."""
+
+    probe: Probe
+    spans: Sequence[tuple[int, int]]
+    """Ranges of the file."""
+    finish: Callable[[list[bytes]], Awaitable[RowSelection | None]]
+    """The answer, or None when there is more to read."""
+
+
+class Lookup:
+    """Asks probes of one file, and keeps the term lists it met.
+
+    Args:
+        reader: the index file.
+        scratch: where tantivy indexes are unpacked; needed for probes of such only.
+        settings: limits.
+    """
+
+    def __init__(
+        self, reader: PuffinReader, *, scratch: ScratchSpace | None, settings: IndexSettings
+    ) -> None:
+        self._reader = reader
+        self._scratch = scratch
+        self._whole_bytes = settings.search_whole_bytes
+        self._max_bytes = settings.search_max_bytes
+        self._terms: dict[str, Fst] = {}
+
+    async def select(self, tree: Tree[Probe], total_rows: int) -> RowSelection:
+        """The rows that may match, of a file of so many."""
+        answers: _Answers = {}
+        for may_wait in (True, True, False):
+            open_ = _worth_asking(tree, answers, total_rows)
+            may_wait &= any(isinstance(probe, InvertedProbe) for probe in open_)
+            reads = [
+                read
+                for probe, within in open_.items()
+                if (read := await self._next_read(probe, within, may_wait)) is not None
+            ]
+            spans = [span for read in reads for span in read.spans]
+            parts = iter(await self._reader.ranges(spans))
+            for read in reads:
+                answer = await read.finish([next(parts) for _ in read.spans])
+                if answer is not None:
+                    answers[read.probe] = answer
+        for probe in leaves(tree):
+            if isinstance(probe, TantivyProbe) and probe in _worth_asking(tree, answers, total_rows):
+                answers[probe] = await self._ask_tantivy(probe, total_rows)
+        return select(tree, answers, total_rows)
+
+    async def _next_read(self, probe: Probe, within: RowSelection, may_wait: bool) -> _Read | None:
+        if isinstance(probe, BloomProbe):
+            is_large = probe.index.meta.bloom_filter_size > self._whole_bytes
+            return None if may_wait and is_large else self._read_filters(probe, within)
+        if isinstance(probe, InvertedProbe):
+            with naming(self._reader.key):
+                return await self._read_inverted(probe, within.total_rows)
+        return None
+
+    def _read_filters(self, probe: BloomProbe, within: RowSelection) -> _Read:
+        filters = probe.filters(within)
+        start = probe.index.blob.offset
+        spans = [(start + first, start + last) for first, last in filters.spans]
+        if sum(last - first for first, last in spans) > self._max_bytes:
+            return _left_out(probe, within.total_rows)
+
+        async def finish(parts: list[bytes]) -> RowSelection:
+            data = b"".join(parts)
+            if len(probe.values) * len(filters.segments) <= _AT_ONCE:
+                return probe.answer(filters, data)
+            return await in_thread(probe.answer, filters, data)
+
+        return _Read(probe=probe, spans=spans, finish=finish)
+
+    async def _read_inverted(self, probe: InvertedProbe, total_rows: int) -> _Read:
+        column = probe.column
+        start = probe.index.blob.offset + column.base_offset
+        if isinstance(probe.condition, IsNull):
+            return self._read_bitmaps(probe, _null_bitmap(column), total_rows)
+        terms = self._terms.get(column.name)
+        if terms is not None:
+            bitmaps = await self._find(probe, terms)
+            return self._read_bitmaps(probe, bitmaps, total_rows)
+        if column.inverted_index_size <= self._whole_bytes:
+
+            async def finish_whole(parts: list[bytes]) -> RowSelection:
+                with naming(self._reader.key):
+                    first = column.relative_fst_offset
+                    terms = self._keep_terms(column, parts[0][first : first + column.fst_size])
+                    bitmaps = await self._find(probe, terms)
+                    if bitmaps is None:
+                        return RowSelection.every(total_rows)
+                    return self._rows_of(probe, bitmaps, [(column.base_offset, parts[0])])
+
+            return _Read(
+                probe=probe, spans=[(start, start + column.inverted_index_size)], finish=finish_whole
+            )
+        if column.fst_size > self._max_bytes:
+            return _left_out(probe, total_rows)
+
+        async def finish_terms(parts: list[bytes]) -> None:
+            with naming(self._reader.key):
+                self._keep_terms(column, parts[0])
+
+        first, last = column.fst_range
+        offset = probe.index.blob.offset
+        return _Read(probe=probe, spans=[(offset + first, offset + last)], finish=finish_terms)
+
+    def _keep_terms(self, column: InvertedColumn, data: bytes) -> Fst:
+        self._terms[column.name] = terms = Fst.parse(data)
+        return terms
+
+    async def _find(self, probe: InvertedProbe, terms: Fst) -> BitmapPlan | None:
+        """The bitmaps of the terms that fulfil the condition; None where that would take too long."""
+        if scans_terms(probe.condition) and terms.key_count > _AT_ONCE:
+            if terms.key_count > _TERMS_MAX:
+                return None
+            return await in_thread(plan_bitmaps, probe.column, terms, probe.condition)
+        return plan_bitmaps(probe.column, terms, probe.condition)
+
+    def _read_bitmaps(self, probe: InvertedProbe, bitmaps: BitmapPlan | None, total_rows: int) -> _Read:
+        if bitmaps is None or int(bitmaps.sizes.sum()) > self._max_bytes:
+            return _left_out(probe, total_rows)
+        offset = probe.index.blob.offset
+        spans = bitmaps.reads(_BITMAP_GAP_BYTES)
+
+        async def finish(parts: list[bytes]) -> RowSelection:
+            reads = [(start, data) for (start, _), data in zip(spans, parts, strict=True)]
+            with naming(self._reader.key):
+                return self._rows_of(probe, bitmaps, reads)
+
+        return _Read(
+            probe=probe, spans=[(offset + start, offset + end) for start, end in spans], finish=finish
+        )
+
+    def _rows_of(
+        self, probe: InvertedProbe, bitmaps: BitmapPlan, reads: list[tuple[int, bytes]]
+    ) -> RowSelection:
+        metas = probe.index.metas
+        # As many numbers as bits of bitmaps without runs can be; GreptimeDB writes no others.
+        segments = segments_of(bitmaps, reads, metas, numbers_max=8 * self._max_bytes)
+        return RowSelection.of_segments(segments, metas.segment_row_count, metas.total_row_count)
+
+    async def _ask_tantivy(self, probe: TantivyProbe, total_rows: int) -> RowSelection:
+        if self._scratch is None:
+            return RowSelection.every(total_rows)
+        async with unpacked(self._reader, probe.index.blob, self._scratch) as path:
+            with naming(self._reader.key):
+                rows, row_count = await in_thread(rows_with_phrases, path, probe.phrases)
+                if row_count != total_rows or (len(rows) and not 0 <= rows[0] <= rows[-1] < total_rows):
+                    raise CorruptionError(
+                        f"tantivy index {probe.index.blob.type!r} is about {row_count} rows, the data file "
+                        f"has {total_rows}: it is of another file, or damaged",
+                        blob=probe.index.blob.type,
+                        expected=total_rows,
+                        got=row_count,
+                    )
+        return RowSelection.of_rows(rows, total_rows)
+
+
+def _worth_asking(tree: Tree[Probe], answers: _Answers, total_rows: int) -> _Answers:
+    """The probes without an answer, and the rows for which theirs would matter, where there are any."""
+    open_ = still_open(tree, answers, total_rows)
+    return {probe: within for probe, within in open_.items() if not within.is_empty}
+
+
+def _left_out(probe: Probe, total_rows: int) -> _Read:
+    async def finish(parts: list[bytes]) -> RowSelection:
+        return RowSelection.every(total_rows)
+
+    return _Read(probe=probe, spans=(), finish=finish)
+
+
+def _null_bitmap(column: InvertedColumn) -> BitmapPlan:
+    """A null is one more term, whose bitmap the metadata name."""
+    start = column.base_offset + column.relative_null_bitmap_offset
+    there = slice(None) if column.null_bitmap_size else slice(0)
+    return BitmapPlan(
+        starts=np.array([start], np.int64)[there],
+        sizes=np.array([column.null_bitmap_size], np.int64)[there],
+        bitmap_type=column.bitmap_type,
+    )
