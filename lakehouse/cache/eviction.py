@@ -194,6 +194,12 @@ class Lane:
             self._entries = deque(entry for entry in self._entries if entry.lane is self)
             self._dead = 0
 
+    def clear(self) -> None:
+        """Forgets all entries."""
+        self.grow(-self.weight, -self.count)
+        self._entries.clear()
+        self._dead = 0
+
     def oldest(self) -> Lane | None:
         """Itself, when there is a live entry (a lane is the source of its own region)."""
         return self if self.head() is not None else None

@@ -102,6 +102,12 @@ class Ledger:
         entry.lane.remove(entry)
         self.charge(account, -entry.weight)
 
+    def clear(self, account: Account) -> None:
+        """Takes everything of the account out at once."""
+        account.small.clear()
+        account.main.clear()
+        self.charge(account, -account.weight)
+
     def charge(self, account: Account, change: int) -> None:
         """Books bytes that belong to no entry, such as an index's; negative to give back."""
         group = account.group

@@ -205,7 +205,7 @@ class CacheRegion(Generic[K, V]):
     def invalidate_all(self) -> int:
         """Drops everything; says how many entries."""
         self._flights.clear()
-        return self._shelf.drop(tuple(self._entries))
+        return self._shelf.clear()
 
     def purge_expired(self) -> int:
         """Drops what is too old to be served; says how many entries.

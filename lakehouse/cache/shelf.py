@@ -117,6 +117,15 @@ class Shelf:
         self.counters.invalidations += dropped
         return dropped
 
+    def clear(self) -> int:
+        """Forgets everything, at once; says how many entries."""
+        dropped = len(self.entries)
+        self._ledger.clear(self.account)
+        self.entries.clear()
+        self._tags, self._prefixes = Labels(), Labels()
+        self.counters.invalidations += dropped
+        return dropped
+
     def expire(self) -> int:
         """Forgets all that is too old to be served; says how many."""
         now = self._steady()
