@@ -15,6 +15,7 @@ aiohttp's, which repeats PUT on a connection that breaks and can only be told no
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import email.utils
 import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -24,6 +25,7 @@ import s3fs
 from aiobotocore.httpsession import AIOHTTPSession
 from aiobotocore.session import AioSession
 
+from lakehouse._version import __version__
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakehouse.io.anchor import Anchor
@@ -97,6 +99,8 @@ class S3Backend(ObjectStore):
             # Checksums of our own formats cover the bytes; these cost a tenth of a small request.
             "request_checksum_calculation": "when_required",
             "response_checksum_validation": "when_required",
+            # A fixed one: botocore composes its own anew for each request, a twelfth of the work.
+            "user_agent": f"lakehouse/{__version__}",
             **options.pop("config_kwargs", {}),
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "http_session_cls": _OnceSession,
@@ -216,7 +220,7 @@ class S3Backend(ObjectStore):
             key=key,
             size=int(answer["ContentLength"]),
             version=answer["ETag"],
-            modified_ms=int(answer["LastModified"].timestamp() * 1000),
+            modified_ms=_milliseconds(answer["LastModified"]),
             token=answer.get("Metadata", {}).get(TOKEN_METADATA),
             store_time_ms=_store_time(answer),
         )
@@ -250,7 +254,7 @@ class S3Backend(ObjectStore):
                     key=entry["Key"][len(root) :],
                     size=int(entry["Size"]),
                     version=entry.get("ETag"),
-                    modified_ms=int(entry["LastModified"].timestamp() * 1000),
+                    modified_ms=_milliseconds(entry["LastModified"]),
                 )
                 for entry in answer.get("Contents", ())
                 if not entry["Key"].endswith("/")  # "directory" markers of other programs
@@ -378,12 +382,23 @@ def _session() -> AioSession:
     """
     session = AioSession()
     session.register_component("data_loader", _models())
+    # Times of answers stay text until somebody wants them: most reads do not.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
     return session
 
 
 @functools.cache
 def _models() -> Any:
     return AioSession().get_component("data_loader")
+
+
+def _milliseconds(moment: str | dt.datetime) -> int | None:
+    """A time as headers (RFC 9110) or listings (ISO 8601) write it, or as botocore parsed it."""
+    if isinstance(moment, dt.datetime):
+        return int(moment.timestamp() * 1000)
+    if moment[:1].isdigit():
+        return int(dt.datetime.fromisoformat(moment).timestamp() * 1000)
+    return _parse_date(moment)
 
 
 def _store_time(answer: Mapping[str, Any]) -> int | None:
