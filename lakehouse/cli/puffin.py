@@ -1,10 +1,11 @@
-"""``lakehouse puffin inspect|cat``: what is in a puffin file."""
+"""``lakehouse puffin inspect|cat|search``: what is in a puffin file."""
 
 from __future__ import annotations
 
 import sys
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 from lakehouse.cli.arguments import (
@@ -18,9 +19,14 @@ from lakehouse.cli.arguments import (
 )
 from lakehouse.cli.output import brief_json, console, human_bytes, print_json, print_table
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, parse_where
+from lakehouse.expr.nodes import Column, Constant, In
 from lakehouse.format.puffin import BlobMeta, PuffinFooter
 from lakehouse.index import GREPTIME, FileListSource, PuffinReader, iterate_index_metas
+from lakehouse.index.search import IndexSearcher
+from lakehouse.index.selection import RowSelection
 from lakehouse.io import ObjectStore, measure
+from lakehouse.io.scratch import ScratchSpace
 
 __all__ = ["app"]
 
@@ -95,3 +101,72 @@ def _cat(
 
     sys.stdout.buffer.write(with_store(root, parse_options(options, endpoint_url), work))
     sys.stdout.buffer.flush()
+
+
+@app.command("search")
+def _search(
+    url: ObjectUrl,
+    where: Annotated[str, typer.Option(help="Condition on columns named col1, col2, … by their ids.")],
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="ID=TYPE", help="Arrow type of a column; else that of its constants."),
+    ] = None,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Show which rows of the data file may match, as far as the file's indexes tell."""
+    root, key = split_object(url)
+    expr = parse_where(where)
+    columns = _columns(expr, types or [])
+
+    async def work(store: ObjectStore) -> RowSelection:
+        async with ScratchSpace() as scratch:
+            return await IndexSearcher(PuffinReader(store, key), columns, scratch=scratch).may_match(expr)
+
+    with measure() as cost:
+        found = with_store(root, parse_options(options, endpoint_url), work)
+    ranges = found.ranges.tolist()
+    rows = sum(end - start for start, end in ranges)
+    if as_json:
+        print_json({"total_rows": found.total_rows, "rows": rows, "ranges": ranges, "cost": cost.as_dict()})
+        return
+    print_table(
+        ("from row", "to row", "rows"),
+        [(f"{start:,}", f"{end:,}", f"{end - start:,}") for start, end in ranges],
+        title=f"{rows:,} of {found.total_rows:,} rows may match {where}",
+        right=("from row", "to row", "rows"),
+    )
+    console().print(f"cost: {cost}", style="dim")
+
+
+def _columns(expr: Expr, types: list[str]) -> dict[str, tuple[int, pa.DataType]]:
+    """Ids and types of the columns in an expression."""
+    given: dict[str, str] = {}
+    for word in types:
+        number, equals, name = word.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--type takes ID=TYPE, such as 3=int64, not {word!r}")
+        given[f"col{number}"] = name
+    columns: dict[str, tuple[int, pa.DataType]] = {}
+    for column in sorted(expr.columns()):
+        number = column.removeprefix("col")
+        if not column.startswith("col") or not number.isdigit():
+            raise InvalidInputError(f"puffin files know columns by id: col3 for column 3, not {column!r}")
+        columns[column] = int(number), _type(column, expr, given.get(column))
+    return columns
+
+
+def _type(column: str, expr: Expr, given: str | None) -> pa.DataType:
+    if given is not None:
+        try:
+            return pa.type_for_alias(given)
+        except ValueError as error:
+            raise InvalidInputError(f"{given!r} is no Arrow type: write int64, string, double, …") from error
+    for node in expr.walk():
+        names = {child.name for child in node.children() if isinstance(child, Column)}
+        values = [child.value for child in node.children() if isinstance(child, Constant)]
+        values += node.values if isinstance(node, In) else ()
+        if column in names and (known := [value for value in values if value is not None]):
+            return pa.scalar(known[0]).type
+    return pa.string()

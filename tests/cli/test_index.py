@@ -93,3 +93,17 @@ def test_puffin_cat(bucket: Path) -> None:
     assert lakehouse("puffin", "cat", url, "greptime-fulltext-index-v1-5").stdout == b'{"files":[]}'
     assert lakehouse("puffin", "cat", url, "2").stdout == b'{"files":[]}'
     assert b"has no blob" in lakehouse("puffin", "cat", url, "nothing").stderr
+
+
+def test_puffin_search(bucket: Path) -> None:
+    """Search says which rows may match, by column id, and costs few requests."""
+    url = f"{bucket}/{INDEX_DIR}/{FILE_ID.format(0)}.puffin"
+    found = json.loads(lakehouse("puffin", "search", url, "--where", "col1 = 7.0", "--json").stdout)
+    assert found["total_rows"] == 20
+    assert any(start <= 7 < end for start, end in found["ranges"])
+    assert found["rows"] < 20
+    nothing = lakehouse("puffin", "search", url, "--where", "col1 in (99.0)", "--json")
+    assert json.loads(nothing.stdout)["rows"] <= 2
+    shown = lakehouse("puffin", "search", url, "--where", "col1 = 7", "--type", "1=double").stdout.decode()
+    assert "of 20 rows may match" in shown
+    assert b"col3 for column 3" in lakehouse("puffin", "search", url, "--where", "host = 'a'").stderr
