@@ -116,8 +116,6 @@ class _Reader:
         self._types = {str(column_id): type_ for column_id, type_ in columns.values()}
         self._expressions = expressions
         self._sets = sets
-        # A dotted name goes into a struct, which is there under its own name as well.
-        self._nothing = pa.schema([(name, type_) for name, (_, type_) in columns.items()]).empty_table()
 
     def tree(self, expr: Expr) -> _Tree:
         if isinstance(expr, And):
@@ -214,7 +212,8 @@ class _Reader:
         key = ExpressionTarget.of(to_sql(expr)).key
         if key not in self._expressions or not self._same_columns(expr, self._expressions[key]):
             return None
-        return _Target(key, _value_type(evaluate(expr, self._nothing).type))
+        schema = pa.schema([(name, type_) for name, (_, type_) in self._columns.items()])
+        return _Target(key, _value_type(evaluate(expr, schema.empty_table()).type))
 
     def _same_columns(self, expr: Expr, noted: Mapping[str, int] | None) -> bool:
         """Whether the names that the text has mean today what they meant when it was indexed."""

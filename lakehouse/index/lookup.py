@@ -44,6 +44,8 @@ _AT_ONCE = 1 << 12
 _BITMAP_GAP_BYTES = 1 << 12
 
 _Answers: TypeAlias = dict[Probe, RowSelection]
+_Terms: TypeAlias = dict[str, tuple[Fst, int]]
+"""Term lists by target key, with their bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class _Read:
 
 
 class Lookup:
-    """Asks probes of one file, and keeps the term lists it met.
+    """Asks probes of one file, and keeps the term lists it met, as many as one index may cost.
 
     Args:
         reader: the index file.
@@ -73,18 +75,19 @@ class Lookup:
         self._scratch = scratch
         self._whole_bytes = settings.search_whole_bytes
         self._max_bytes = settings.search_max_bytes
-        self._terms: dict[str, Fst] = {}
+        self._terms: _Terms = {}
 
     async def select(self, tree: Tree[Probe], total_rows: int) -> RowSelection:
         """The rows that may match, of a file of so many."""
         answers: _Answers = {}
+        terms = dict(self._terms)
         for may_wait in (True, True, False):
             open_ = _worth_asking(tree, answers, total_rows)
             may_wait &= any(isinstance(probe, InvertedProbe) for probe in open_)
             reads = [
                 read
                 for probe, within in open_.items()
-                if (read := await self._next_read(probe, within, may_wait)) is not None
+                if (read := await self._next_read(probe, within, terms, may_wait)) is not None
             ]
             spans = [span for read in reads for span in read.spans]
             parts = iter(await self._reader.ranges(spans))
@@ -92,18 +95,21 @@ class Lookup:
                 answer = await read.finish([next(parts) for _ in read.spans])
                 if answer is not None:
                     answers[read.probe] = answer
+        self._keep(terms)
         for probe in leaves(tree):
             if isinstance(probe, TantivyProbe) and probe in _worth_asking(tree, answers, total_rows):
                 answers[probe] = await self._ask_tantivy(probe, total_rows)
         return select(tree, answers, total_rows)
 
-    async def _next_read(self, probe: Probe, within: RowSelection, may_wait: bool) -> _Read | None:
+    async def _next_read(
+        self, probe: Probe, within: RowSelection, terms: _Terms, may_wait: bool
+    ) -> _Read | None:
         if isinstance(probe, BloomProbe):
             is_large = probe.index.meta.bloom_filter_size > self._whole_bytes
             return None if may_wait and is_large else self._read_filters(probe, within)
         if isinstance(probe, InvertedProbe):
             with naming(self._reader.key):
-                return await self._read_inverted(probe, within.total_rows)
+                return await self._read_inverted(probe, terms, within.total_rows)
         return None
 
     def _read_filters(self, probe: BloomProbe, within: RowSelection) -> _Read:
@@ -121,43 +127,48 @@ class Lookup:
 
         return _Read(probe=probe, spans=spans, finish=finish)
 
-    async def _read_inverted(self, probe: InvertedProbe, total_rows: int) -> _Read:
+    async def _read_inverted(self, probe: InvertedProbe, terms: _Terms, total_rows: int) -> _Read:
         column = probe.column
-        start = probe.index.blob.offset + column.base_offset
+        offset = probe.index.blob.offset
         if isinstance(probe.condition, IsNull):
             return self._read_bitmaps(probe, _null_bitmap(column), total_rows)
-        terms = self._terms.get(column.name)
-        if terms is not None:
-            bitmaps = await self._find(probe, terms)
-            return self._read_bitmaps(probe, bitmaps, total_rows)
+        if column.name in terms:
+            return self._read_bitmaps(probe, await self._find(probe, terms[column.name][0]), total_rows)
         if column.inverted_index_size <= self._whole_bytes:
 
             async def finish_whole(parts: list[bytes]) -> RowSelection:
+                first = column.relative_fst_offset
                 with naming(self._reader.key):
-                    first = column.relative_fst_offset
-                    terms = self._keep_terms(column, parts[0][first : first + column.fst_size])
-                    bitmaps = await self._find(probe, terms)
+                    found = Fst.parse(parts[0][first : first + column.fst_size])
+                    terms[column.name] = (found, column.fst_size)
+                    bitmaps = await self._find(probe, found)
                     if bitmaps is None:
                         return RowSelection.every(total_rows)
                     return self._rows_of(probe, bitmaps, [(column.base_offset, parts[0])])
 
-            return _Read(
-                probe=probe, spans=[(start, start + column.inverted_index_size)], finish=finish_whole
-            )
+            start = offset + column.base_offset
+            span = (start, start + column.inverted_index_size)
+            return _Read(probe=probe, spans=[span], finish=finish_whole)
         if column.fst_size > self._max_bytes:
             return _left_out(probe, total_rows)
 
         async def finish_terms(parts: list[bytes]) -> None:
             with naming(self._reader.key):
-                self._keep_terms(column, parts[0])
+                terms[column.name] = (Fst.parse(parts[0]), column.fst_size)
 
         first, last = column.fst_range
-        offset = probe.index.blob.offset
         return _Read(probe=probe, spans=[(offset + first, offset + last)], finish=finish_terms)
 
-    def _keep_terms(self, column: InvertedColumn, data: bytes) -> Fst:
-        self._terms[column.name] = terms = Fst.parse(data)
-        return terms
+    def _keep(self, terms: _Terms) -> None:
+        """Keeps the lists of a search for the next, the newest that fit."""
+        kept = {**self._terms, **terms}
+        total = sum(size for _, size in kept.values())
+        for name, (_, size) in list(kept.items()):
+            if total <= self._max_bytes:
+                break
+            del kept[name]
+            total -= size
+        self._terms = kept
 
     async def _find(self, probe: InvertedProbe, terms: Fst) -> BitmapPlan | None:
         """The bitmaps of the terms that fulfil the condition; None where that would take too long."""

@@ -7,6 +7,7 @@ condition counts as true of any row.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -199,6 +200,7 @@ def _of_words(words: HasWords, indexes: FileIndexes, tantivy: bool) -> Iterator[
         yield ANY_ROW  # without the package nobody can tell what the words are
 
 
+@functools.lru_cache(maxsize=256)  # a query is asked of many files
 def _words_needed(terms: str, config: FulltextConfig) -> tuple[tuple[bytes, ...], _Needs]:
     """The tokens to look up, and which of them a segment must have."""
     places: dict[bytes, int] = {}

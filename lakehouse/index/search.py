@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakehouse.config import IndexSettings
 from lakehouse.expr import Expr, bind, to_sql
-from lakehouse.expr.nodes import Column, Constant
+from lakehouse.expr.nodes import Call
 from lakehouse.format.target_key import ColumnSetTarget, ExpressionTarget, IndexTarget
 from lakehouse.index.conditions import Columns, HasWords, Holds, conditions
 from lakehouse.index.file_indexes import FileIndexes, FileIndexReader
@@ -74,9 +74,11 @@ class IndexSearcher:
             FormatError: the index file is damaged; scanning every row is right all the same.
         """
         bound = bind(expr, self._schema)
-        concern = _Concern(bound, self._columns)
+        tree = conditions(bound, self._columns)
+        concern = _Concern(bound, tree)
         indexes = await self._file.load(concern, inverted=concern.values)
-        tree = conditions(bound, self._columns, expressions=indexes.expressions, sets=indexes.sets)
+        if indexes.expressions or indexes.sets:
+            tree = conditions(bound, self._columns, expressions=indexes.expressions, sets=indexes.sets)
         return await self._search(tree, indexes)
 
     async def search(self, wanted: Tree[Holds | HasWords]) -> RowSelection:
@@ -100,19 +102,19 @@ class IndexSearcher:
 class _Concern:
     """Which indexes may say something about an expression, before any is looked at."""
 
-    def __init__(self, expr: Expr, columns: Columns) -> None:
-        asked: list[Holds | HasWords] = list(leaves(conditions(expr, columns)))
+    def __init__(self, expr: Expr, tree: Tree[Holds | HasWords]) -> None:
+        asked: list[Holds | HasWords] = list(leaves(tree))
         self._keys = {leaf.target_key for leaf in asked}
-        self._expressions = {
-            ExpressionTarget.of(to_sql(node)).key
-            for node in expr.walk()
-            if not isinstance(node, Column | Constant) and node.columns()
-        }
-        self.values = bool(self._expressions) or any(isinstance(leaf, Holds) for leaf in asked)
+        # Words are looked up as such; no index has the truth of a query.
+        self._nodes = [node for node in expr.walk() if isinstance(node, Call) and node.name != "matches"]
+        self._expressions: frozenset[str] | None = None
+        self.values = bool(self._nodes) or any(isinstance(leaf, Holds) for leaf in asked)
         """Whether values are asked for, and not words alone."""
 
     def __call__(self, target: IndexTarget) -> bool:
         if isinstance(target, ExpressionTarget):
+            if self._expressions is None:
+                self._expressions = frozenset(ExpressionTarget.of(to_sql(node)).key for node in self._nodes)
             return target.key in self._expressions
         if isinstance(target, ColumnSetTarget):
             return self._keys.issuperset(map(str, target.column_ids))

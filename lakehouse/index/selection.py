@@ -20,6 +20,9 @@ from lakehouse.format.arrays import I64, Mask
 
 __all__ = ["RowSelection"]
 
+_NO_RANGES = np.empty((0, 2), np.int64)
+_NO_RANGES.flags.writeable = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowSelection:
@@ -33,8 +36,6 @@ class RowSelection:
     @classmethod
     def of(cls, ranges: npt.ArrayLike | Iterable[tuple[int, int]], total_rows: int) -> Self:
         """The rows in any of the ranges, which may overlap and come in any order."""
-        if total_rows < 0:
-            raise InvalidInputError(f"a file has no {total_rows} rows")
         pairs = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges), np.int64)  # type: ignore[arg-type]
         pairs = np.clip(pairs.reshape(-1, 2), 0, total_rows)
         pairs = pairs[pairs[:, 0] < pairs[:, 1]]
@@ -50,12 +51,12 @@ class RowSelection:
     @classmethod
     def every(cls, total_rows: int) -> Self:
         """All rows of a file."""
-        return cls.of([(0, total_rows)], total_rows)
+        return cls(ranges=np.array([[0, total_rows]]) if total_rows else _NO_RANGES, total_rows=total_rows)
 
     @classmethod
     def none(cls, total_rows: int) -> Self:
         """No row of a file."""
-        return cls.of([], total_rows)
+        return cls(ranges=_NO_RANGES, total_rows=total_rows)
 
     @classmethod
     def of_segments(cls, segments: npt.ArrayLike, rows_per_segment: int, total_rows: int) -> Self:
@@ -81,10 +82,15 @@ class RowSelection:
     @property
     def is_all(self) -> bool:
         """Whether every row of the file is in it."""
-        return self.row_count == self.total_rows
+        found = len(self.ranges)
+        return found == (self.total_rows > 0) and (not found or self.row_count == self.total_rows)
 
     def __and__(self, other: Self) -> Self:
         self._check(other)
+        if self.is_all or other.is_empty:
+            return other
+        if other.is_all or self.is_empty:
+            return self
         mine, theirs = self.ranges, other.ranges
         # Of each of my ranges, which of theirs it overlaps: they are neighbours.
         first = np.searchsorted(theirs[:, 1], mine[:, 0], side="right")
@@ -98,6 +104,10 @@ class RowSelection:
 
     def __or__(self, other: Self) -> Self:
         self._check(other)
+        if self.is_empty or other.is_all:
+            return other
+        if other.is_empty or self.is_all:
+            return self
         return self.of(np.concatenate([self.ranges, other.ranges]), self.total_rows)
 
     def segments(self, rows_per_segment: int) -> I64:

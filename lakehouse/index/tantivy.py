@@ -2,7 +2,7 @@
 
 The index is GreptimeDB's: text field ``greptime_fulltext_text`` with positions, stored number
 ``greptime_fulltext_rowid``, one thread that adds rows in order. What differs, because the package
-leaves no choice or because it makes searches faster, says ``docs/spec/v1/index-fulltext.md``.
+leaves no choice or because it makes searches faster, says ``docs/spec/v1/index-tantivy.md``.
 
 Its tokens are not quite those of :func:`lakehouse.format.fulltext_match.matches`: English words are
 cut at ``_`` too. So a query becomes phrases, and tokens that the two spell in different ways are
@@ -68,11 +68,20 @@ def _package() -> Any:
     try:
         import tantivy
     except ImportError as error:
-        raise InvalidInputError(
-            "tantivy indexes need the tantivy package: pip install 'lakehouse[fulltext]'",
-            kind="missing-extra",
-        ) from error
+        raise _missing("tantivy indexes need the tantivy package") from error
     return tantivy
+
+
+def _jieba() -> Any:
+    try:
+        import rjieba
+    except ImportError as error:
+        raise _missing("cutting Chinese text needs the rjieba package") from error
+    return rjieba
+
+
+def _missing(what: str) -> InvalidInputError:
+    return InvalidInputError(f"{what}: pip install 'lakehouse[fulltext]'", kind="missing-extra")
 
 
 class TantivyWriter:
@@ -88,6 +97,7 @@ class TantivyWriter:
 
     def __init__(self, workspace: Workspace, config: FulltextConfig, *, own_tokens: bool = False) -> None:
         self._tantivy = _package()
+        self._jieba: Any = _jieba() if config.analyzer is Analyzer.CHINESE else None
         self._workspace = workspace
         self._directory = workspace.subdirectory()
         self._config = config
@@ -124,14 +134,11 @@ class TantivyWriter:
 
     def _cut(self, text: str, own: list[bytes]) -> Any:
         """A Chinese text with GreptimeDB's tokens, and behind them these, where they are others."""
-        import rjieba
-
         token = self._tantivy.Token
         lower = (lambda word: word) if self._config.case_sensitive else _lower_each
         # A token's position is its first character's place, as upstream has it.
-        found = [
-            token(lower(word), start, start, end) for word, start, end in rjieba.tokenize(text, mode="search")
-        ]
+        cuts = self._jieba.tokenize(text, mode="search")
+        found = [token(lower(word), start, start, end) for word, start, end in cuts]
         known = {one.text for one in found}
         others = [word for word in dict.fromkeys(map(bytes.decode, own)) if word not in known]
         # With gaps, so that no phrase goes on from the text into the words behind it.

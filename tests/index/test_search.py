@@ -20,6 +20,7 @@ from lakehouse.index.reader import PuffinReader
 from lakehouse.index.search import IndexSearcher
 from lakehouse.index.selection import RowSelection
 from lakehouse.testing import memory_store
+from tests.format.samples import manifest, sample
 from tests.index.searchers import BLOOM, FULLTEXT, INVERTED, searcher_of, spec
 
 EVENTS = pa.table(
@@ -309,3 +310,37 @@ async def test_many_values_and_many_segments() -> None:
     assert (await searcher.may_match(long)).is_all
     short = col("number").is_in(range(50_000, 50_100))
     assert (await searcher.may_match(short)).row_count < 40_960
+
+
+async def test_term_lists_are_kept_within_the_limit() -> None:
+    """A searcher keeps the term lists it met last, as many as one index may cost."""
+    limits = IndexSettings(search_whole_bytes=0, search_max_bytes=2450)
+    specs = [spec(INVERTED, column, segment_row_count=8192) for column in (NUMBER, HOST, STATUS, MESSAGE)]
+    searcher, store = await searcher_of(EVENTS, specs, prefetch_bytes=64, settings=limits)
+    await searcher.may_match(parse_where("host = 'host-1' and status = 200 and note is null"))
+    store.clear()
+    await searcher.may_match(parse_where("host = 'host-2'"))
+    assert store.kinds() == {"get": 1}
+    await searcher.may_match(parse_where("number = 7"))  # its terms take most of the room
+    store.clear()
+    await searcher.may_match(parse_where("host = 'host-3' and status = 500"))
+    assert store.kinds() == {"get": 2}
+
+
+@pytest.mark.parametrize("name", ["bloom-one", "inverted-two"])
+async def test_files_of_greptimedb_are_searched(name: str) -> None:
+    """In files that GreptimeDB's own code wrote every value is found, and the rows without it are few."""
+    store = memory_store()
+    await store.put("x.puffin", sample(name))
+    columns = manifest()[f"{name}.puffin"]["columns"]
+    types = {"string": pa.string(), "int64": pa.int64()}
+    searcher = IndexSearcher(
+        PuffinReader(store, "x.puffin"),
+        {f"c{key}": (int(key), types[column["type"]]) for key, column in columns.items()},
+    )
+    for key, column in columns.items():
+        rows = column["rows"]
+        for value in set(rows) - {None}:
+            found = (await searcher.may_match(col(f"c{key}") == value)).mask()
+            assert all(found[place] for place, one in enumerate(rows) if one == value)
+            assert not found.all()

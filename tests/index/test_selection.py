@@ -62,5 +62,3 @@ def test_files_are_not_mixed() -> None:
     """Rows of files of different length do not combine."""
     with pytest.raises(InvalidInputError, match="do not combine"):
         RowSelection.every(3) & RowSelection.every(4)
-    with pytest.raises(InvalidInputError, match="no -1 rows"):
-        RowSelection.none(-1)

@@ -287,12 +287,15 @@ async def test_without_scratch_space_or_package_every_row_may_match(monkeypatch:
         assert (await missing.may_match(col("text").matches("a"))).is_all
 
 
-async def test_building_without_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package an index cannot be built, and the error has the command that helps."""
-    monkeypatch.setitem(sys.modules, "tantivy", None)
+@pytest.mark.parametrize("package", ["tantivy", "rjieba"])
+async def test_building_without_a_package_says_what_to_install(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a package an index cannot be built, and the error has the command that helps."""
+    monkeypatch.setitem(sys.modules, package, None)
     async with ScratchSpace() as scratch:
         with pytest.raises(InvalidInputError, match=r"pip install 'lakehouse\[fulltext\]'") as missing:
-            await indexed(["a"], scratch)
+            await indexed(["a"], scratch, analyzer=Analyzer.CHINESE)
     assert missing.value.kind == "missing-extra"
 
 
