@@ -15,10 +15,9 @@ choice takes bounded work. Figures and rejected policies: docs/design/0004-cache
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
-from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any
+
+from lakehouse.cache.lanes import Entry, Group, Lane, Order, Source
 
 __all__ = [
     "DEFENCES_MAX",
@@ -29,12 +28,7 @@ __all__ = [
     "REQUEST_BYTES",
     "SECOND_CHANCES_MAX",
     "SMALL_PART",
-    "Entry",
     "Eviction",
-    "Group",
-    "Lane",
-    "Source",
-    "TimedEntry",
 ]
 
 FREQ_MAX = 3
@@ -58,194 +52,6 @@ _COUNT_MAX = 15
 _COUNTERS_PER_ENTRY = 8
 _HALVED = bytes(count // 2 for count in range(256))
 _SPREAD = 0x9E3779B97F4A7C15
-
-
-class Entry:
-    """One cached value. ``lane`` is None once it has left the cache."""
-
-    __slots__ = ("epoch", "freq", "key", "lane", "tags", "value", "weight")
-
-    epoch: int
-    freq: int
-    key: Any
-    lane: Lane | None
-    tags: tuple[Hashable, ...]
-    value: Any
-    weight: int
-
-
-class TimedEntry(Entry):
-    """An entry of a region with expiry or refresh; times are steady seconds."""
-
-    __slots__ = ("calm_until", "expires", "expires_at_most", "refresh_at")
-
-    calm_until: float
-    """Until then a hit need not look at the other times."""
-    expires: float
-    """When it is no longer served."""
-    expires_at_most: float
-    """The latest ``expires`` that accesses may extend it to."""
-    refresh_at: float
-    """From when a hit starts a refresh."""
-
-
-class Group:
-    """Regions that share a guaranteed floor."""
-
-    __slots__ = ("floor", "name", "parked", "weight")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.floor = 0
-        self.weight = 0
-        self.parked: list[Lane] = []
-
-    @property
-    def protected(self) -> bool:
-        """Whether others must leave its entries alone."""
-        return self.weight <= self.floor
-
-    def release(self) -> None:
-        """Offers its lanes again once it is above its floor; after each change of either."""
-        if self.parked and not self.protected:
-            for lane in self.parked:
-                lane.order.list(lane, lane.age())
-            self.parked.clear()
-
-
-class Source(Protocol):
-    """Where victims of one kind come from: all regions, or one."""
-
-    weight: int
-    count: int
-    guarded: bool
-    """Whether entries of protected groups are spared."""
-
-    def oldest(self) -> Lane | None: ...
-
-
-class Lane:
-    """One region's queue of one kind. Removed entries stay until they reach the head or are
-    swept: a removal costs no search."""
-
-    guarded = False  # a region that exceeds its own limit may always evict from itself
-
-    __slots__ = (
-        "_dead", "_entries", "count", "group", "listed", "number", "onward", "order", "owner", "weight",
-    )  # fmt: skip
-
-    def __init__(self, order: _Order, group: Group, owner: Any, onward: Lane | None = None) -> None:
-        self.order = order
-        self.group = group
-        self.owner = owner
-        """The account; handed back with a victim."""
-        self.onward = onward or self
-        """Where entries go that are promoted."""
-        self.number = order.number()
-        self.listed = False
-        self.count = self.weight = self._dead = 0
-        self._entries: deque[Entry] = deque()
-
-    def append(self, entry: Entry, epoch: int) -> None:
-        """Puts the entry at the young end."""
-        entry.lane = self
-        entry.epoch = epoch
-        self._entries.append(entry)
-        self.grow(entry.weight, 1)
-        if not self.listed:
-            self.order.list(self, epoch)
-
-    def grow(self, weight: int, count: int = 0) -> None:
-        """Adds to what the lane and its order hold; negative to take away."""
-        self.weight += weight
-        self.count += count
-        self.order.weight += weight
-        self.order.count += count
-
-    def head(self) -> Entry | None:
-        """The oldest live entry."""
-        entries = self._entries
-        while entries:
-            entry = entries[0]
-            if entry.lane is self:
-                return entry
-            entries.popleft()
-            self._dead -= 1
-        return None
-
-    def age(self) -> int:
-        """The epoch of the oldest live entry; 0 when there is none."""
-        head = self.head()
-        return head.epoch if head is not None else 0
-
-    def pop(self) -> Entry:
-        """Takes the oldest live entry; only after :meth:`head` found one."""
-        entry = self._entries.popleft()
-        entry.lane = None
-        self.grow(-entry.weight, -1)
-        return entry
-
-    def remove(self, entry: Entry) -> None:
-        """Takes an entry from anywhere in the queue."""
-        entry.lane = None
-        self.grow(-entry.weight, -1)
-        self._dead += 1
-        if self._dead > 64 and self._dead > self.count:
-            self._entries = deque(entry for entry in self._entries if entry.lane is self)
-            self._dead = 0
-
-    def clear(self) -> None:
-        """Forgets all entries."""
-        self.grow(-self.weight, -self.count)
-        self._entries.clear()
-        self._dead = 0
-
-    def oldest(self) -> Lane | None:
-        """Itself, when there is a live entry (a lane is the source of its own region)."""
-        return self if self.head() is not None else None
-
-
-class _Order:
-    """All lanes of one kind, by the age of their heads."""
-
-    __slots__ = ("_heap", "_number", "_parks", "count", "guarded", "weight")
-
-    def __init__(self, *, parks: bool) -> None:
-        self.weight = self.count = self._number = 0
-        self.guarded = True
-        self._parks = parks
-        """Whether lanes of protected groups are left out. Those of small entries are not:
-        their entries move on to the main queue, where they are safe."""
-        self._heap: list[tuple[int, int, Lane]] = []
-
-    def number(self) -> int:
-        """A number that no other lane has: breaks ties in the heap."""
-        self._number += 1
-        return self._number
-
-    def list(self, lane: Lane, epoch: int) -> None:
-        """Makes the lane a source of victims."""
-        lane.listed = True
-        heapq.heappush(self._heap, (epoch, lane.number, lane))
-
-    def oldest(self) -> Lane | None:
-        """The lane with the oldest head whose group may give; heads only get younger, so
-        what the heap remembers is never too young."""
-        heap = self._heap
-        while heap:
-            epoch, _, lane = heap[0]
-            head = lane.head()
-            if head is None:
-                heapq.heappop(heap)
-                lane.listed = False
-            elif head.epoch != epoch:
-                heapq.heapreplace(heap, (head.epoch, lane.number, lane))
-            elif self._parks and lane.group.protected:
-                heapq.heappop(heap)
-                lane.group.parked.append(lane)
-            else:
-                return lane
-        return None
 
 
 class _Counts:
@@ -287,8 +93,8 @@ class Eviction:
     )  # fmt: skip
 
     def __init__(self, max_bytes: int) -> None:
-        self.small = _Order(parks=False)
-        self.main = _Order(parks=True)
+        self.small = Order(parks=False)
+        self.main = Order(parks=True)
         self._counts = _Counts()
         self._lost = 0
         """Candidates in a row that were not worth as much as the coldest entry."""

@@ -10,7 +10,12 @@ from typing import Any
 
 from lakehouse.cache.weigh import LABEL_BYTES, LABEL_USE_BYTES
 
-__all__ = ["Labels"]
+__all__ = ["Labels", "begins_with"]
+
+
+def begins_with(key: Hashable, prefix: tuple[Hashable, ...]) -> bool:
+    """Whether the key is a tuple whose first elements these are."""
+    return isinstance(key, tuple) and key[: len(prefix)] == prefix
 
 
 class Labels:

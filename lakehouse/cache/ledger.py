@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lakehouse.cache.eviction import Entry, Eviction, Group, Source
+from lakehouse.cache.eviction import Eviction
+from lakehouse.cache.lanes import Entry, Group, Source
 from lakehouse.errors import InvalidInputError
 
 __all__ = ["Account", "Ledger", "Owner"]

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from lakehouse.cache.eviction import FREQ_MAX
 from lakehouse.cache.flight import Airspace, Flight, Home
+from lakehouse.cache.labels import begins_with
 from lakehouse.cache.ledger import Ledger
 from lakehouse.cache.shelf import DUE, OUT, Shelf
 from lakehouse.cache.spec import CacheSpec
@@ -76,6 +77,9 @@ class CacheRegion(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __bool__(self) -> bool:
+        return True  # an empty cache is a cache: len() must not decide
 
     def __repr__(self) -> str:
         held = f"entries={len(self)}, weight={self.weight}"
@@ -177,8 +181,8 @@ class CacheRegion(Generic[K, V]):
     def put(self, key: K, value: V, *, tags: Sequence[Hashable] = ()) -> bool:
         """Makes the value what readers get from now on; no load under way replaces it.
 
-        False when it is not held: an older version than what is, too heavy, or the cache
-        is disabled.
+        False when it is not held: an older version than what is, too heavy, heavy and not
+        worth the entries that would go for it, or the cache is disabled.
         """
         if self._disabled or self._shelf.is_older(key, value):
             return False
@@ -199,7 +203,7 @@ class CacheRegion(Generic[K, V]):
 
     def invalidate_prefix(self, prefix: tuple[Hashable, ...]) -> int:
         """Drops every entry whose key, a tuple, begins with these elements; says how many."""
-        self._ground([key for key in self._flights if key[: len(prefix)] == prefix])  # type: ignore[index]
+        self._ground([key for key in self._flights if begins_with(key, prefix)])
         return self._shelf.drop(self._shelf.prefixed(prefix))
 
     def invalidate_all(self) -> int:

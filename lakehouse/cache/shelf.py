@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from lakehouse.cache.eviction import Entry, TimedEntry
-from lakehouse.cache.labels import Labels
+from lakehouse.cache.labels import Labels, begins_with
+from lakehouse.cache.lanes import Entry, TimedEntry
 from lakehouse.cache.ledger import Ledger
 from lakehouse.cache.spec import CacheSpec
 from lakehouse.cache.stats import Counters
 from lakehouse.cache.weigh import ENTRY_BYTES, TIME_BYTES, TIMED_ENTRY_BYTES, weigh
 from lakehouse.clock import Clock
+from lakehouse.errors import InvalidInputError
 
 __all__ = ["DUE", "FRESH", "OUT", "Shelf"]
 
@@ -71,6 +72,12 @@ class Shelf:
 
         False when it is too heavy, or not worth its bytes.
         """
+        if self._spec.prefix_length and not isinstance(key, tuple):
+            raise InvalidInputError(
+                f"cache {self._spec.name!r} indexes its keys by prefix, so they are tuples; {key!r} is none",
+                cache=self._spec.name,
+                key=key,
+            )
         if self._spec.tags is not None:
             tags = (*tags, *self._spec.tags(key, value))
         tags = tuple(dict.fromkeys(tags))
@@ -152,9 +159,9 @@ class Shelf:
         elif size >= depth:
             among = self._prefixes.keys(prefix[:depth])
         else:
-            labels = [label for label in self._prefixes.labels() if label[:size] == prefix]
+            labels = [label for label in self._prefixes.labels() if begins_with(label, prefix)]
             among = [key for label in labels for key in self._prefixes.keys(label)]
-        return [key for key in among if key[:size] == prefix]
+        return [key for key in among if begins_with(key, prefix)]
 
     def _date(self, entry: TimedEntry, born: float) -> None:
         spec = self._spec

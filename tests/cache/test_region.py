@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakehouse.cache import CacheRegion, CacheSpec
-from lakehouse.errors import NotFoundError, UnavailableError
+from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
 from tests.cache.loaders import Loader, budget_of, settled, until
 
 SPEC = CacheSpec(name="test")
@@ -321,6 +321,24 @@ async def test_get_if_present_never_loads(region: CacheRegion[Any, Any]) -> None
     assert region.get_if_present(("k",)) == "v"
     counted = region.stats().counters
     assert (counted.hits, counted.misses, counted.loads) == (1, 1, 0)
+
+
+async def test_a_prefix_concerns_tuples_only(region: CacheRegion[Any, Any]) -> None:
+    """Keys that are no tuples begin with nothing; an index by prefix refuses them."""
+    region.put("ab", 1)
+    region.put(7, 2)
+    region.put(("a", "b"), 3)
+    assert region.invalidate_prefix(("a",)) == 1
+    assert len(region) == 2
+    indexed = budget_of().region(CacheSpec(name="nodes", prefix_length=1))
+    with pytest.raises(InvalidInputError, match="'nodes'"):
+        indexed.put("ab", 1)
+    assert (len(indexed), indexed.weight) == (0, 0)
+
+
+async def test_an_empty_cache_is_a_cache(region: CacheRegion[Any, Any]) -> None:
+    """``cache or default`` does not throw an empty cache away."""
+    assert region
 
 
 async def test_a_region_shows_itself(region: CacheRegion[Any, Any]) -> None:
