@@ -43,8 +43,9 @@ def all_conditions(conditions: Sequence[Condition]) -> Condition:
             return NO_VALUE
     elif ranges:
         others.insert(0, InRange(keys=keys))
-    if not others:
-        return IsNotNull()
+    # Most conditions refuse a null by themselves; where none of these does, it has to be said.
+    if any(isinstance(one, IsNotNull) for one in flat) and all(map(_holds_for_null, others)):
+        others.append(IsNotNull())
     return others[0] if len(others) == 1 else AllOf(conditions=tuple(others))
 
 
