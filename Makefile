@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup minio demo test lint type bench interop chaos docs constraints clean
+.PHONY: help setup minio demo test lint type bench interop chaos fuzz docs constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ interop: setup minio ## Test against other people's readers and writers
 
 chaos: setup minio ## Kill processes and cut power, and see that nothing is lost
 	$(call pytest_in,tests/chaos)
+
+fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
 
 docs: setup ## Write the pages that are made from the code
 	$(BIN)/python tools/gen_reference.py
