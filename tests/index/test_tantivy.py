@@ -212,7 +212,7 @@ async def test_chinese_rows_are_never_lost(texts: list[str], table_style: bool) 
 async def check_rows(
     texts: list[str], pieces: list[str], analyzer: Analyzer, case_sensitive: bool, *, table_style: bool
 ) -> None:
-    """Rows found hold the rows that match, and in table style no other when the words are letters and digits."""
+    """Rows found hold the rows that match; in table style no other, for words of letters and digits."""
     config = FulltextConfig(analyzer=analyzer, case_sensitive=case_sensitive)
     async with ScratchSpace() as scratch:
         store = await indexed(
