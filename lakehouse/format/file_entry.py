@@ -1,0 +1,128 @@
+"""What a snapshot knows of one data file: where it is, what rows it holds, where they stand in time.
+
+Invariant: an entry says enough to decide, without opening the file, whether it may hold a key or a
+value. Keys and bounds are order-preserving bytes (``docs/spec/v1/row-key.md``): comparing them as
+bytes is comparing the values, whatever type the column was widened to since.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = [
+    "KIND_COLUMN",
+    "SEQUENCE_COLUMN",
+    "ColumnStats",
+    "FileEntry",
+    "FileFormat",
+    "IndexRef",
+    "Level",
+    "Position",
+    "RowKind",
+]
+
+KIND_COLUMN = "_VALUE_KIND"
+"""Column of rows under way and in files: an int8 of :class:`RowKind`; absent = all inserts."""
+SEQUENCE_COLUMN = "_SEQUENCE_NUMBER"
+"""Column of data files: the snapshot a row came with, null = the one that added the file."""
+
+Position = tuple[int, int, int]
+"""Place in the one order of a merge unit: (snapshot, 0 covered WAL segment | 1 own run, number)."""
+
+
+class RowKind(enum.IntEnum):
+    """What a row does to the older rows of its key."""
+
+    INSERT = 0
+    """A full row that hides everything older."""
+    UPDATE = 1
+    """An operand that is merged onto what is older."""
+    DELETE = 2
+    """The key has no row any more."""
+
+
+class FileFormat(enum.StrEnum):
+    """How rows are stored."""
+
+    PARQUET = "parquet"
+    SSTABLE = "sst"
+
+
+class Level(enum.IntEnum):
+    """How far compaction has got with a file."""
+
+    FRESH = 0
+    """As a commit or a flush wrote it."""
+    COMPACTED = 1
+    """Merged of several runs."""
+    BOTTOM = 2
+    """Merged with the oldest run of its merge unit: inserts only, nothing older below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStats:
+    """What is known of the values of one column of one file, rows of kind DELETE left out."""
+
+    nulls: int
+    low: bytes | None = None
+    """Not above any value; None = not known, or there is no value (``nulls`` = rows then)."""
+    high: bytes | None = None
+    """Not below any value."""
+    exact: bool = False
+    """Whether both bounds are values that occur, not cut ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRef:
+    """A puffin file that belongs to a data file."""
+
+    path: str
+    size: int
+
+
+_NO_STATS: Mapping[int, ColumnStats] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One data file of a snapshot. Its identity is its path."""
+
+    path: str
+    """Key relative to the table's directory."""
+    partition: tuple[bytes, ...] = ()
+    """Partition values, order-preserving bytes, in the order of the partition columns."""
+    bucket: int = 0
+    total_buckets: int = 1
+    """Number of buckets when the file was written."""
+    run: int = 0
+    """Which of its commit's runs in a merge unit it belongs to; files of one run have disjoint keys."""
+    at: int | None = None
+    """Snapshot that added the entry; None = the one it is read from."""
+    lo: Position | None = None
+    """First position of its rows; None = inherited: ``(at, 1, run)``."""
+    hi: Position | None = None
+    """Last position of its rows; None = inherited."""
+    level: Level = Level.FRESH
+    format: FileFormat = FileFormat.PARQUET
+    size: int
+    """Bytes."""
+    rows: int
+    """Rows of every kind."""
+    deletes: int = 0
+    """Rows of kind DELETE among them."""
+    updates: int = 0
+    """Rows of kind UPDATE among them."""
+    min_key: bytes | None = None
+    """Least row key; None in a table without a primary key."""
+    max_key: bytes | None = None
+    """Greatest row key."""
+    stats: Mapping[int, ColumnStats] = field(default_factory=lambda: _NO_STATS)
+    """By field id; a field that is missing is not known."""
+    schema_id: int = 0
+    """Schema its rows were written with."""
+    checksum: int | None = None
+    """CRC32C of the file."""
+    index: IndexRef | None = None

@@ -1,0 +1,146 @@
+"""The types of table columns, and fields that carry ids.
+
+Invariant: a field keeps its id for ever; names, positions and comments may change, and files are
+read by id. Every type has one Arrow type, so :func:`arrow_type` loses nothing that files need
+(lengths of text are rules for writers, not for bytes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = [
+    "FIELD_ID",
+    "BinaryType",
+    "DataType",
+    "DecimalType",
+    "Field",
+    "ListType",
+    "MapType",
+    "Primitive",
+    "StringType",
+    "StructType",
+    "arrow_field",
+    "arrow_type",
+]
+
+FIELD_ID = b"PARQUET:field_id"
+"""Metadata of an Arrow field that holds its id; pyarrow writes it to Parquet and reads it back."""
+
+_PRIMITIVES: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parameters: boolean, int8 to int64, float, double, date, time, timestamp(_ntz).
+
+    Times and timestamps count microseconds; ``timestamp`` is a moment (UTC), ``timestamp_ntz``
+    what a clock on a wall shows.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """Exact numbers of up to 38 digits, ``scale`` of them behind the point."""
+
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class StringType:
+    """Text; ``length`` is the most characters a writer may store (None = any number)."""
+
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryType:
+    """Bytes; ``length`` is the most that a writer may store (None = any number)."""
+
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """A list; its element is a field called ``element``."""
+
+    element: Field
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """A map; its parts are fields called ``key`` (required) and ``value``."""
+
+    key: Field
+    value: Field
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """Named fields, in order."""
+
+    fields: tuple[Field, ...]
+
+
+DataType = Primitive | DecimalType | StringType | BinaryType | ListType | MapType | StructType
+"""Any type of a column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A column, or a part of one."""
+
+    id: int
+    """From 1, never used again for another field of the table."""
+    name: str
+    type: DataType
+    required: bool = False
+    """No nulls."""
+    comment: str | None = None
+    initial_default: Any = None
+    """What rows of files without this field have; fixed when the field is added."""
+    write_default: Any = None
+    """What new rows get that come without this field."""
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type, its nested fields with their ids."""
+    match kind:
+        case Primitive(name):
+            return _PRIMITIVES[name]
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case StringType():
+            return pa.string()
+        case BinaryType():
+            return pa.binary()
+        case ListType(element):
+            return pa.list_(arrow_field(element))
+        case MapType(key, value):
+            return pa.map_(arrow_field(key), arrow_field(value))
+        case StructType(fields):
+            return pa.struct([arrow_field(field) for field in fields])
+
+
+def arrow_field(field: Field) -> pa.Field:
+    """The Arrow field, with its id as metadata."""
+    metadata = {FIELD_ID: str(field.id).encode()}
+    return pa.field(field.name, arrow_type(field.type), nullable=not field.required, metadata=metadata)

@@ -1,0 +1,1 @@
+"""Primary-key tables: one order of rows, commits that need nothing but a bucket."""

@@ -1,0 +1,60 @@
+"""What the engine asks of a data file, whatever its format: pieces that can be read apart.
+
+Rows under way are Arrow tables with the columns of a schema, and the column ``_VALUE_KIND`` (int8 of
+``RowKind``) where some row is no insert. Within a file they are sorted by row key, one row per key.
+
+Invariant: a reader returns columns by field id, typed and named as asked, whatever schema the file
+was written with; it reads no byte of a column or piece that was not asked for, metadata aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakehouse.format.file_entry import ColumnStats, FileEntry
+from lakehouse.format.types import Field
+
+__all__ = ["Piece", "RunReader"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a file that is read at once: a row group, or some neighbouring blocks."""
+
+    rows: int
+    first_row: int
+    """Number of its first row in the file."""
+    bytes: int
+    """About how many a read of all columns fetches."""
+    min_key: bytes | None = None
+    """Row key of its first row; None in append-only tables."""
+    max_key: bytes | None = None
+    """Row key of its last row."""
+    stats: dict[int, ColumnStats] | None = None
+    """By field id, where the format keeps statistics per piece."""
+
+
+class RunReader(Protocol):
+    """One open data file; its metadata is in memory."""
+
+    @property
+    def entry(self) -> FileEntry: ...
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """In key order (row order in append-only tables)."""
+        ...
+
+    async def read(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> pa.Table:
+        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for."""
+        ...
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none."""
+        ...
