@@ -28,7 +28,7 @@ class Piece:
     rows: int
     first_row: int
     """Number of its first row in the file."""
-    bytes: int
+    size: int
     """About how many a read of all columns fetches."""
     min_key: bytes | None = None
     """Row key of its first row; None in append-only tables."""
