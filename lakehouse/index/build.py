@@ -26,9 +26,9 @@ from lakehouse.index.classify import blob_type
 from lakehouse.index.models import IndexType
 from lakehouse.index.tantivy import TantivyWriter
 from lakehouse.index.target_rows import TargetRows, expression_properties
-from lakehouse.index.threads import in_thread
 from lakehouse.index.writer import PuffinWriter
 from lakehouse.io.scratch import Workspace
+from lakehouse.io.threads import in_thread
 
 __all__ = ["IndexBlob", "IndexSpec", "PuffinIndexBuilder"]
 

@@ -31,9 +31,9 @@ from lakehouse.index.reader import PuffinReader, naming
 from lakehouse.index.selection import RowSelection
 from lakehouse.index.staging import unpacked
 from lakehouse.index.tantivy import rows_with_phrases
-from lakehouse.index.threads import in_thread
 from lakehouse.index.tree import Tree, leaves, select, still_open
 from lakehouse.io.scratch import ScratchSpace
+from lakehouse.io.threads import in_thread
 
 __all__ = ["Lookup"]
 

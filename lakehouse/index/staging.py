@@ -14,8 +14,8 @@ from lakehouse.format.puffin import BlobMeta
 from lakehouse.format.tantivy_directory import TantivyDirectory
 from lakehouse.format.tantivy_store import without_zstd
 from lakehouse.index.reader import PuffinReader, naming
-from lakehouse.index.threads import in_thread
 from lakehouse.io.scratch import ScratchSpace
+from lakehouse.io.threads import in_thread
 
 __all__ = ["unpacked"]
 

@@ -30,9 +30,9 @@ from lakehouse.format.fulltext import Analyzer, FulltextConfig
 from lakehouse.format.fulltext_bloom import query_tokens, tokenize
 from lakehouse.format.tantivy_directory import TantivyDirectory, TantivyFile
 from lakehouse.ids import new_uuid
-from lakehouse.index.threads import in_thread
 from lakehouse.index.writer import PuffinWriter
 from lakehouse.io.scratch import Workspace
+from lakehouse.io.threads import in_thread
 
 __all__ = [
     "OWN_TOKENS",

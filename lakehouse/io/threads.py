@@ -1,4 +1,4 @@
-"""Threads for what takes long and waits for nobody: building, scanning terms, tantivy.
+"""Threads for what takes long and waits for nobody: building, sorting, encoding, libraries.
 
 Invariant: all of it together uses at most as many threads of an event loop as ``io.threads`` has
 by default, so that searching many files at once does not starve the loop.
@@ -19,11 +19,11 @@ __all__ = ["in_thread"]
 
 R = TypeVar("R")
 
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("lakehouse.index.threads")
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("lakehouse.io.threads")
 
 
 async def in_thread(work: Callable[..., R], *args: object) -> R:
-    """Runs computation in a thread of the index limiter."""
+    """Runs computation in a thread of the limiter for computation."""
     try:
         limiter = _limiter.get()
     except LookupError:
