@@ -1,0 +1,317 @@
+"""Snapshots: the whole state of a table in one object, and its JSON.
+
+Invariant: a snapshot is a value; the object ``snapshot-{id}`` never changes, and creating it is the
+commit. State = files of its manifests, without ``removed``, with ``added``. No object written before
+the commit knows the commit's id, so entries that a snapshot adds leave ``at`` open, and a reader
+fills in the id of the snapshot it read them from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from types import MappingProxyType
+from typing import Any
+
+from lakehouse.errors import CorruptionError
+from lakehouse.format.entry_json import entry_from_json, entry_to_json
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.sealed_json import seal, unseal
+
+__all__ = [
+    "CommitKind",
+    "Counts",
+    "ManifestRef",
+    "ParentRef",
+    "Ref",
+    "RefKind",
+    "SchemaRef",
+    "Snapshot",
+    "WalRef",
+    "WriterMark",
+    "decode_snapshot",
+    "encode_snapshot",
+]
+
+_FORMAT = 1
+
+
+class CommitKind(enum.StrEnum):
+    """What a commit did."""
+
+    CREATE = "create"
+    APPEND = "append"
+    UPSERT = "upsert"
+    DELETE = "delete"
+    OVERWRITE = "overwrite"
+    COMPACT = "compact"
+    ALTER = "alter"
+    ROLLBACK = "rollback"
+    TAG = "tag"
+    """Made, moved or dropped tags and pins."""
+    EXPIRE = "expire"
+    ORPHANS = "orphans"
+    """Said up to when uploads that nobody refers to are orphans."""
+    DROP = "drop"
+
+
+class RefKind(enum.StrEnum):
+    """Why a snapshot is kept."""
+
+    TAG = "tag"
+    PIN = "pin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRef:
+    """A schema object."""
+
+    id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentRef:
+    """The snapshot before."""
+
+    id: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestRef:
+    """A manifest, and what can be known of its entries without reading it."""
+
+    path: str
+    size: int
+    """Bytes."""
+    entries: int
+    rows: int
+    checksum: int
+    """CRC32C of the object."""
+    at: int | None = None
+    """Snapshot that added those of its entries that do not say so; None = the one it stands in."""
+    partition_low: tuple[bytes, ...] = ()
+    """Least value of each partition column."""
+    partition_high: tuple[bytes, ...] = ()
+    """Greatest value of each partition column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalRef:
+    """How far the write-ahead log is covered."""
+
+    epoch: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterMark:
+    """The last commit of a writer that counts its commits."""
+
+    sequence: int
+    snapshot: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref:
+    """A name for a snapshot, which keeps it."""
+
+    snapshot: int
+    kind: RefKind = RefKind.TAG
+    expires_ms: int | None = None
+    """Pins end by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Sums over the files of a state, or over those a commit added or took away."""
+
+    files: int = 0
+    rows: int = 0
+    """Rows of every kind: what a merge would read, not what it would return."""
+    bytes: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files + other.files, rows=self.rows + other.rows, bytes=self.bytes + other.bytes
+        )
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files - other.files, rows=self.rows - other.rows, bytes=self.bytes - other.bytes
+        )
+
+
+_NO_WRITERS: Mapping[str, WriterMark] = MappingProxyType({})
+_NO_REFS: Mapping[str, Ref] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state of a table after one commit."""
+
+    id: int
+    """From 1 without gaps; the order of commits."""
+    token: str
+    """Names the logical commit, whatever id it ends up with."""
+    parent: ParentRef | None
+    kind: CommitKind
+    time_ms: int
+    """Later than the parent's."""
+    table: uuid.UUID
+    schema: SchemaRef
+    manifests: tuple[ManifestRef, ...] = ()
+    added: tuple[FileEntry, ...] = ()
+    """Live files that no manifest lists."""
+    removed: tuple[str, ...] = ()
+    """Paths that a manifest lists and that are not live any more."""
+    gone: tuple[str, ...] | None = ()
+    """Paths that this commit took out of the state; None = too many to say, compare with the parent."""
+    segments: tuple[str, ...] = ()
+    """WAL segments that are covered and not flushed."""
+    wal: WalRef | None = None
+    writers: Mapping[str, WriterMark] = dataclass_field(default_factory=lambda: _NO_WRITERS)
+    refs: Mapping[str, Ref] = dataclass_field(default_factory=lambda: _NO_REFS)
+    earliest: int = 1
+    """Snapshots below do not exist for readers, tagged ones aside."""
+    orphan_horizon_ms: int | None = None
+    """Uploads that began before, and are in no snapshot, may be deleted."""
+    total: Counts = Counts()
+    plus: Counts = Counts()
+    """What this commit added."""
+    minus: Counts = Counts()
+    """What this commit took away."""
+    message: str | None = None
+    """What the committer wanted to say to people."""
+
+    def carried(self) -> Snapshot:
+        """The same state with nothing left open: what a child takes over."""
+        return dataclasses.replace(
+            self,
+            added=tuple(
+                one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.added
+            ),
+            manifests=tuple(
+                one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.manifests
+            ),
+        )
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The bytes of the object ``snapshot-{id}``."""
+    members: dict[str, Any] = {
+        "format": _FORMAT,
+        "id": snapshot.id,
+        "token": snapshot.token,
+        "parent": None if snapshot.parent is None else [snapshot.parent.id, snapshot.parent.token],
+        "kind": snapshot.kind.value,
+        "time_ms": snapshot.time_ms,
+        "table": str(snapshot.table),
+        "schema": [snapshot.schema.id, snapshot.schema.path],
+        "earliest": snapshot.earliest,
+        "total": _counts(snapshot.total),
+        "plus": _counts(snapshot.plus),
+        "minus": _counts(snapshot.minus),
+    }
+    lists: dict[str, Any] = {
+        "manifests": [_manifest_to_json(one) for one in snapshot.manifests],
+        "added": [entry_to_json(one) for one in snapshot.added],
+        "removed": list(snapshot.removed),
+        "segments": list(snapshot.segments),
+        "writers": {
+            name: [mark.sequence, mark.snapshot, mark.time_ms] for name, mark in snapshot.writers.items()
+        },
+        "refs": {name: [ref.snapshot, ref.kind.value, ref.expires_ms] for name, ref in snapshot.refs.items()},
+        "message": snapshot.message,
+        "orphan_horizon_ms": snapshot.orphan_horizon_ms,
+        "wal": None if snapshot.wal is None else [snapshot.wal.epoch, snapshot.wal.upto],
+    }
+    members |= {name: value for name, value in lists.items() if value}
+    if snapshot.gone is None or snapshot.gone:
+        members["gone"] = None if snapshot.gone is None else list(snapshot.gone)
+    return seal(members)
+
+
+def decode_snapshot(data: bytes, *, key: str) -> Snapshot:
+    """The snapshot in an object; ``key`` is named in errors."""
+    found = unseal(data, key=key, what="snapshot", newest=_FORMAT)
+    try:
+        return _from_members(found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptionError(
+            f"{key} is not a snapshot: {type(error).__name__} {error}", key=key, got=repr(error)
+        ) from error
+
+
+def _from_members(found: Mapping[str, Any]) -> Snapshot:
+    parent, wal, gone = found["parent"], found.get("wal"), found.get("gone", ())
+    return Snapshot(
+        id=int(found["id"]),
+        token=str(found["token"]),
+        parent=None if parent is None else ParentRef(id=parent[0], token=parent[1]),
+        kind=CommitKind(found["kind"]),
+        time_ms=int(found["time_ms"]),
+        table=uuid.UUID(found["table"]),
+        schema=SchemaRef(id=found["schema"][0], path=found["schema"][1]),
+        manifests=tuple(map(_manifest_from_json, found.get("manifests", ()))),
+        added=tuple(map(entry_from_json, found.get("added", ()))),
+        removed=tuple(found.get("removed", ())),
+        gone=None if gone is None else tuple(gone),
+        segments=tuple(found.get("segments", ())),
+        wal=None if wal is None else WalRef(epoch=wal[0], upto=wal[1]),
+        writers={
+            name: WriterMark(sequence=mark[0], snapshot=mark[1], time_ms=mark[2])
+            for name, mark in found.get("writers", {}).items()
+        },
+        refs={
+            name: Ref(snapshot=ref[0], kind=RefKind(ref[1]), expires_ms=ref[2])
+            for name, ref in found.get("refs", {}).items()
+        },
+        earliest=int(found["earliest"]),
+        orphan_horizon_ms=found.get("orphan_horizon_ms"),
+        total=Counts(**found["total"]),
+        plus=Counts(**found["plus"]),
+        minus=Counts(**found["minus"]),
+        message=found.get("message"),
+    )
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    return dataclasses.asdict(counts)
+
+
+def _manifest_to_json(ref: ManifestRef) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "path": ref.path,
+        "size": ref.size,
+        "entries": ref.entries,
+        "rows": ref.rows,
+        "crc32c": f"{ref.checksum:08x}",
+    }
+    if ref.at is not None:
+        found["at"] = ref.at
+    if ref.partition_low:
+        found["partition"] = [
+            [value.hex() for value in side] for side in (ref.partition_low, ref.partition_high)
+        ]
+    return found
+
+
+def _manifest_from_json(found: Mapping[str, Any]) -> ManifestRef:
+    low, high = found.get("partition", ((), ()))
+    return ManifestRef(
+        path=found["path"],
+        size=found["size"],
+        entries=found["entries"],
+        rows=found["rows"],
+        checksum=int(found["crc32c"], 16),
+        at=found.get("at"),
+        partition_low=tuple(map(bytes.fromhex, low)),
+        partition_high=tuple(map(bytes.fromhex, high)),
+    )

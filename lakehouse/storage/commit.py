@@ -1,0 +1,297 @@
+"""Commits: one create-if-absent, decided against the head, tried again behind whoever was first.
+
+A commit is a :class:`Change`: an object that says, for a given head, what to change. Most changes say
+the same for every head (blind writes); those that read decide again. Whatever head the commit ends
+up on, it is one logical write with one token.
+
+Invariant: :meth:`Committer.commit` returns only when a snapshot with our token is the child of the
+head the change was decided on, and raises ConflictError only when there is none. In every other case
+it is CommitUnknownError, and no file the commit refers to may be deleted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+import google_crc32c
+
+from lakehouse.clock import Clock
+from lakehouse.errors import (
+    CommitUnknownError,
+    ConflictError,
+    InternalError,
+    LakehouseError,
+)
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.manifest import encode_manifest
+from lakehouse.format.snapshot import ManifestRef, Snapshot, encode_snapshot
+from lakehouse.ids import new_token
+from lakehouse.io.protocols import Fetched, Stored
+from lakehouse.io.retry import Backoff, RetryPolicy
+from lakehouse.io.store import ObjectStore
+from lakehouse.storage.history import Head, History
+from lakehouse.storage.layout import join, new_manifest_path
+from lakehouse.storage.next_snapshot import Draft, Fold, child_of, counts_of, fold_is_due, plan_fold
+from lakehouse.storage.state import Manifests, placed
+
+__all__ = ["Base", "Change", "Committed", "Committer", "OwnManifest"]
+
+_OWN_ENTRIES_MAX = 128
+"""More entries of one commit go into a manifest of their own."""
+_HORIZON_SLACK_MS = 15 * 60_000
+"""A store's Date may lag behind the moment an upload began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The head a change is decided against."""
+
+    snapshot: Snapshot
+    manifests: Manifests
+    attempt: int
+    """0 for the first."""
+
+    async def entries(self) -> tuple[FileEntry, ...]:
+        """The live files."""
+        return await self.manifests.entries(self.snapshot)
+
+
+class Change(Protocol):
+    """What a commit wants."""
+
+    async def draft(self, base: Base) -> Draft | None:
+        """What to change against this head; None = nothing needs to be changed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The outcome of a commit."""
+
+    snapshot: Snapshot
+    """The snapshot that was made, or the head when nothing had to be changed."""
+    changed: bool
+    attempts: int = 1
+
+
+class Committer:
+    """Commits to one table.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        history: its snapshots.
+        manifests: its files.
+        clock: measures the deadline, waits between attempts.
+        deadline_s: a commit is not built on a head that was seen longer ago.
+        max_retries: attempts behind other commits before it is a ConflictError.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        *,
+        history: History,
+        manifests: Manifests,
+        clock: Clock,
+        deadline_s: float,
+        max_retries: int,
+    ) -> None:
+        self._store, self._root = store, root
+        self._history, self._manifests = history, manifests
+        self._clock, self._deadline_s, self._max_retries = clock, deadline_s, max_retries
+        # Commits of one process would only lose races against each other.
+        self._turn = anyio.Lock()
+        self._fold: Fold | None = None
+
+    async def commit(
+        self,
+        change: Change,
+        *,
+        writer: tuple[str, int] | None = None,
+        uploaded_ms: int | None = None,
+    ) -> Committed:
+        """Makes the change, behind whatever others commit meanwhile.
+
+        Args:
+            change: what to do.
+            writer: (id, sequence): committed at most once for a sequence of that id.
+            uploaded_ms: when the first upload of its files was answered, by the store's clock.
+        """
+        token = new_token()
+        async with self._turn:
+            attempt = 0
+            backoff: Backoff | None = None
+            head = await self._history.known_head()
+            while True:
+                done = await self._attempt(change, head, token, attempt, writer, uploaded_ms)
+                if isinstance(done, Committed):
+                    return done
+                attempt += 1
+                if attempt > self._max_retries:
+                    raise ConflictError(
+                        f"{attempt} attempts to commit to {self._root} each came second; the head is "
+                        f"snapshot {done.snapshot.id} now. Try again, or raise commit.max_retries.",
+                        snapshot=done.snapshot.id,
+                    )
+                head = done
+                if attempt > 1:
+                    backoff = backoff or Backoff(_BETWEEN_ATTEMPTS)
+                    await backoff.wait()
+
+    async def _attempt(
+        self,
+        change: Change,
+        head: Head,
+        token: str,
+        attempt: int,
+        writer: tuple[str, int] | None,
+        uploaded_ms: int | None,
+    ) -> Committed | Head:
+        """One attempt: what was committed, or the head that was there before."""
+        base = self._history.check_live(head.snapshot)
+        if writer is not None:
+            recorded = await self._recorded(base, writer)
+            if recorded is not None:
+                return Committed(snapshot=recorded, changed=False, attempts=attempt)
+        _check_horizon(base, uploaded_ms)
+        draft = await change.draft(Base(snapshot=base, manifests=self._manifests, attempt=attempt))
+        if draft is None:
+            if writer is None:
+                return Committed(snapshot=base, changed=False, attempts=attempt)
+            raise InternalError("a commit that carries a sequence must leave a snapshot")
+        child = child_of(
+            base,
+            draft,
+            token=token,
+            now_ms=self._history.time.now_ms(),
+            fold=await self._folded(base),
+            writer=writer,
+        )
+        if self._clock.steady() - head.seen_at > self._deadline_s:
+            # Nothing was sent: look again.
+            self._history.forget()
+            return await self._history.head()
+        try:
+            stored = await self._append(child)
+        except ConflictError as lost:
+            return await self._behind(lost)
+        self._history.time.learn(stored.store_time_ms)
+        if self._clock.steady() - head.seen_at > self._deadline_s:
+            self._history.forget()
+            return await self._settle_late(child, writer)
+        self._history.note(child, head.seen_at)
+        self._history.hint()
+        return Committed(snapshot=child, changed=True, attempts=attempt + 1)
+
+    async def _append(self, child: Snapshot) -> Stored:
+        """Creates the snapshot; a caller that gives up meanwhile waits for the answer all the same."""
+        stored: Stored | None = None
+        with anyio.CancelScope(shield=True):
+            stored = await self._history.log.append(child.id, encode_snapshot(child), token=child.token)
+        assert stored is not None
+        return stored
+
+    async def _behind(self, lost: ConflictError) -> Head:
+        """The head after a lost race."""
+        winner = lost.context.get("winner")
+        began = self._clock.steady()
+        if not isinstance(winner, Fetched):
+            return await self._history.head()
+        return self._history.note(await self._history.newest_from(winner), began)
+
+    async def _settle_late(self, child: Snapshot, writer: tuple[str, int] | None) -> Committed | Head:
+        """The answer came too late to be believed: the id may have been used, expired and freed."""
+        head = await self._history.head()
+        if writer is not None:
+            recorded = await self._recorded(head.snapshot, writer)
+            if recorded is not None:
+                return Committed(snapshot=recorded, changed=True)
+        raise CommitUnknownError(
+            f"the answer to the commit of snapshot {child.id} of {self._root} came later than "
+            f"commit.deadline_s ({self._deadline_s:g} s) after its head was read, so it proves nothing. Look "
+            f"for token {child.token} among the snapshots; a commit with (writer, sequence) can be repeated.",
+            snapshot=child.id,
+            token=child.token,
+        )
+
+    async def _recorded(self, base: Snapshot, writer: tuple[str, int]) -> Snapshot | None:
+        """The snapshot that has this sequence of the writer already."""
+        mark = base.writers.get(writer[0])
+        if mark is None or mark.sequence < writer[1]:
+            return None
+        try:
+            return await self._history.snapshot(mark.snapshot, base)
+        except LakehouseError:
+            # Long expired; what it wrote is in the head.
+            return base
+
+    async def _folded(self, base: Snapshot) -> Fold | None:
+        """The manifests that take over older entries, written; None when the head is short."""
+        if not fold_is_due(base):
+            return None
+        if self._fold is not None and self._fold.fits(base):
+            return self._fold
+        lists = await self._manifests.listed(base, base.manifests)
+        listed = {ref.path: found for ref, found in zip(base.manifests, lists, strict=True)}
+        fold = plan_fold(base, [placed(one, base.id) for one in base.added], listed)
+        if fold is None:
+            return None
+        refs = [await write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
+        self._fold = dataclasses.replace(fold, manifests=tuple(refs))
+        return self._fold
+
+
+class OwnManifest:
+    """Entries of one commit that are too many for its snapshot: their manifest, written once."""
+
+    def __init__(self, store: ObjectStore, root: str) -> None:
+        self._store, self._root = store, root
+        self._written: tuple[tuple[FileEntry, ...], ManifestRef] | None = None
+
+    async def of(self, entries: tuple[FileEntry, ...], base: Snapshot) -> ManifestRef | None:
+        """The manifest of these entries; None when the snapshot itself can list them."""
+        if len(entries) <= _OWN_ENTRIES_MAX:
+            return None
+        if self._written is None or self._written[0] is not entries:
+            self._written = entries, await write_manifest(self._store, self._root, base, entries)
+        return self._written[1]
+
+
+async def write_manifest(
+    store: ObjectStore, root: str, base: Snapshot, entries: tuple[FileEntry, ...]
+) -> ManifestRef:
+    """Stores a manifest of these entries."""
+    data = encode_manifest(entries, table=base.table)
+    path = new_manifest_path()
+    await store.put(join(root, path), data)
+    partitions = [one.partition for one in entries if one.partition]
+    sides = list(zip(*partitions, strict=True)) if len(partitions) == len(entries) else []
+    return ManifestRef(
+        path=path,
+        size=len(data),
+        entries=len(entries),
+        rows=counts_of(entries).rows,
+        checksum=google_crc32c.value(data),
+        partition_low=tuple(map(min, sides)),
+        partition_high=tuple(map(max, sides)),
+    )
+
+
+_BETWEEN_ATTEMPTS = RetryPolicy(attempts=1_000_000, base_s=0.005, cap_s=0.2, deadline_s=3_600)
+
+
+def _check_horizon(base: Snapshot, uploaded_ms: int | None) -> None:
+    horizon = base.orphan_horizon_ms
+    if horizon is not None and uploaded_ms is not None and uploaded_ms - _HORIZON_SLACK_MS < horizon:
+        raise ConflictError(
+            f"files of this commit were uploaded too long ago: snapshot {base.id} lets uploads from before "
+            f"{horizon} be removed as orphans. Write the rows again.",
+            snapshot=base.id,
+            uploaded_ms=uploaded_ms,
+            horizon_ms=horizon,
+        )

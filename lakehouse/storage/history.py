@@ -1,0 +1,226 @@
+"""A table's snapshots: the newest, one by id, one by time.
+
+Invariant: what is handed out was read from the object of that id, belongs to this table, and is not
+below the head's ``earliest`` (tagged snapshots aside). The head is never older than the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakehouse.cache import CacheRegion
+from lakehouse.clock import Clock
+from lakehouse.errors import CorruptionError, LakehouseError, NotFoundError
+from lakehouse.format.snapshot import CommitKind, Snapshot, decode_snapshot
+from lakehouse.io.protocols import Fetched
+from lakehouse.io.store import ObjectStore
+from lakehouse.storage.layout import LATEST, SNAPSHOT_PREFIX, join
+from lakehouse.storage.log import DenseLog
+from lakehouse.storage.store_time import StoreTime
+
+__all__ = ["Head", "History", "Spawn"]
+
+_HINT_EVERY_S = 1.0
+
+Spawn = Callable[..., None]
+"""``spawn(function, *args)``: runs an async function beside everything else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A snapshot that was the newest."""
+
+    snapshot: Snapshot
+    seen_at: float
+    """When that was true at the latest, by the steady clock."""
+
+
+class History:
+    """Reads the snapshots of one table.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        table: its uuid.
+        clock: measures how old knowledge is.
+        deadline_s: knowledge older than this is not built upon.
+        cache: snapshots by (root, id).
+        spawn: starts work that nobody waits for; None = hints are not written.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        *,
+        table: uuid.UUID,
+        clock: Clock,
+        deadline_s: float,
+        cache: CacheRegion[tuple[str, int], Snapshot],
+        spawn: Spawn | None = None,
+    ) -> None:
+        self.log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
+        self.time = StoreTime(clock)
+        self._store, self._root, self._table = store, root, table
+        self._clock, self._deadline_s, self._cache = clock, deadline_s, cache
+        self._head: Head | None = None
+        self._spawn = spawn
+        self._hinted_at = -_HINT_EVERY_S
+
+    # --- the head -----------------------------------------------------------------
+
+    async def known_head(self) -> Head:
+        """The newest snapshot this process knows, if it knew it not too long ago: costs nothing.
+
+        Good enough to build a commit on: if it is not the head, the create fails."""
+        known = self._head
+        if known is not None and self._clock.steady() - known.seen_at < self._deadline_s:
+            return known
+        return await self.head()
+
+    async def head(self) -> Head:
+        """The newest snapshot, as of some moment after the call."""
+        began = self._clock.steady()
+        known = self._head
+        if known is None or began - known.seen_at >= self._deadline_s:
+            # "There is no n+1" proves nothing here: n may have been expired long ago.
+            found = await self._discover()
+        else:
+            following = await self.log.find(known.snapshot.id + 1)
+            found = known.snapshot if following is None else await self.newest_from(following)
+        return self.note(found, began)
+
+    async def newest_from(self, fetched: Fetched) -> Snapshot:
+        """The newest snapshot, given the object of one that is newer than those known."""
+        one = self._decoded(fetched)
+        newest = await self.log.newest(after=one.id)
+        return one if newest is None else await self._read(newest)
+
+    def note(self, snapshot: Snapshot, seen_at: float) -> Head:
+        """Remembers what was the head at that moment; older news change nothing."""
+        known = self._head
+        if known is None or (known.snapshot.id, known.seen_at) < (snapshot.id, seen_at):
+            self._head = known = Head(snapshot=snapshot, seen_at=seen_at)
+        return known
+
+    def forget(self) -> None:
+        """The next call looks for itself."""
+        self._head = None
+
+    async def _discover(self) -> Snapshot:
+        hint = await self._hint()
+        newest = await self.log.newest(after=max(hint - 1, 0))
+        if newest is None and hint > 1:
+            newest = await self.log.newest()
+        if newest is None:
+            raise NotFoundError(
+                f"there is no table at {self._store.url}/{self._root}: it has no snapshot", key=self._root
+            )
+        return await self._read(newest)
+
+    async def _hint(self) -> int:
+        try:
+            data = (await self._store.get(join(self._root, LATEST))).data
+            return int(data) if data.isdigit() and len(data) < 20 else 0
+        except NotFoundError:
+            return 0
+
+    def hint(self) -> None:
+        """Tells later readers where to begin: at most once a second, beside other work; nothing needs it."""
+        now = self._clock.steady()
+        if self._head is None or self._spawn is None or now - self._hinted_at < _HINT_EVERY_S:
+            return
+        self._hinted_at = now
+        self._spawn(self._write_hint, str(self._head.snapshot.id).encode())
+
+    async def _write_hint(self, number: bytes) -> None:
+        with contextlib.suppress(LakehouseError):
+            await self._store.put(join(self._root, LATEST), number)
+
+    # --- others -------------------------------------------------------------------
+
+    async def snapshot(self, number: int, head: Snapshot) -> Snapshot:
+        """The snapshot of that id, as far as the head still has it."""
+        kept = any(ref.snapshot == number for ref in head.refs.values())
+        if not (head.earliest <= number <= head.id or (kept and number <= head.id)):
+            raise NotFoundError(
+                f"table {self._root} has no snapshot {number}: it has {head.earliest} to {head.id}"
+                + (f" and tagged ones: {_tagged(head)}" if head.refs else ""),
+                snapshot=number,
+            )
+        return head if number == head.id else await self._read(number)
+
+    async def at_time(self, time_ms: int, head: Snapshot) -> Snapshot:
+        """The last snapshot whose time is not after this one."""
+        if time_ms >= head.time_ms:
+            return head
+        low = await self._read(head.earliest) if head.earliest < head.id else head
+        if time_ms < low.time_ms:
+            raise NotFoundError(
+                f"table {self._root} has no snapshot as old as {time_ms}: "
+                f"the earliest, {low.id}, is of {low.time_ms}",
+                time_ms=time_ms,
+            )
+        found, first, last = low, low.id + 1, head.id - 1
+        while first <= last:
+            middle = (first + last) // 2
+            one = await self._read(middle)
+            if one.time_ms <= time_ms:
+                found, first = one, middle + 1
+            else:
+                last = middle - 1
+        return found
+
+    async def _read(self, number: int) -> Snapshot:
+        async def load(_: tuple[str, int]) -> Snapshot:
+            return self._decoded(await self.log.read(number))
+
+        try:
+            found = await self._cache.get((self._root, number), load)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            raise CorruptionError(
+                f"snapshot {number} of {self._root} is missing: its object {self.log.key(number)} is gone",
+                key=self.log.key(number),
+                snapshot=number,
+            ) from missing
+        assert found is not None
+        return found
+
+    def _decoded(self, fetched: Fetched) -> Snapshot:
+        self.time.learn(fetched.store_time_ms)
+        found = decode_snapshot(fetched.data, key=fetched.key)
+        number = self.log.number(fetched.key)
+        if found.id != number:
+            raise CorruptionError(
+                f"{fetched.key} holds snapshot {found.id}: the object was put in another's place",
+                key=fetched.key,
+                expected=number,
+                got=found.id,
+            )
+        if found.table != self._table:
+            raise CorruptionError(
+                f"{fetched.key} belongs to table {found.table}, not to {self._table}",
+                key=fetched.key,
+                expected=str(self._table),
+                got=str(found.table),
+            )
+        return found
+
+    def check_live(self, head: Snapshot) -> Snapshot:
+        """The head itself unless the table was dropped."""
+        if head.kind is CommitKind.DROP:
+            raise NotFoundError(
+                f"table {self._root} was dropped by snapshot {head.id}; open it again by its name",
+                key=self._root,
+                snapshot=head.id,
+            )
+        return head
+
+
+def _tagged(head: Snapshot) -> str:
+    return ", ".join(f"{name} = {ref.snapshot}" for name, ref in sorted(head.refs.items()))

@@ -1,0 +1,230 @@
+"""What the next snapshot is, given the head and what a commit wants: pure.
+
+Invariant: the child's files are the parent's without what the draft removes and with what it adds,
+whether or not older entries are folded into manifests on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakehouse.errors import ConflictError
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.snapshot import (
+    CommitKind,
+    Counts,
+    ManifestRef,
+    ParentRef,
+    Ref,
+    SchemaRef,
+    Snapshot,
+    WriterMark,
+)
+
+__all__ = ["Draft", "Fold", "child_of", "counts_of", "fold_is_due", "plan_fold"]
+
+INLINE_ENTRIES_MAX = 128
+"""Entries of older commits that a snapshot carries before they are folded into a manifest."""
+REMOVED_MAX = 512
+"""Removed paths that a snapshot carries before the manifests that list them are written anew."""
+MANIFESTS_MAX = 32
+"""Manifests before small ones are put together."""
+MANIFEST_ENTRIES = 8_192
+"""Entries of a manifest that is not small."""
+GONE_MAX = 256
+"""Removed paths that a snapshot names; more are found by comparing it with its parent."""
+WRITERS_MAX = 1_000
+WRITER_IDLE_MS = 7 * 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a commit changes, decided against one snapshot."""
+
+    kind: CommitKind
+    added: tuple[FileEntry, ...] = ()
+    """New files; ``at`` is open, and the interval too unless it is compaction's."""
+    manifest: ManifestRef | None = None
+    """The manifest that lists ``added``, when they are too many for the snapshot itself."""
+    removed: tuple[FileEntry, ...] = ()
+    """Live files of that snapshot."""
+    clears: bool = False
+    """Removes every file there is, without looking."""
+    files: Snapshot | None = None
+    """Takes the files of this snapshot instead of the head's: rollback."""
+    schema: SchemaRef | None = None
+    refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
+    """Tags and pins made or, with None, dropped."""
+    earliest: int | None = None
+    orphan_horizon_ms: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Entries that stood in snapshots and small or worn manifests, put into new manifests."""
+
+    inline: frozenset[str]
+    """Paths of entries that are not carried any more."""
+    replaced: frozenset[str]
+    """Manifests that are not referred to any more."""
+    forgotten: frozenset[str]
+    """Removed paths that no manifest lists any more."""
+    outputs: tuple[tuple[FileEntry, ...], ...]
+    """Entries of the new manifests, positions filled in."""
+    manifests: tuple[ManifestRef, ...] = ()
+    """The new manifests, once they are written."""
+
+    def fits(self, head: Snapshot) -> bool:
+        """Whether what was folded is still as it was; else another commit folded or removed some of it."""
+        return (
+            self.inline <= {one.path for one in head.added}
+            and self.replaced <= {one.path for one in head.manifests}
+            and self.forgotten <= set(head.removed)
+        )
+
+
+def plan_fold(
+    head: Snapshot, inline: Sequence[FileEntry], listed: Mapping[str, Sequence[FileEntry]]
+) -> Fold | None:
+    """What to put into new manifests with the next commit; None = it is not due.
+
+    Args:
+        head: the newest snapshot.
+        inline: the entries it carries, positions filled in.
+        listed: the entries of each of its manifests; asked for only when :func:`fold_is_due`.
+    """
+    removed = frozenset(head.removed)
+    replaced, entries, forgotten = set[str](), list(inline), set[str]()
+    many = len(head.manifests) > MANIFESTS_MAX
+    for ref in head.manifests:
+        mine = listed[ref.path]
+        dead = {one.path for one in mine if one.path in removed}
+        small = many and ref.entries < MANIFEST_ENTRIES
+        if small or (dead and len(removed) > REMOVED_MAX):
+            replaced.add(ref.path)
+            forgotten |= dead
+            entries += [one for one in mine if one.path not in dead]
+    if not entries and not replaced:
+        return None
+    entries.sort(key=lambda one: (one.partition, one.bucket, one.lo or (0, 0, 0)))
+    cuts = range(0, len(entries), MANIFEST_ENTRIES)
+    return Fold(
+        inline=frozenset(one.path for one in inline),
+        replaced=frozenset(replaced),
+        forgotten=frozenset(forgotten),
+        outputs=tuple(tuple(entries[at : at + MANIFEST_ENTRIES]) for at in cuts),
+    )
+
+
+def fold_is_due(head: Snapshot) -> bool:
+    """Whether the head has become long."""
+    return (
+        len(head.added) > INLINE_ENTRIES_MAX
+        or len(head.removed) > REMOVED_MAX
+        or len(head.manifests) > MANIFESTS_MAX
+    )
+
+
+def child_of(
+    head: Snapshot,
+    draft: Draft,
+    *,
+    token: str,
+    now_ms: int,
+    fold: Fold | None = None,
+    writer: tuple[str, int] | None = None,
+) -> Snapshot:
+    """The snapshot behind ``head`` that does what the draft says."""
+    number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
+    base = head.carried() if draft.files is None else draft.files.carried()
+    inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
+    plus = counts_of(draft.added)
+    if draft.files is not None:
+        plus, minus, gone = base.total, head.total, None
+    elif draft.clears:
+        minus, gone = head.total, None
+    else:
+        minus = counts_of(draft.removed)
+        gone = tuple(one.path for one in draft.removed) if len(draft.removed) <= GONE_MAX else None
+    return dataclasses.replace(
+        head,
+        id=number,
+        token=token,
+        parent=ParentRef(id=head.id, token=head.token),
+        kind=draft.kind,
+        time_ms=time_ms,
+        schema=draft.schema or head.schema,
+        manifests=manifests,
+        added=inline,
+        removed=removed,
+        gone=gone,
+        writers=_writers(head, writer, number, time_ms),
+        refs=_refs(head, draft, time_ms),
+        earliest=max(draft.earliest or 0, head.earliest),
+        orphan_horizon_ms=_latest(draft.orphan_horizon_ms, head.orphan_horizon_ms),
+        total=head.total + plus - minus,
+        plus=plus,
+        minus=minus,
+        message=draft.message,
+    )
+
+
+def _files(
+    base: Snapshot, draft: Draft, fold: Fold | None
+) -> tuple[tuple[FileEntry, ...], tuple[ManifestRef, ...], tuple[str, ...]]:
+    """Inline entries, manifests and removed paths of the child."""
+    own_inline = () if draft.manifest else draft.added
+    own_manifests = (draft.manifest,) if draft.manifest else ()
+    if draft.clears:
+        return own_inline, own_manifests, ()
+    inline, manifests, removed = base.added, base.manifests, base.removed
+    if fold is not None and fold.fits(base):
+        inline = tuple(one for one in inline if one.path not in fold.inline)
+        manifests = (*(one for one in manifests if one.path not in fold.replaced), *fold.manifests)
+        removed = tuple(path for path in removed if path not in fold.forgotten)
+    if draft.removed:
+        away = {one.path for one in draft.removed}
+        carried = {one.path for one in inline}
+        inline = tuple(one for one in inline if one.path not in away)
+        listed = away - carried
+        if listed & set(removed):
+            raise ConflictError("a file to be removed is no longer live", paths=sorted(listed & set(removed)))
+        removed = (*removed, *sorted(listed))
+    return (*inline, *own_inline), (*manifests, *own_manifests), removed
+
+
+def counts_of(entries: Sequence[FileEntry]) -> Counts:
+    """Sums over these files."""
+    return Counts(
+        files=len(entries), rows=sum(one.rows for one in entries), bytes=sum(one.size for one in entries)
+    )
+
+
+def _writers(
+    head: Snapshot, writer: tuple[str, int] | None, number: int, time_ms: int
+) -> Mapping[str, WriterMark]:
+    kept = {name: mark for name, mark in head.writers.items() if time_ms - mark.time_ms <= WRITER_IDLE_MS}
+    if writer is not None:
+        name, sequence = writer
+        kept[name] = WriterMark(sequence=sequence, snapshot=number, time_ms=time_ms)
+    if len(kept) > WRITERS_MAX:
+        newest = sorted(kept.items(), key=lambda item: item[1].time_ms)[-WRITERS_MAX:]
+        kept = dict(newest)
+    return kept
+
+
+def _refs(head: Snapshot, draft: Draft, time_ms: int) -> Mapping[str, Ref]:
+    merged: dict[str, Ref | None] = {**head.refs, **draft.refs}
+    return {
+        name: ref
+        for name, ref in merged.items()
+        if ref is not None and (ref.expires_ms is None or ref.expires_ms > time_ms)
+    }
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    known = [value for value in (one, other) if value is not None]
+    return max(known) if known else None
