@@ -73,7 +73,13 @@ def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
     metadata = {"lakehouse.format": str(_FORMAT), "lakehouse.table": str(table)}
     found = pa.table({field.name: pa.array(columns[field.name], field.type) for field in _SCHEMA}, _SCHEMA)
     sink = pa.BufferOutputStream()
-    pq.write_table(found.replace_schema_metadata(metadata), sink, compression="zstd", write_statistics=False)
+    pq.write_table(
+        found.replace_schema_metadata(metadata),
+        sink,
+        compression="zstd",
+        write_statistics=False,
+        store_schema=False,
+    )
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
