@@ -70,16 +70,14 @@ def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
         "index_path": [one.index.path if one.index else None for one in entries],
         "index_size": [one.index.size if one.index else None for one in entries],
     }
-    metadata = {"lakehouse.format": str(_FORMAT), "lakehouse.table": str(table)}
     found = pa.table({field.name: pa.array(columns[field.name], field.type) for field in _SCHEMA}, _SCHEMA)
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        found.replace_schema_metadata(metadata),
-        sink,
-        compression="zstd",
-        write_statistics=False,
-        store_schema=False,
-    )
+    # Without the Arrow schema, which would be half of a small manifest.
+    with pq.ParquetWriter(
+        sink, _SCHEMA, compression="zstd", write_statistics=False, store_schema=False
+    ) as writer:
+        writer.add_key_value_metadata({"lakehouse.format": str(_FORMAT), "lakehouse.table": str(table)})
+        writer.write_table(found)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -130,14 +128,13 @@ def decode_manifest(data: bytes, *, key: str, table: uuid.UUID, checksum: int) -
             got=found,
         )
     try:
-        rows = pq.read_table(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(data))
+        rows = file.read()
     except (pa.ArrowException, OSError) as error:
         raise CorruptionError(f"manifest {key} is no Parquet file: {error}", key=key) from error
-    metadata = rows.schema.metadata or {}
-    version, owner = (
-        metadata.get(b"lakehouse.format", b"?").decode(),
-        metadata.get(b"lakehouse.table", b"").decode(),
-    )
+    metadata = file.metadata.metadata or {}
+    version = metadata.get(b"lakehouse.format", b"?").decode()
+    owner = metadata.get(b"lakehouse.table", b"").decode()
     if version != str(_FORMAT):
         raise UnsupportedVersionError(
             f"manifest {key} is of format {version}; this release reads {_FORMAT}. Upgrade lakehouse.",
