@@ -61,7 +61,7 @@ def said(value: object) -> str:
 def _array(values: Sequence[Any], kind: DataType | None, nan_is_null: bool) -> pa.Array:
     match kind:
         case StructType(fields):
-            missing = pa.array([value is None for value in values])
+            missing = pa.array([value is None for value in values], pa.bool_())
             parts = _parts(values, fields)
             arrays = [_array(parts[one.name], one.type, nan_is_null) for one in fields]
             return pa.StructArray.from_arrays(arrays, [one.name for one in fields], mask=missing)
