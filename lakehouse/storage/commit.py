@@ -62,6 +62,11 @@ class Base:
 class Change(Protocol):
     """What a commit wants."""
 
+    @property
+    def blind(self) -> bool:
+        """Whether it wants the same of every head, so that it need not begin with the newest."""
+        ...
+
     async def draft(self, base: Base) -> Draft | None:
         """What to change against this head; None = nothing needs to be changed."""
         ...
@@ -126,7 +131,7 @@ class Committer:
         async with self._turn:
             attempt = 0
             backoff: Backoff | None = None
-            head = await self._history.known_head()
+            head = await (self._history.known_head() if change.blind else self._history.head())
             while True:
                 done = await self._attempt(change, head, token, attempt, writer, uploaded_ms)
                 if isinstance(done, Committed):

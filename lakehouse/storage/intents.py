@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakehouse.errors import AlreadyExistsError, NotFoundError
 from lakehouse.format.file_entry import FileEntry
@@ -31,6 +32,11 @@ class AddFiles:
     must_commit: bool = False
     """Also when there is nothing to add: the commit carries a sequence."""
     message: str | None = None
+
+    @property
+    def blind(self) -> bool:
+        """Only whether there is anything to clear depends on the head."""
+        return not self.clears
 
     async def draft(self, base: Base) -> Draft | None:
         """The same for every head."""
@@ -61,6 +67,7 @@ class ReplacePartitions:
     own: OwnManifest
     must_commit: bool = False
     message: str | None = None
+    blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
         """What is live in the head, as TABLES §5 asks of blind overwrites."""
@@ -90,6 +97,7 @@ class ChangeRefs:
     drop: Collection[str] = ()
     replace: bool = False
     """Whether a tag that exists may be moved."""
+    blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
         """Refuses what the head does not allow."""
@@ -126,6 +134,7 @@ class Rollback:
     target: Snapshot
     schema: Callable[[Base], Awaitable[SchemaRef | None]]
     """A schema like the target's with an id of its own; None = the head's is the same."""
+    blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
         """The files of the target, and of the head what a rollback must not undo."""
@@ -142,6 +151,8 @@ class Rollback:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTable:
     """Ends the table: every commit after it finds no table."""
+
+    blind: ClassVar[bool] = True
 
     async def draft(self, base: Base) -> Draft | None:
         """The last draft of a table."""
