@@ -1,22 +1,47 @@
 """The schema of a table: its columns, its keys, its options.
 
-Invariant: a schema is a value and never changes; a change makes another one with the next id.
+Invariant: a schema is a value and never changes; a change makes another one with the next id. What
+:func:`check_schema` lets pass can be stored, written and read: names are unique, ids are unique,
+keys are there and never null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from types import MappingProxyType
 
 import pyarrow as pa
 
-from lakehouse.format.types import Field, arrow_field
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
+from lakehouse.format.nearest import nearest, suggestion
+from lakehouse.format.table_options import TableOptions, option_texts
+from lakehouse.format.type_text import from_arrow, type_text
+from lakehouse.format.types import (
+    DECIMAL_DIGITS_MAX,
+    PRIMITIVES,
+    BinaryType,
+    DataType,
+    DecimalType,
+    Field,
+    Primitive,
+    StringType,
+    StructType,
+    arrow_schema,
+    children,
+    walk,
+)
 
-__all__ = ["TableSchema"]
+__all__ = ["BUCKETS_MAX", "TableSchema", "check_schema", "schema_from_arrow"]
 
-_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
+BUCKETS_MAX = 10_000
+"""Most buckets of a table (of a partition, where the key holds the partition)."""
+_UNFIT = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode categories: controls, halves of surrogate pairs, separators of lines and paragraphs."""
+_RESERVED = (KIND_COLUMN, SEQUENCE_COLUMN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +56,9 @@ class TableSchema:
     partition_by: tuple[str, ...] = ()
     """Names of columns."""
     buckets: int = 1
-    options: Mapping[str, str] = dataclass_field(default_factory=lambda: _NO_OPTIONS)
+    # A dict, because what is read-only cannot be pickled.
+    options: Mapping[str, str] = dataclass_field(default_factory=dict, hash=False)
+    """By name, as text; see :class:`TableOptions`."""
     comment: str | None = None
     highest_field_id: int
     """Of all fields there ever were, nested ones included."""
@@ -57,4 +84,151 @@ class TableSchema:
 
     def arrow(self) -> pa.Schema:
         """The Arrow schema, field ids in its metadata."""
-        return pa.schema([arrow_field(one) for one in self.fields])
+        return arrow_schema(self.fields)
+
+
+def schema_from_arrow(
+    schema: pa.Schema,
+    *,
+    primary_key: Sequence[str] | str = (),
+    partition_by: Sequence[str] | str = (),
+    buckets: int = 1,
+    options: Mapping[str, object] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """The schema of a new table with these columns; key and partition columns become required.
+
+    Field ids count from 1, depth first: a field before its own fields.
+
+    Raises:
+        InvalidInputError: a type that tables do not have, an option nobody knows, or a rule of
+            :func:`check_schema` broken; the message names the column or the option.
+    """
+    keys, partitions = _names(primary_key), _names(partition_by)
+    numbers = itertools.count(1)
+    fields = []
+    for part in schema:
+        number = next(numbers)
+        try:
+            kind = from_arrow(part.type, numbers.__next__)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"column {part.name!r}: {error.message}", column=part.name, **error.context
+            ) from error
+        required = not part.nullable or part.name in keys or part.name in partitions
+        fields.append(Field(id=number, name=part.name, type=kind, required=required))
+    texts = option_texts(options or {})
+    TableOptions.parse(texts)
+    made = TableSchema(
+        fields=tuple(fields),
+        primary_key=keys,
+        partition_by=partitions,
+        buckets=buckets,
+        options=texts,
+        comment=comment,
+        highest_field_id=next(numbers) - 1,
+    )
+    check_schema(made)
+    return made
+
+
+def _names(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def check_schema(schema: TableSchema) -> None:
+    """Nothing when a table can have this schema; options are :class:`TableOptions`' to judge.
+
+    Raises:
+        InvalidInputError: the message names the column and says what is wrong with it.
+    """
+    _check_fields(schema.fields, "the table")
+    for path, field in walk(schema.fields):
+        _check_field(field, ".".join(path))
+    ids = [field.id for _, field in walk(schema.fields)]
+    if len(set(ids)) != len(ids) or min(ids) < 1 or max(ids) > schema.highest_field_id:
+        raise InvalidInputError(
+            f"field ids must be unique and from 1 to {schema.highest_field_id}, not {ids}", ids=ids
+        )
+    _check_keys(schema, "primary key", schema.primary_key)
+    _check_keys(schema, "partition", schema.partition_by)
+    if isinstance(schema.buckets, bool) or not isinstance(schema.buckets, int):
+        raise InvalidInputError(f"buckets must be a whole number, not {schema.buckets!r}")
+    if not 1 <= schema.buckets <= BUCKETS_MAX:
+        raise InvalidInputError(f"a table has 1 to {BUCKETS_MAX:,} buckets, not {schema.buckets:,}")
+
+
+def _check_fields(fields: Iterable[Field], where: str) -> None:
+    """That there are fields, and that their names differ in more than case."""
+    seen: dict[str, str] = {}
+    for field in fields:
+        folded = field.name.casefold()
+        if folded in seen:
+            raise InvalidInputError(
+                f"{where} has columns {seen[folded]!r} and {field.name!r}; names must differ without case",
+                column=field.name,
+            )
+        seen[folded] = field.name
+    if not seen:
+        raise InvalidInputError(f"{where} has no columns; it needs one at least")
+
+
+def _check_field(field: Field, path: str) -> None:
+    _check_name(field.name, path)
+    wrong = _type_problem(field.type)
+    if wrong:
+        raise InvalidInputError(f"column {path!r}: {wrong}", column=path)
+    if isinstance(field.type, StructType):
+        _check_fields(field.type.fields, f"the struct {path!r}")
+
+
+def _check_name(name: str, path: str) -> None:
+    if not name.strip():
+        raise InvalidInputError(f"a column's name is empty ({path!r})", column=path)
+    if any(unicodedata.category(character) in _UNFIT for character in name):
+        raise InvalidInputError(f"column {path!r}: a name has no control characters", column=path)
+    if name.upper().startswith(_RESERVED):
+        raise InvalidInputError(
+            f"column {path!r}: names that begin with {' or '.join(_RESERVED)} are reserved", column=path
+        )
+
+
+def _type_problem(kind: DataType) -> str:
+    match kind:
+        case Primitive(name) if name not in PRIMITIVES:
+            return f"there is no type {name!r}; {suggestion(name, PRIMITIVES)}"
+        case DecimalType(precision, scale) if not (
+            1 <= precision <= DECIMAL_DIGITS_MAX and 0 <= scale <= precision
+        ):
+            return (
+                f"{type_text(kind)}: a decimal has 1 to {DECIMAL_DIGITS_MAX} digits, its scale is among them"
+            )
+        case StringType(length) | BinaryType(length) if length is not None and length < 1:
+            return f"a length must be 1 or more, not {length}"
+    return ""
+
+
+def _check_keys(schema: TableSchema, what: str, names: Sequence[str]) -> None:
+    by_name = {field.name: field for field in schema.fields}
+    for name in names:
+        field = by_name.get(name)
+        if field is None:
+            raise InvalidInputError(
+                f"{what} column {name!r} is not a column of the table; {suggestion(name, by_name)}",
+                column=name,
+                nearest=nearest(name, by_name),
+            )
+        if children(field.type):
+            raise InvalidInputError(
+                f"{what} column {name!r} is {type_text(field.type)}: nested types have no order", column=name
+            )
+        if field.type in (Primitive("float"), Primitive("double")):
+            raise InvalidInputError(
+                f"{what} column {name!r} is {type_text(field.type)}: floating-point numbers that look the"
+                " same may differ; use a decimal or an int",
+                column=name,
+            )
+        if not field.required:
+            raise InvalidInputError(f"{what} column {name!r} may be null; make it not null", column=name)
+    if len(set(names)) != len(names):
+        raise InvalidInputError(f"{what}: a column is named twice in {', '.join(names)}", names=list(names))

@@ -7,13 +7,18 @@ read by id. Every type has one Arrow type, so :func:`arrow_type` loses nothing t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from typing import Any
 
 import pyarrow as pa
 
 __all__ = [
+    "DECIMAL_DIGITS_MAX",
     "FIELD_ID",
+    "PRIMITIVES",
     "BinaryType",
     "DataType",
     "DecimalType",
@@ -24,13 +29,21 @@ __all__ = [
     "StringType",
     "StructType",
     "arrow_field",
+    "arrow_schema",
     "arrow_type",
+    "children",
+    "walk",
+    "with_children",
+    "with_ids",
 ]
 
 FIELD_ID = b"PARQUET:field_id"
 """Metadata of an Arrow field that holds its id; pyarrow writes it to Parquet and reads it back."""
 
-_PRIMITIVES: dict[str, pa.DataType] = {
+DECIMAL_DIGITS_MAX = 38
+"""Digits of the widest decimal: what 16 bytes hold."""
+
+PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int8": pa.int8(),
     "int16": pa.int16(),
@@ -43,6 +56,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+"""Every type without parameters, by name, as Arrow has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +129,62 @@ class Field:
     required: bool = False
     """No nulls."""
     comment: str | None = None
-    initial_default: Any = None
-    """What rows of files without this field have; fixed when the field is added."""
-    write_default: Any = None
+    # Values of defaults may be lists and dicts, which have no hash.
+    initial_default: Any = dataclass_field(default=None, hash=False)
+    """What rows of files without this field have; fixed when the field is added.
+
+    A value as ``to_pylist`` gives it: a struct is a dict by name, a map a list of pairs.
+    """
+    write_default: Any = dataclass_field(default=None, hash=False)
     """What new rows get that come without this field."""
+
+
+def children(kind: DataType) -> tuple[Field, ...]:
+    """The fields inside a type: a list's element, a map's key and value, a struct's fields."""
+    match kind:
+        case ListType(element):
+            return (element,)
+        case MapType(key, value):
+            return key, value
+        case StructType(fields):
+            return fields
+    return ()
+
+
+def with_children(kind: DataType, fields: tuple[Field, ...]) -> DataType:
+    """The type with other fields inside."""
+    match kind:
+        case ListType():
+            return ListType(*fields)
+        case MapType():
+            return MapType(*fields)
+        case StructType():
+            return StructType(fields)
+    return kind
+
+
+def with_ids(kind: DataType, next_id: Callable[[], int]) -> DataType:
+    """The type with new ids for all fields inside, depth first: a field before its own fields."""
+    numbered = []
+    for child in children(kind):
+        number = next_id()
+        numbered.append(replace(child, id=number, type=with_ids(child.type, next_id)))
+    return with_children(kind, tuple(numbered))
+
+
+def walk(fields: tuple[Field, ...], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Every field with its path, nested ones after the field that holds them."""
+    for field in fields:
+        here = (*path, field.name)
+        yield here, field
+        yield from walk(children(field.type), here)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
     """The Arrow type, its nested fields with their ids."""
     match kind:
         case Primitive(name):
-            return _PRIMITIVES[name]
+            return PRIMITIVES[name]
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
         case StringType():
@@ -144,3 +203,9 @@ def arrow_field(field: Field) -> pa.Field:
     """The Arrow field, with its id as metadata."""
     metadata = {FIELD_ID: str(field.id).encode()}
     return pa.field(field.name, arrow_type(field.type), nullable=not field.required, metadata=metadata)
+
+
+@functools.lru_cache(maxsize=1024)
+def arrow_schema(fields: tuple[Field, ...]) -> pa.Schema:
+    """The Arrow schema of these columns, field ids in its metadata."""
+    return pa.schema([arrow_field(field) for field in fields])

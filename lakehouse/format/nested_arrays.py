@@ -1,0 +1,103 @@
+"""Nested Arrow arrays taken apart, and put together again with other parts.
+
+Invariant: :func:`assembled` keeps length, validity and list lengths of the array it is given,
+slices of larger arrays included; ``assembled(array, kind, parts(array))`` has the array's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+
+__all__ = ["assembled", "list_offsets", "parts"]
+
+_OFFSET_MAX = 2**31 - 1
+
+
+def parts(array: pa.Array) -> list[pa.Array]:
+    """The arrays inside a struct, list, large list or map.
+
+    A struct's are as long as it is, and null where it is null. A list's elements, a map's keys and
+    values are those of its own rows that are not null.
+    """
+    if pa.types.is_struct(array.type):
+        if array.null_count:
+            found: list[pa.Array] = array.flatten()
+            return found
+        return [array.field(number) for number in range(array.type.num_fields)]
+    raw = _raw_offsets(array)
+    inside = array.values.slice(int(raw[0]), int(raw[-1] - raw[0]))
+    if _hides_elements(array, raw):
+        inside = inside.filter(pa.array(np.repeat(~_nulls(array), np.diff(raw))))
+    return parts(inside) if pa.types.is_map(array.type) else [inside]
+
+
+def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Where the elements of each row begin in what :func:`parts` returns, and where the last ones end."""
+    raw = _raw_offsets(array)
+    if _hides_elements(array, raw):
+        lengths = np.diff(raw)
+        lengths[_nulls(array)] = 0
+        raw = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    offsets: npt.NDArray[np.int64] = raw - raw[0]
+    return offsets
+
+
+def assembled(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array]) -> pa.Array:
+    """The struct, list or map of type ``kind`` with the array's rows and these parts.
+
+    A struct may get more or fewer parts than it has, each as long as the struct.
+    """
+    return _built(array, kind, inside, array.is_null() if array.null_count else None)
+
+
+def _built(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array], mask: pa.Array | None) -> pa.Array:
+    if pa.types.is_struct(kind):
+        shown = [
+            part if field.nullable else _never_null(part) for part, field in zip(inside, kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(shown, fields=list(kind), mask=mask)
+    offsets = list_offsets(array)
+    if offsets[-1] > _OFFSET_MAX:
+        raise InvalidInputError(
+            f"{offsets[-1]:,} list elements are too many for one batch; pass smaller batches"
+        )
+    narrow = pa.array(offsets.astype(np.int32))
+    if pa.types.is_map(kind):
+        keys, items = inside
+        return pa.MapArray.from_arrays(narrow, keys, items, type=kind, mask=mask)
+    return pa.ListArray.from_arrays(narrow, inside[0], type=kind, mask=mask)
+
+
+def _never_null(array: pa.Array) -> pa.Array:
+    """A struct's required part with some value where it is null, which is where the struct is null.
+
+    Nobody sees that value, but Parquet's writer counts nulls without looking at the struct.
+    """
+    if not array.null_count:
+        return array
+    if pa.types.is_nested(array.type):
+        return _built(array, array.type, parts(array), None)
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
+
+
+def _raw_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    if not len(array):
+        return np.zeros(1, np.int64)
+    raw: npt.NDArray[np.int64] = np.asarray(array.offsets).astype(np.int64, copy=False)
+    return raw
+
+
+def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
+    nulls: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _hides_elements(array: pa.Array, raw: npt.NDArray[np.int64]) -> bool:
+    """Whether elements stand under nulls, which Arrow allows and nobody sees."""
+    return bool(array.null_count) and bool(np.diff(raw)[_nulls(array)].any())

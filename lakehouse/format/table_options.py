@@ -1,0 +1,256 @@
+"""The options of a table: names, values, meanings and bounds, in one place.
+
+Invariant: a value that :meth:`TableOptions.parse` returns is within its bounds; an option nobody
+knows is an error. Options that lay rows out (``fixed``) never change once a table exists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, get_type_hints
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.nearest import nearest, suggestion
+
+__all__ = ["OptionInfo", "TableOptions", "option_texts"]
+
+_MIB = 1024**2
+_CODECS = ("none", "snappy", "lz4", "zstd")
+_POINT_READ_ROWS = 16_384
+"""pyarrow reads a whole row group for one row, so tables with point reads have small ones."""
+_SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def _option(
+    name: str,
+    default: Any,
+    doc: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    fixed: bool = False,
+) -> Any:
+    about = {"name": name, "doc": doc, "low": low, "high": high, "choices": choices, "fixed": fixed}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionInfo:
+    """What there is to know about one option."""
+
+    name: str
+    """As it stands in a table's options."""
+    field: str
+    """Attribute of :class:`TableOptions`."""
+    type: str
+    """``int``, ``float``, ``bool`` or ``str``."""
+    default: object
+    """Value when nothing sets it."""
+    doc: str
+    """One sentence: what it means and in which unit."""
+    low: float | None
+    """Smallest value accepted."""
+    high: float | None
+    """Largest value accepted."""
+    choices: tuple[str, ...]
+    """The only values accepted; empty = any."""
+    fixed: bool
+    """Whether it is set when the table is created and never changed."""
+
+    def parse(self, text: str) -> Any:
+        """The value that text says; InvalidInputError when it says none that is accepted."""
+        value = _parsed(self, text.strip())
+        wanted = self._wanted(value)
+        if wanted:
+            raise InvalidInputError(
+                f"table option {self.name!r} must be {wanted}, not {text!r}", option=self.name, value=text
+            )
+        return value
+
+    def _wanted(self, value: Any) -> str:
+        """What the value should be and is not; empty when it is."""
+        if self.choices:
+            return "" if value in self.choices else "one of " + ", ".join(self.choices)
+        if value is None:
+            return _WORDS["bytes" if _counts_bytes(self) else self.type]
+        if self.low is not None and value < self.low:
+            return f"at least {self.low}"
+        if self.high is not None and value > self.high:
+            return f"at most {self.high}"
+        return ""
+
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "bytes": "a number of bytes, such as 128MB",
+}
+_TRUE = ("true", "1", "yes", "on")
+_FALSE = ("false", "0", "no", "off")
+
+
+def _counts_bytes(info: OptionInfo) -> bool:
+    return info.name.endswith("_bytes")
+
+
+def _parsed(info: OptionInfo, text: str) -> Any:
+    """The value, or None when the text is no such value."""
+    word = text.lower()
+    if info.type == "str":
+        return word
+    if info.type == "bool":
+        return True if word in _TRUE else False if word in _FALSE else None
+    if info.type == "float":
+        return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text) else None
+    size = _SIZE.fullmatch(text)
+    if size is None or (size[2] and not _counts_bytes(info)):
+        return None
+    return int(size[1]) * (_UNITS[size[2][0].lower()] if size[2] else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a table's options say, parsed and checked."""
+
+    file_format: str = _option(
+        "file.format",
+        "parquet",
+        "Format of files that compaction writes: parquet for scans, sst for point reads.",
+        choices=("parquet", "sst"),
+    )
+    file_format_level0: str = _option(
+        "file.format.level0",
+        "parquet",
+        "Format of files as commits and flushes write them.",
+        choices=("parquet", "sst"),
+    )
+    file_target_bytes: int = _option(
+        "file.target_bytes",
+        128 * _MIB,
+        "Size at which a writer begins another file.",
+        low=1024,
+        high=4 * 1024**3,
+    )
+    parquet_compression: str = _option(
+        "parquet.compression", "zstd", "Codec of Parquet pages.", choices=_CODECS
+    )
+    parquet_compression_level: int = _option(
+        "parquet.compression_level", 1, "Level of the codec, where it has levels (zstd).", low=1, high=22
+    )
+    parquet_row_group_rows: int = _option(
+        "parquet.row_group_rows",
+        131_072,
+        f"Rows of a Parquet row group; {_POINT_READ_ROWS} unless it is set, where point_reads is true.",
+        low=128,
+        high=16 * 1024**2,
+    )
+    point_reads: bool = _option(
+        "point_reads", False, "Whether single rows are looked up often: files are laid out in small pieces."
+    )
+    sst_block_bytes: int = _option(
+        "sst.block_bytes",
+        16_384,
+        "Size of an SSTable's data block before compression.",
+        low=1024,
+        high=16 * _MIB,
+    )
+    sst_codec: str = _option("sst.codec", "lz4", "Codec of SSTable blocks.", choices=_CODECS)
+    sst_bloom_bits_per_key: int = _option(
+        "sst.bloom_bits_per_key",
+        10,
+        "Bits of an SSTable's bloom filter per key; 0 = no filter.",
+        low=0,
+        high=64,
+    )
+    write_buffer_bytes: int = _option(
+        "write.buffer_bytes",
+        256 * _MIB,
+        "Rows one write holds in memory before it sorts them and writes files.",
+        low=_MIB,
+    )
+    commit_max_retries: int = _option(
+        "commit.max_retries", 10, "Times a write that read the table is done again after a conflict.", low=0
+    )
+    commit_deadline_s: float = _option(
+        "commit.deadline_s",
+        300.0,
+        "Seconds from reading the newest snapshot to the end of the commit that follows it.",
+        low=1,
+        high=900,
+    )
+    delete_grace_s: float = _option(
+        "delete_grace_s",
+        3600.0,
+        "Seconds from the commit that makes an object unreachable to its deletion.",
+        low=1800,
+    )
+    merge_engine: str = _option(
+        "merge_engine",
+        "deduplicate",
+        "What becomes of several rows of one key: the newest stays.",
+        choices=("deduplicate",),
+        fixed=True,
+    )
+    stats_text_bytes: int = _option(
+        "stats.text_bytes",
+        16,
+        "Bytes of text and binary bounds that a snapshot keeps of each file's columns.",
+        low=1,
+        high=1024,
+    )
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object]) -> Self:
+        """The options in a table's schema, or as a user gives them: values need not be text yet.
+
+        Raises:
+            InvalidInputError: an option nobody knows (the nearest is named), or a value that is not
+                accepted.
+        """
+        known = _known()
+        for name in options:
+            if name not in known:
+                raise InvalidInputError(
+                    f"there is no table option {name!r}; {suggestion(name, known)}",
+                    option=name,
+                    nearest=nearest(name, known),
+                )
+        values = {known[name].field: known[name].parse(text) for name, text in option_texts(options).items()}
+        if values.get("point_reads"):
+            values.setdefault("parquet_row_group_rows", _POINT_READ_ROWS)
+        return cls(**values)
+
+    @classmethod
+    def describe(cls) -> Iterator[OptionInfo]:
+        """Every option there is, in order."""
+        yield from _known().values()
+
+    @classmethod
+    def fixed_among(cls, names: Iterable[str]) -> list[str]:
+        """Those of the options that cannot change once a table exists."""
+        return [name for name in names if name in _known() and _known()[name].fixed]
+
+
+@functools.cache
+def _known() -> dict[str, OptionInfo]:
+    """Every option by its name."""
+    hints = get_type_hints(TableOptions)
+    infos = [
+        OptionInfo(field=f.name, type=hints[f.name].__name__, default=f.default, **f.metadata)
+        for f in dataclasses.fields(TableOptions)
+    ]
+    return {info.name: info for info in infos}
+
+
+def option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as a schema keeps them, as text: ``True`` is ``"true"``, ``3`` is ``"3"``."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
+    }
