@@ -1,0 +1,139 @@
+"""Databases and names of tables: who gets a name, and what is said about names that are not there."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import uuid
+
+import pytest
+
+from lakehouse.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakehouse.format.name_pointer import NamePointer, NameState
+from lakehouse.ids import new_token
+from lakehouse.io.open import stacked
+from lakehouse.storage.names import Names, TableName
+from lakehouse.testing import memory_store
+
+ORDERS = TableName("sales", "orders")
+
+
+def pointer(number: int = 1) -> NamePointer:
+    """Of some table."""
+    return NamePointer(
+        table=uuid.UUID(int=number), path=f"sales/orders-{number}", token=new_token(), time_ms=1
+    )
+
+
+async def names() -> Names:
+    """Of a warehouse with a database."""
+    found = Names(stacked(memory_store()))
+    await found.create_database("sales")
+    return found
+
+
+@pytest.mark.parametrize(
+    "text", ["orders", "a.b.c", ".orders", "sales.", "sales._x", "sa les.x", "s/x.y", "a." + "x" * 128]
+)
+def test_what_is_no_name(text: str) -> None:
+    """A text that is not database.table is an error that says what a name is."""
+    with pytest.raises(InvalidInputError, match=r"use a letter|needs a database"):
+        TableName.parse(text)
+
+
+async def test_a_database_is_made_once_and_again_after_it_was_dropped() -> None:
+    """Making a database twice is an error; a dropped one can be made again."""
+    found = await names()
+    with pytest.raises(AlreadyExistsError, match="'sales'"):
+        await found.create_database("sales")
+    await found.drop_database("sales")
+    assert not await found.has_database("sales")
+    with pytest.raises(NotFoundError):
+        await found.drop_database("sales")
+    await found.create_database("sales")
+    assert [one async for one in found.databases()] == ["sales"]
+
+
+async def test_databases_are_listed_in_order() -> None:
+    """Databases come in the order of their names; directories without a marker are none."""
+    store = memory_store()
+    found = Names(stacked(store))
+    for name in ("b", "a", "c"):
+        await found.create_database(name)
+    await store.put("d/x", b"")
+    assert [one async for one in found.databases()] == ["a", "b", "c"]
+
+
+async def test_a_database_with_tables_is_kept() -> None:
+    """Dropping a database that has tables is an error that names one."""
+    found = await names()
+    await found.claim(ORDERS, pointer())
+    with pytest.raises(InvalidInputError, match="'orders'"):
+        await found.drop_database("sales")
+
+
+async def test_one_of_many_gets_a_name() -> None:
+    """Of sixteen tables that claim one name at once, one gets it and the others are told."""
+    found = await names()
+    told = await asyncio.gather(*(found.claim(ORDERS, pointer(n)) for n in range(16)), return_exceptions=True)
+    assert sum(one is None for one in told) == 1
+    assert sum(isinstance(one, AlreadyExistsError) for one in told) == 15
+    assert (await found.resolve(ORDERS)).table.int == told.index(None)
+
+
+async def test_a_released_name_can_be_claimed_by_one() -> None:
+    """A dropped table's name goes to one of those that claim it."""
+    found = await names()
+    mine = pointer(99)
+    await found.claim(ORDERS, mine)
+    await found.release(ORDERS, mine, state=NameState.DROPPED, time_ms=2)
+    with pytest.raises(NotFoundError, match="was dropped"):
+        await found.resolve(ORDERS)
+    told = await asyncio.gather(*(found.claim(ORDERS, pointer(n)) for n in range(8)), return_exceptions=True)
+    assert sum(one is None for one in told) == 1
+
+
+async def test_a_name_is_released_by_its_table_only() -> None:
+    """Releasing a name that another table has by now changes nothing."""
+    found = await names()
+    await found.claim(ORDERS, pointer(1))
+    await found.release(ORDERS, pointer(2), state=NameState.DROPPED, time_ms=2)
+    assert (await found.resolve(ORDERS)).table.int == 1
+
+
+async def test_a_moved_table_says_where() -> None:
+    """Asking for the old name of a renamed table names the new one."""
+    found = await names()
+    mine = pointer()
+    await found.claim(ORDERS, mine)
+    await found.release(ORDERS, mine, state=NameState.MOVED, time_ms=2, moved_to="sales.invoices")
+    with pytest.raises(NotFoundError, match=r"'sales\.invoices'"):
+        await found.resolve(ORDERS)
+
+
+async def test_claiming_again_is_no_error() -> None:
+    """A table that has the name already gets it again, so that a rename can be repeated."""
+    found = await names()
+    mine = pointer()
+    await found.claim(ORDERS, mine)
+    await found.claim(ORDERS, dataclasses.replace(mine, token=new_token()))
+
+
+async def test_tables_are_listed_in_pages() -> None:
+    """Live tables come in order, by prefix and behind a name; dropped ones are left out."""
+    found = await names()
+    for number, table in enumerate(("a1", "a2", "a3", "b1")):
+        await found.claim(TableName("sales", table), pointer(number))
+    await found.release(TableName("sales", "a2"), pointer(1), state=NameState.DROPPED, time_ms=2)
+    assert [one.table async for one in found.tables("sales")] == ["a1", "a3", "b1"]
+    assert [one.table async for one in found.tables("sales", prefix="a", after="a1")] == ["a3"]
+
+
+async def test_a_near_name_is_suggested() -> None:
+    """A misspelt table or database is an error that says which one was probably meant."""
+    found = await names()
+    await found.claim(ORDERS, pointer())
+    with pytest.raises(NotFoundError, match="did you mean 'orders'"):
+        await found.resolve(TableName("sales", "order"))
+    with pytest.raises(NotFoundError, match="did you mean 'sales'"):
+        await found.resolve(TableName("sale", "orders"))
