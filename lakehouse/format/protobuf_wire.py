@@ -37,8 +37,14 @@ _NUMBER_MAX = (1 << 29) - 1
 _GROUP_DEPTH_MAX = 32
 _VECTORS_PAY_FROM = 48
 """Varints or sub-messages from which numpy beats a Python loop."""
-_RANGE = {"uint64": (0, (1 << 64) - 1), "uint32": (0, (1 << 32) - 1), "enum": (-(1 << 31), (1 << 31) - 1)}
+_RANGE: dict[Kind, tuple[int, int]] = {
+    "uint64": (0, (1 << 64) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "enum": (-(1 << 31), (1 << 31) - 1),
+}
 _ZERO: dict[Kind, Any] = {"uint64": 0, "uint32": 0, "enum": 0, "bool": False, "bytes": b"", "string": ""}
+_NUMBERS: dict[Kind, int] = {**{kind: top for kind, (_, top) in _RANGE.items()}, "bool": -1, "packed": -1}
+"""Kinds that may come as varints, and up to which number such a varint is the value as it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +69,21 @@ class Message:
     absent text and bytes empty, an absent message None, absent repeated ones empty.
     """
 
-    __slots__ = ("_by_number", "_places", "fields", "name")
+    __slots__ = ("_by_number", "_gathered", "_places", "_steps", "_zeros", "fields", "name")
 
     def __init__(self, name: str, *fields: Field) -> None:
         self.name = name
         self.fields = tuple(sorted(fields, key=lambda field: field.number))
         self._by_number = {field.number: field for field in self.fields}
+        # By tag: the field, and up to which number a varint is its value as it stands (None: bytes).
+        self._steps: dict[int, tuple[Field, int | None]] = {}
+        for field in self.fields:
+            if field.kind in _NUMBERS:
+                self._steps[field.number << 3 | _VARINT] = field, _NUMBERS[field.kind]
+            if field.kind not in _ZERO or field.kind in ("bytes", "string"):
+                self._steps[field.number << 3 | _BYTES] = field, None
+        self._zeros = {field.name: _ZERO.get(field.kind) for field in self.fields}
+        self._gathered = tuple(field for field in self.fields if field.kind not in _ZERO)
         # Of the fields whose tag as a number is one byte: which of the fields it is.
         tags = (field.number << 3 | _VARINT for field in self.fields)
         self._places = {tag: place for place, tag in enumerate(tags) if tag < 0x80}
@@ -91,21 +106,19 @@ class Message:
         return b"".join(parts)
 
     def _decode(self, data: bytes, pos: int, end: int) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = self._zeros.copy()
         self._merge(values, data, pos, end)
-        for field in self.fields:
-            found = values.get(field.name)
-            if field.kind == "columns":
-                assert field.message is not None
-                values[field.name] = field.message._decode_columns(data, found or [])
-            elif field.kind == "message":
-                assert field.message is not None
-                values[field.name] = field.message._decode_pieces(data, found or [], field.repeated)
-            elif field.kind == "packed":
+        for field in self._gathered:
+            found = values[field.name] or []
+            if field.kind == "packed":
                 pieces = found or [np.empty(0, np.uint64)]
                 values[field.name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-            elif found is None:
-                values[field.name] = _ZERO[field.kind]
+                continue
+            assert field.message is not None
+            if field.kind == "columns":
+                values[field.name] = field.message._decode_columns(data, found)
+            else:
+                values[field.name] = field.message._decode_pieces(data, found, field.repeated)
         return values
 
     def _decode_pieces(self, data: bytes, spans: Sequence[int], repeated: bool) -> Any:
@@ -118,45 +131,47 @@ class Message:
         return self._decode(data, spans[0], spans[1]) if spans else None
 
     def _merge(self, values: dict[str, Any], data: bytes, pos: int, end: int) -> None:
+        steps = self._steps
         while pos < end:
             start = pos
             tag = data[pos]
-            if tag < 0x80:
-                pos += 1
-            else:
-                tag, pos = self._varint(data, pos, end)
-            field = self._by_number.get(tag >> 3)
-            if field is None:
+            pos += 1
+            if tag >= 0x80:
+                tag, pos = self._varint(data, start, end)
+            step = steps.get(tag)
+            if step is None:
+                known = self._by_number.get(tag >> 3)
+                if known is not None:
+                    raise self._wrong_wire(known, start, tag & 7)
                 pos = self._skip(data, tag, pos, end, start)
                 continue
-            wire = tag & 7
-            if wire == _BYTES:
-                size, pos = self._varint(data, pos, end)
-                if size > end - pos:
-                    raise self._bad(
-                        f"field {field.name!r} is cut off", start, f"{size} bytes", f"{end - pos} bytes"
-                    )
-                self._take_bytes(values, field, data, pos, pos + size)
-                pos += size
-                if field.kind == "columns":
-                    pos = _more_rows(data, start, pos, end, values[field.name])
-            elif wire == _VARINT:
-                value, pos = self._varint(data, pos, end)
-                if field.kind == "uint64":
-                    values[field.name] = value
-                else:
-                    self._take_number(values, field, value, start)
+            # The value itself, or the size of what follows.
+            if pos < end and data[pos] < 0x80:
+                number = data[pos]
+                pos += 1
             else:
-                raise self._wrong_wire(field, start, wire)
+                number, pos = self._varint(data, pos, end)
+            field, plain_up_to = step
+            if plain_up_to is None:
+                stop = pos + number
+                if stop > end:
+                    raise self._bad(
+                        f"field {field.name!r} is cut off", start, f"{number} bytes", f"{end - pos} bytes"
+                    )
+                self._take_bytes(values, field, data, pos, stop)
+                pos = (
+                    stop
+                    if field.kind != "columns"
+                    else _more_rows(data, start, stop, end, values[field.name])
+                )
+            elif number <= plain_up_to:
+                values[field.name] = number
+            else:
+                self._take_number(values, field, number, start)
 
     def _take_bytes(self, values: dict[str, Any], field: Field, data: bytes, pos: int, end: int) -> None:
         kind, name = field.kind, field.name
-        if kind in ("columns", "message"):
-            # Where it begins and ends, and so on for the others: flat, because there may be thousands.
-            values.setdefault(name, []).extend((pos, end))
-        elif kind == "packed":
-            values.setdefault(name, []).append(self._packed(data, pos, end))
-        elif kind == "bytes":
+        if kind == "bytes":
             values[name] = data[pos:end]
         elif kind == "string":
             try:
@@ -165,20 +180,22 @@ class Message:
                 raise self._bad(
                     f"field {name!r} is not UTF-8", pos + error.start, "UTF-8", "other"
                 ) from error
+        elif kind == "packed":
+            _pieces(values, name).append(self._packed(data, pos, end))
         else:
-            raise self._wrong_wire(field, pos, _BYTES)
+            # Where it begins and ends, and so on for the others: flat, because there may be thousands.
+            _pieces(values, name).extend((pos, end))
 
     def _take_number(self, values: dict[str, Any], field: Field, value: int, start: int) -> None:
+        """A number that is not the field's value as it stands."""
         kind = field.kind
         if kind == "packed":
-            values.setdefault(field.name, []).append(np.array([value], np.uint64))
+            _pieces(values, field.name).append(np.array([value], np.uint64))
             return
         if kind == "bool":
             values[field.name] = value != 0
             return
-        bounds = _RANGE.get(kind)
-        if bounds is None:
-            raise self._wrong_wire(field, start, _VARINT)
+        bounds = _RANGE[kind]
         if kind == "enum" and value >> 63:
             value -= 1 << 64
         if not bounds[0] <= value <= bounds[1]:
@@ -298,26 +315,29 @@ class Message:
         return encode_varints(table[keep])
 
     def _varint(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
-        # Almost all numbers here have one or two bytes.
-        if pos + 1 < end:
-            first, second = data[pos], data[pos + 1]
-            if first < 0x80:
-                return first, pos + 1
-            if second < 0x80:
-                return first & 0x7F | second << 7, pos + 2
-        value = 0
-        for shift, byte in zip(range(0, 70, 7), data[pos : min(end, pos + 10)], strict=False):
-            value |= (byte & 0x7F) << shift
+        """The number at a position, and the position behind it."""
+        value = shift = 0
+        for place in range(pos, min(end, pos + 10)):
+            byte = data[place]
             if byte < 0x80:
+                value |= byte << shift
                 if value >> 64:
                     break
-                return value, pos + shift // 7 + 1
+                return value, place + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
         if end - pos < 10:
             raise self._bad("a number is cut off", pos, "more bytes", f"the end at {end}")
         raise self._bad("a number has more than 64 bits", pos, "a varint", data[pos : pos + 10].hex())
 
     def _skip(self, data: bytes, tag: int, pos: int, end: int, start: int) -> int:
         """The position behind an unknown field."""
+        if _BYTES < tag < 0x80 and tag & 7 == _BYTES:
+            # Short ones one after another, as the filters of a bloom blob are to its summary.
+            while pos < end and data[pos] < 0x80 and (stop := pos + 1 + data[pos]) <= end:
+                if stop == end or data[stop] != tag:
+                    return stop
+                start, pos = stop, stop + 1
         open_groups: list[int] = []
         while True:
             number, wire = tag >> 3, tag & 7
@@ -355,6 +375,14 @@ class Message:
             expected=expected,
             got=got,
         )
+
+
+def _pieces(values: dict[str, Any], name: str) -> list[Any]:
+    """What was found of a field so far."""
+    found: list[Any] | None = values.get(name)
+    if found is None:
+        found = values[name] = []
+    return found
 
 
 def _more_rows(data: bytes, first: int, pos: int, end: int, spans: list[int]) -> int:

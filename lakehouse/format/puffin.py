@@ -21,6 +21,7 @@ import itertools
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Self
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
@@ -30,7 +31,6 @@ from lakehouse.format.footer_json import (
     integer,
     json_object,
     load_json,
-    required,
     string_map,
     typed,
 )
@@ -61,16 +61,24 @@ CREATED_BY = "created-by"
 _FLAG_LZ4 = 1
 _I32_MAX = (1 << 31) - 1
 _FILE_KEYS = ("blobs", "properties")
-_BLOB_KEYS = (
-    "type",
-    "fields",
-    "snapshot-id",
-    "sequence-number",
-    "offset",
-    "length",
-    "compression-codec",
-    "properties",
+_CODEC = "compression-codec"
+_BLOB_KEYS: Mapping[str, tuple[type, Any]] = {
+    "type": (str, None),
+    "fields": (list, []),
+    "snapshot-id": (int, 0),
+    "sequence-number": (int, 0),
+    "offset": (int, None),
+    "length": (int, None),
+    _CODEC: (str, None),
+    "properties": (dict, {}),
+}
+"""Of each key of a blob the JSON type, and what counts where it is missing; None: it must be there."""
+_BLOB_DEFAULTS = tuple((key, default) for key, (_, default) in _BLOB_KEYS.items())
+_BLOB_TYPES = tuple(
+    tuple(codec if key == _CODEC else wanted for key, (wanted, _) in _BLOB_KEYS.items())
+    for codec in (NoneType, str)
 )
+"""Types of all values of a blob that is sound, without a codec and with one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +132,7 @@ class BlobMeta:
             "length": self.length,
         }
         if self.codec is not None:
-            document["compression-codec"] = self.codec
+            document[_CODEC] = self.codec
         if self.properties:
             document["properties"] = dict(self.properties)
         return document | dict(self.extra)
@@ -134,25 +142,25 @@ class BlobMeta:
         """The blob of a JSON object, the ``index``-th of its file; blobs end at ``blobs_end``."""
         where = f"blob {index} of the puffin footer"
         table = json_object(document, where)
-        found = typed(table, "type", str, where)
-        where += f" ({found!r})"
-        fields = typed(table, "fields", list, where, [])
+        found = [table.get(key, default) for key, default in _BLOB_DEFAULTS]
+        if tuple(map(type, found)) not in _BLOB_TYPES:
+            raise _wrong_value(table, where)
+        kind, fields, snapshot_id, sequence_number, offset, length, codec, properties = found
         meta = cls(
-            type=found,
-            offset=integer(required(table, "offset", where), "offset", where),
-            length=integer(required(table, "length", where), "length", where),
-            fields=tuple(integer(value, "fields", where, _I32_MAX) for value in fields),
-            snapshot_id=integer(table.get("snapshot-id", 0), "snapshot-id", where),
-            sequence_number=integer(table.get("sequence-number", 0), "sequence-number", where),
-            codec=None
-            if table.get("compression-codec") is None
-            else typed(table, "compression-codec", str, where),
-            properties=string_map(table, where),
-            extra={key: value for key, value in table.items() if key not in _BLOB_KEYS},
+            type=kind,
+            offset=offset,
+            length=length,
+            fields=tuple([integer(value, "fields", where, _I32_MAX) for value in fields]),
+            snapshot_id=integer(snapshot_id, "snapshot-id", where),
+            sequence_number=integer(sequence_number, "sequence-number", where),
+            codec=codec,
+            properties=string_map(properties, where) if properties else {},
+            extra={key: table[key] for key in table if key not in _BLOB_KEYS},
         )
         if meta.offset < len(MAGIC) or meta.length < 0 or meta.end > blobs_end:
             raise CorruptionError(
-                f"{where} is [{meta.offset}, {meta.end}), but blobs are within [{len(MAGIC)}, {blobs_end})",
+                f"{where} ({kind!r}) is [{meta.offset}, {meta.end}), but blobs are within "
+                f"[{len(MAGIC)}, {blobs_end})",
                 type=meta.type,
                 offset=meta.offset,
                 expected=(len(MAGIC), blobs_end),
@@ -241,7 +249,7 @@ class PuffinFooter:
     def _from_json(cls, document: Any, blobs_end: int, lz4: bool) -> Self:
         where = "puffin footer"
         table = json_object(document, where)
-        entries = typed(table, "blobs", list, where)
+        entries = typed(table.get("blobs"), "blobs", list, where)
         blobs: list[BlobMeta] = []
         for index, entry in enumerate(entries):
             try:
@@ -252,10 +260,25 @@ class PuffinFooter:
         _check_overlaps(blobs)
         return cls(
             blobs=tuple(blobs),
-            properties=string_map(table, where),
+            properties=string_map(table.get("properties", {}), where),
             extra={key: value for key, value in table.items() if key not in _FILE_KEYS},
             lz4=lz4,
         )
+
+
+def _wrong_value(table: Mapping[str, Any], where: str) -> CorruptionError:
+    """Which value of a blob is not of its type, or is missing."""
+    for key, (wanted, default) in _BLOB_KEYS.items():
+        value = table.get(key, default)
+        if type(value) is not wanted and not (key == _CODEC and value is None):
+            break
+    if key not in table:
+        return CorruptionError(f"{where} has no {key!r}", expected=key, got=sorted(table))
+    return CorruptionError(
+        f"{key!r} of {where} ({table.get('type')!r:.80}) is {value!r:.80}",
+        expected=wanted.__name__,
+        got=value,
+    )
 
 
 def _check_magic(data: bytes | memoryview, offset: int) -> None:
@@ -264,6 +287,13 @@ def _check_magic(data: bytes | memoryview, offset: int) -> None:
 
 
 def _check_overlaps(blobs: list[BlobMeta]) -> None:
+    end = 0
+    for blob in blobs:
+        if blob.offset < end:
+            break
+        end = blob.end
+    else:
+        return  # one behind the other, as nearly everybody writes them
     order = sorted((blob.offset, blob.end, index) for index, blob in enumerate(blobs) if blob.length)
     for (_, end, first), (offset, _, second) in itertools.pairwise(order):
         if offset < end:

@@ -29,10 +29,14 @@ _PREFIXES = {
     IndexType.FULLTEXT_BLOOM: "greptime-fulltext-index-bloom-",
     IndexType.FULLTEXT_TANTIVY: "greptime-fulltext-index-v1-",
 }
+_COMMON = "greptime-"
+"""What all types of indexes begin with: quickly passed over are the files of tantivy indexes."""
 
 
 def classify(found: str) -> tuple[IndexType, str | None] | None:
     """Kind and target key of a blob's type; the key is None where the blob has one per column."""
+    if not found.startswith(_COMMON):
+        return None
     if found == INVERTED_BLOB_TYPE:
         return IndexType.INVERTED, None
     for kind, prefix in _PREFIXES.items():

@@ -10,7 +10,7 @@ did not have them; from a file they are always there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -172,13 +172,6 @@ class MetaInfo:
     """Of a fulltext bloom index None when its filters' metadata could not be read."""
     fulltext: FulltextInfo | None = None
     inverted: InvertedInfo | None = None
-
-    @classmethod
-    def of_fulltext_bloom(cls, bloom: BloomInfo | None, fulltext: FulltextInfo) -> Self:
-        """Of a fulltext bloom index; a configuration without granularity takes that of the filters."""
-        if bloom is not None and fulltext.granularity is None:
-            fulltext = replace(fulltext, granularity=bloom.rows_per_segment)
-        return cls(bloom=bloom, fulltext=fulltext)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from lakehouse.format.puffin import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
 from lakehouse.format.tail import NeedMore
 from lakehouse.io import Fetched, ObjectStore
 
-__all__ = ["PuffinReader", "naming"]
+__all__ = ["PuffinReader", "about", "naming"]
 
 
 class PuffinReader:
@@ -177,13 +177,21 @@ class PuffinReader:
 
 
 @contextlib.contextmanager
-def naming(key: str) -> Iterator[None]:
-    """Makes errors about bytes say which file they are about."""
+def naming(key: str, blob: BlobMeta | None = None) -> Iterator[None]:
+    """Makes errors about bytes say which file they are about, and which blob of it."""
     try:
         yield
     except FormatError as error:
         if "key" in error.context:
             raise
-        raise type(error)(
-            f"{key}: {error.message}", kind=error.kind, **{**error.context, "key": key}
-        ) from error
+        raise about(error, key, blob) from error
+
+
+def about(error: FormatError, key: str, blob: BlobMeta | None = None) -> FormatError:
+    """The same error with the file, and the blob where it is about one, in message and context."""
+    context = {**error.context, "key": key}
+    where = key
+    if blob is not None:
+        where = f"{key}, blob {blob.type!r} at byte {blob.offset}"
+        context |= {"blob": blob.type, "offset": blob.offset}
+    return type(error)(f"{where}: {error.message}", kind=error.kind, **context)

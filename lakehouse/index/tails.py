@@ -1,0 +1,88 @@
+"""Metadata at the ends of blobs, read with as few requests as their places in the file allow.
+
+What lies in the tail at hand costs nothing. The ends of all other blobs are fetched together; only
+metadata longer than expected costs a further round.
+
+Invariant: a blob whose metadata cannot be read is an error of its own, which names file, blob and
+place, and takes nothing from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from lakehouse.errors import FormatError
+from lakehouse.format.puffin import BlobMeta
+from lakehouse.format.tail import NeedMore
+from lakehouse.index.reader import PuffinReader, about
+
+__all__ = ["TailMetas", "TailParser", "read_tails"]
+
+_GUESS_BYTES = 8192
+"""How much of a blob's end is fetched when nothing of it is at hand; upstream's own number."""
+
+Meta = TypeVar("Meta")
+
+
+TailParser: TypeAlias = Callable[[bytes | memoryview, int], Meta | NeedMore]
+"""Makes metadata of the last bytes of a blob and its size, or says which tail would hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailMetas(Generic[Meta]):
+    """What was found at the ends of blobs."""
+
+    metas: list[Meta | FormatError | None]
+    """For each blob its metadata, or why it cannot be read; None where none was asked for."""
+    start: int
+    """First byte of the file that had to be read."""
+
+
+async def read_tails(
+    reader: PuffinReader,
+    blobs: Sequence[tuple[BlobMeta, TailParser[Meta] | None]],
+    *,
+    gap_bytes: int,
+) -> TailMetas[Meta]:
+    """Reads the metadata of blobs, each as its parser makes it.
+
+    Args:
+        reader: the file; its footer was read.
+        blobs: a blob without a parser has no metadata at its end.
+        gap_bytes: tails at most this far apart share a request.
+    """
+    base, window = reader.window
+    at_hand = memoryview(window)
+    metas: list[Meta | FormatError | None] = [None] * len(blobs)
+    start = reader.size
+    needs: list[tuple[int, tuple[int, int]]] = []
+    tails: list[tuple[int, bytes | memoryview]] = []
+    tail: bytes | memoryview
+    for place, (blob, parse) in enumerate(blobs):
+        if parse is not None:
+            tail = at_hand[max(0, blob.offset - base) : max(0, blob.end - base)]
+            if len(tail) or not blob.length:
+                tails.append((place, tail))
+            else:
+                needs.append((place, (max(blob.offset, blob.end - _GUESS_BYTES), blob.end)))
+    while True:
+        for place, tail in tails:
+            blob, parse = blobs[place]
+            assert parse is not None
+            try:
+                meta = parse(tail, blob.length)
+            except FormatError as error:
+                metas[place] = about(error, reader.key, blob)
+                continue
+            if isinstance(meta, NeedMore):
+                needs.append((place, (blob.offset + meta.start, blob.offset + meta.end)))
+            else:
+                metas[place] = meta
+                start = min(start, blob.end - len(tail))
+        if not needs:
+            return TailMetas(metas=metas, start=start)
+        fetched = await reader.ranges([span for _, span in needs], gap_bytes=gap_bytes)
+        tails = [(place, data) for (place, _), data in zip(needs, fetched, strict=True)]
+        needs = []
