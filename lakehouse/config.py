@@ -34,6 +34,7 @@ __all__ = [
     "Secret",
     "SettingInfo",
     "Settings",
+    "TableSettings",
 ]
 
 ENV_PREFIX = "LAKEHOUSE_"
@@ -207,6 +208,19 @@ class IndexSettings(_Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings(_Group):
+    """How tables are read."""
+
+    scan_concurrency: int = _setting(8, "Sections of a table that one scan has under way at once.", low=1)
+    scan_memory_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "Bytes of rows that one scan holds for its sections under way; a single section may need more.",
+        low=1,
+    )
+    lookup_concurrency: int = _setting(32, "Reads that one get_many has under way at once.", low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingInfo:
     """What there is to know about one setting."""
 
@@ -270,6 +284,7 @@ class Settings:
     io: IoSettings = field(default_factory=IoSettings)
     cache: CacheSettings = field(default_factory=CacheSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
+    table: TableSettings = field(default_factory=TableSettings)
 
     @classmethod
     def resolve(
