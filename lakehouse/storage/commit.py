@@ -90,9 +90,7 @@ class Committer:
         root: its directory.
         history: its snapshots.
         manifests: its files.
-        clock: measures the deadline, waits between attempts.
-        deadline_s: a commit is not built on a head that was seen longer ago.
-        max_retries: attempts behind other commits before it is a ConflictError.
+        clock: measures the deadline.
     """
 
     def __init__(
@@ -103,12 +101,10 @@ class Committer:
         history: History,
         manifests: Manifests,
         clock: Clock,
-        deadline_s: float,
-        max_retries: int,
     ) -> None:
         self._store, self._root = store, root
         self._history, self._manifests = history, manifests
-        self._clock, self._deadline_s, self._max_retries = clock, deadline_s, max_retries
+        self._clock = clock
         # Commits of one process would only lose races against each other.
         self._turn = anyio.Lock()
         self._fold: Fold | None = None
@@ -119,6 +115,7 @@ class Committer:
         *,
         writer: tuple[str, int] | None = None,
         uploaded_ms: int | None = None,
+        max_retries: int = 10,
     ) -> Committed:
         """Makes the change, behind whatever others commit meanwhile.
 
@@ -126,6 +123,7 @@ class Committer:
             change: what to do.
             writer: (id, sequence): committed at most once for a sequence of that id.
             uploaded_ms: when the first upload of its files was answered, by the store's clock.
+            max_retries: attempts that may come second before it is a ConflictError.
         """
         token = new_token()
         async with self._turn:
@@ -137,7 +135,7 @@ class Committer:
                 if isinstance(done, Committed):
                     return done
                 attempt += 1
-                if attempt > self._max_retries:
+                if attempt > max_retries:
                     raise ConflictError(
                         f"{attempt} attempts to commit to {self._root} each came second; the head is "
                         f"snapshot {done.snapshot.id} now. Try again, or raise commit.max_retries.",
@@ -177,7 +175,7 @@ class Committer:
             fold=await self._folded(base),
             writer=writer,
         )
-        if self._clock.steady() - head.seen_at > self._deadline_s:
+        if self._clock.steady() - head.seen_at > self._history.deadline_s:
             # Nothing was sent: look again.
             self._history.forget()
             return await self._history.head()
@@ -186,7 +184,7 @@ class Committer:
         except ConflictError as lost:
             return await self._behind(lost)
         self._history.time.learn(stored.store_time_ms)
-        if self._clock.steady() - head.seen_at > self._deadline_s:
+        if self._clock.steady() - head.seen_at > self._history.deadline_s:
             self._history.forget()
             return await self._settle_late(child, writer)
         self._history.note(child, head.seen_at)
@@ -218,8 +216,9 @@ class Committer:
                 return Committed(snapshot=recorded, changed=True)
         raise CommitUnknownError(
             f"the answer to the commit of snapshot {child.id} of {self._root} came later than "
-            f"commit.deadline_s ({self._deadline_s:g} s) after its head was read, so it proves nothing. Look "
-            f"for token {child.token} among the snapshots; a commit with (writer, sequence) can be repeated.",
+            f"commit.deadline_s ({self._history.deadline_s:g} s) after its head was read, so it proves "
+            f"nothing. Look for token {child.token} among the snapshots; a commit with (writer, sequence) "
+            "can be repeated.",
             snapshot=child.id,
             token=child.token,
         )

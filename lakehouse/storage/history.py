@@ -65,7 +65,8 @@ class History:
         self.log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
         self.time = StoreTime(clock)
         self._store, self._root, self._table = store, root, table
-        self._clock, self._deadline_s, self._cache = clock, deadline_s, cache
+        self._clock, self._cache = clock, cache
+        self.deadline_s = deadline_s
         self._head: Head | None = None
         self._spawn = spawn
         self._hinted_at = -_HINT_EVERY_S
@@ -77,7 +78,7 @@ class History:
 
         Good enough to build a commit on: if it is not the head, the create fails."""
         known = self._head
-        if known is not None and self._clock.steady() - known.seen_at < self._deadline_s:
+        if known is not None and self._clock.steady() - known.seen_at < self.deadline_s:
             return known
         return await self.head()
 
@@ -85,7 +86,7 @@ class History:
         """The newest snapshot, as of some moment after the call."""
         began = self._clock.steady()
         known = self._head
-        if known is None or began - known.seen_at >= self._deadline_s:
+        if known is None or began - known.seen_at >= self.deadline_s:
             # "There is no n+1" proves nothing here: n may have been expired long ago.
             found = await self._discover()
         else:

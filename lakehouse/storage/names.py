@@ -21,7 +21,7 @@ from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.layout import database_key, pointer_key, pointer_prefix
 
-__all__ = ["Names", "TableName"]
+__all__ = ["Names", "TableName", "check_name", "taken"]
 
 _NAME = re.compile(r"[^\W_][\w-]{0,126}")
 _CONCURRENCY = 16
@@ -165,9 +165,19 @@ class Names:
         what = f"it is called {pointer.moved_to!r} now" if pointer.moved_to else "it was dropped"
         raise NotFoundError(f"there is no table {str(name)!r}: {what}", table=str(name))
 
+    async def find(self, name: TableName) -> NamePointer | None:
+        """What a name stands for; None when it is free. The database must exist."""
+        try:
+            pointer, _ = await self._read(name)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            await self._database(name.database)
+            return None
+        return pointer if pointer.state is NameState.LIVE else None
+
     async def claim(self, name: TableName, pointer: NamePointer) -> None:
         """Gives a free name to a table; AlreadyExistsError when it is not free."""
-        await self._database(name.database)
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         try:
             await self._store.put_if_absent(key, data, token=pointer.token)
@@ -184,9 +194,7 @@ class Names:
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
-            raise AlreadyExistsError(
-                f"somebody else has just taken the name {str(name)!r}", table=str(name)
-            ) from lost
+            raise taken(name) from lost
 
     async def release(
         self,
@@ -232,6 +240,11 @@ class Names:
     async def _read(self, name: TableName) -> tuple[NamePointer, str]:
         found = await self._store.get(pointer_key(name.database, name.table))
         return decode_pointer(found.data, key=found.key), _version(found)
+
+
+def taken(name: TableName) -> AlreadyExistsError:
+    """The error that says a name is not free."""
+    return AlreadyExistsError(f"there is a table {str(name)!r} already", table=str(name))
 
 
 def _version(found: Fetched) -> str:

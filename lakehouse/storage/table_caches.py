@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.schema_json import SchemaObject
 from lakehouse.format.snapshot import Snapshot
 
 __all__ = ["TableCaches"]
@@ -26,6 +27,7 @@ def _weigh_snapshot(snapshot: Snapshot) -> int:
     return _SNAPSHOT_BYTES + _ENTRY_BYTES * len(snapshot.added) + 200 * paths
 
 
+_SCHEMAS = CacheSpec(name="table-schemas", prefix_length=1)
 _SNAPSHOTS = CacheSpec(name="table-snapshots", prefix_length=1, weigh=_weigh_snapshot)
 _MANIFESTS = CacheSpec(name="table-manifests", prefix_length=1, weigh=_weigh_entries)
 
@@ -35,9 +37,11 @@ class TableCaches:
 
     def __init__(self, budget: CacheBudget) -> None:
         self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS)
+        self.schemas: CacheRegion[tuple[str, str], SchemaObject] = budget.region(_SCHEMAS)
         self.manifests: CacheRegion[tuple[str, str], tuple[FileEntry, ...]] = budget.region(_MANIFESTS)
 
     def forget(self, root: str) -> None:
         """Drops what is held of one table."""
+        self.schemas.invalidate_prefix((root,))
         self.snapshots.invalidate_prefix((root,))
         self.manifests.invalidate_prefix((root,))

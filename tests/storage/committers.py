@@ -60,9 +60,8 @@ class TestTable:
             history=self.history,
             manifests=self.manifests,
             clock=clock,
-            deadline_s=deadline_s,
-            max_retries=max_retries,
         )
+        self.max_retries = max_retries
 
     async def add(
         self, *paths: str, writer: tuple[str, int] | None = None, uploaded_ms: int | None = None
@@ -74,7 +73,9 @@ class TestTable:
             own=OwnManifest(self.store, ROOT),
             must_commit=writer is not None,
         )
-        done = await self.committer.commit(change, writer=writer, uploaded_ms=uploaded_ms)
+        done = await self.committer.commit(
+            change, writer=writer, uploaded_ms=uploaded_ms, max_retries=self.max_retries
+        )
         return done.snapshot
 
     async def paths(self) -> list[str]:

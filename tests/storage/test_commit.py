@@ -461,9 +461,9 @@ async def test_too_many_lost_races_are_a_conflict() -> None:
             await other.add("theirs")
             return Draft(kind=CommitKind.APPEND, added=(entry("mine"),))
 
-    table = TestTable(store, max_retries=3)
+    table = TestTable(store)
     with pytest.raises(ConflictError, match=r"commit\.max_retries"):
-        await table.committer.commit(Beaten())
+        await table.committer.commit(Beaten(), max_retries=3)
     assert set(await table.paths()) == {"theirs"}
 
 

@@ -1,0 +1,215 @@
+"""One table as this process sees it: its snapshots, schemas, files and commits, wired together.
+
+Invariant: everything a :class:`View` says is of one snapshot.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from lakehouse.clock import Clock
+from lakehouse.config import Settings
+from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.name_pointer import NamePointer, NameState
+from lakehouse.format.schema_json import SchemaObject
+from lakehouse.format.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakehouse.format.table_options import TableOptions
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.ids import new_token, new_uuid
+from lakehouse.io.store import ObjectStore
+from lakehouse.storage.commit import Change, Committed, Committer
+from lakehouse.storage.history import History, Spawn
+from lakehouse.storage.layout import table_directory
+from lakehouse.storage.names import Names, TableName, taken
+from lakehouse.storage.schemas import Schemas
+from lakehouse.storage.state import Manifests
+from lakehouse.storage.table_caches import TableCaches
+
+__all__ = ["Environment", "TableCore", "View", "create_table", "open_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What all tables of one connection share.
+
+    Args:
+        store: its root is the warehouse.
+        settings: bounds.
+        clock: time.
+        caches: what is remembered.
+        spawn: starts work that nobody waits for; None = there is none.
+    """
+
+    store: ObjectStore
+    settings: Settings
+    clock: Clock
+    caches: TableCaches
+    spawn: Spawn | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A snapshot with its schema."""
+
+    snapshot: Snapshot
+    schema_object: SchemaObject
+    manifests: Manifests
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that the snapshot reads with."""
+        return self.schema_object.schema
+
+    @property
+    def options(self) -> TableOptions:
+        """The table's options as of the snapshot."""
+        return TableOptions.parse(self.schema.options)
+
+    async def entries(self) -> tuple[FileEntry, ...]:
+        """The live files."""
+        return await self.manifests.entries(self.snapshot)
+
+
+class TableCore:
+    """One incarnation of a table.
+
+    Args:
+        env: what its connection shares.
+        name: what it was opened as; for messages.
+        pointer: where it is.
+    """
+
+    def __init__(self, env: Environment, name: TableName, pointer: NamePointer) -> None:
+        self.env, self.name, self.pointer = env, name, pointer
+        self.root, self.uuid = pointer.path, pointer.table
+        store, caches = env.store, env.caches
+        self.history = History(
+            store,
+            self.root,
+            table=self.uuid,
+            clock=env.clock,
+            deadline_s=TableOptions().commit_deadline_s,
+            cache=caches.snapshots,
+            spawn=env.spawn,
+        )
+        self.manifests = Manifests(store, self.root, self.uuid, caches.manifests)
+        self.schemas = Schemas(store, self.root, self.uuid, caches.schemas)
+        self._committer = Committer(
+            store, self.root, history=self.history, manifests=self.manifests, clock=env.clock
+        )
+
+    async def known(self) -> View:
+        """The newest state this process knows: good enough to prepare a write."""
+        return await self._view((await self.history.known_head()).snapshot)
+
+    async def newest(self) -> View:
+        """The newest state there is."""
+        head = (await self.history.head()).snapshot
+        return await self._view(self.history.check_live(head))
+
+    async def view(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+    ) -> View:
+        """The state asked for: by id, as of a time, by tag, or the newest."""
+        if sum(one is not None for one in (snapshot, timestamp, tag)) > 1:
+            raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
+        head = self.history.check_live((await self.history.head()).snapshot)
+        if tag is not None:
+            ref = head.refs.get(tag)
+            if ref is None:
+                raise NotFoundError(
+                    f"{self.name} has no tag {tag!r}; it has {sorted(head.refs) or 'none'}", tag=tag
+                )
+            snapshot = ref.snapshot
+        if snapshot is not None:
+            return await self._view(await self.history.snapshot(snapshot, head))
+        if timestamp is not None:
+            return await self._view(await self.history.at_time(time_ms_of(timestamp), head))
+        return await self._view(head)
+
+    async def _view(self, snapshot: Snapshot) -> View:
+        found = await self.schemas.read(snapshot.schema)
+        return View(snapshot=snapshot, schema_object=found, manifests=self.manifests)
+
+    async def commit(
+        self,
+        change: Change,
+        *,
+        view: View,
+        writer: tuple[str, int] | None = None,
+        uploaded_ms: int | None = None,
+    ) -> Committed:
+        """Commits a change under the options that ``view`` shows."""
+        options = view.options
+        self.history.deadline_s = options.commit_deadline_s
+        return await self._committer.commit(
+            change, writer=writer, uploaded_ms=uploaded_ms, max_retries=options.commit_max_retries
+        )
+
+
+def time_ms_of(when: dt.datetime | int | str) -> int:
+    """Milliseconds since 1970 of a moment; text is ISO 8601, without a zone it is UTC."""
+    if isinstance(when, bool) or not isinstance(when, dt.datetime | int | str):
+        raise InvalidInputError(f"a timestamp is a datetime, ISO text or milliseconds, not {when!r}")
+    if isinstance(when, int):
+        return when
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{when!r} is not a timestamp: write it as '2026-01-31 12:00:00' or with a zone"
+            ) from error
+    moment = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
+    return int(moment.timestamp() * 1000)
+
+
+async def open_table(env: Environment, names: Names, name: TableName) -> TableCore:
+    """The table that a name stands for."""
+    return TableCore(env, name, await names.resolve(name))
+
+
+async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> TableCore:
+    """A new table under a free name; AlreadyExistsError when the name is not free."""
+    table, now_ms = new_uuid(), env.clock.now_ms()
+    holder = await names.find(name)
+    if holder is not None:
+        if not await _is_dropped(TableCore(env, name, holder)):
+            raise taken(name)
+        # A drop that ended before it gave the name back.
+        await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms)
+    pointer = NamePointer(
+        table=table,
+        path=table_directory(name.database, name.table, table.hex),
+        token=new_token(),
+        time_ms=now_ms,
+    )
+    core = TableCore(env, name, pointer)
+    first = Snapshot(
+        id=1,
+        token=new_token(),
+        parent=None,
+        kind=CommitKind.CREATE,
+        time_ms=now_ms,
+        table=table,
+        schema=await core.schemas.write(schema, time_ms=now_ms),
+    )
+    began = env.clock.steady()
+    stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
+    core.history.time.learn(stored.store_time_ms)
+    await names.claim(name, pointer)
+    core.history.note(first, began)
+    return core
+
+
+async def _is_dropped(core: TableCore) -> bool:
+    try:
+        return (await core.history.head()).snapshot.kind is CommitKind.DROP
+    except NotFoundError:
+        return True
