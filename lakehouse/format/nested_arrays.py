@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 
-__all__ = ["assembled", "list_offsets", "parts"]
+__all__ = ["assembled", "list_offsets", "null_array", "parts"]
 
 _OFFSET_MAX = 2**31 - 1
 
@@ -54,6 +54,14 @@ def assembled(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array]) ->
     A struct may get more or fewer parts than it has, each as long as the struct.
     """
     return _built(array, kind, inside, array.is_null() if array.null_count else None)
+
+
+def null_array(kind: pa.DataType, rows: int) -> pa.Array:
+    """Nothing but nulls, of any type."""
+    nulls = pa.nulls(rows, kind)
+    if not pa.types.is_struct(kind):
+        return nulls
+    return _built(nulls, kind, [null_array(part.type, rows) for part in kind], nulls.is_null())
 
 
 def _built(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array], mask: pa.Array | None) -> pa.Array:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import CorruptionError
-from lakehouse.format.nested_arrays import assembled, parts
+from lakehouse.format.nested_arrays import assembled, null_array, parts
 from lakehouse.format.type_text import type_text
 from lakehouse.format.types import FIELD_ID, Field, arrow_schema, arrow_type, children
 
@@ -138,7 +138,7 @@ def _default_column(field: Field, rows: int) -> pa.ChunkedArray:
 def constant_column(value: Any, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
     """The value in every row; None = null."""
     if value is None or not rows:
-        return pa.chunked_array([pa.nulls(rows, kind)], type=kind)
+        return pa.chunked_array([null_array(kind, rows)], type=kind)
     once = pa.repeat(pa.scalar(value, kind), min(rows, _REPEATED_ROWS))
     full, rest = divmod(rows, len(once))
     return pa.chunked_array([once] * full + [once.slice(0, rest)] * bool(rest), type=kind)
