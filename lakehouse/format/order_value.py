@@ -36,6 +36,7 @@ __all__ = [
     "NAN_BYTES",
     "Columns",
     "binary_array",
+    "binary_contents",
     "decode_fixed",
     "decode_value",
     "encode_fixed",
@@ -118,6 +119,17 @@ def binary_array(data: U8, width: int, *, nulls_of: pa.Array | None = None) -> p
         validity = pc.is_valid(nulls_of).buffers()[1]
     kind = pa.binary() if small else pa.large_binary()
     return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def binary_contents(array: pa.Array) -> tuple[Any, U8]:
+    """Offsets and bytes of a binary array, from its first value on; a view."""
+    dtype = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+    _, offsets, data = array.buffers()
+    if not len(array):
+        return np.zeros(1, dtype), np.zeros(0, np.uint8)
+    ends = np.frombuffer(offsets, dtype, count=array.offset + len(array) + 1)[array.offset :]
+    held: U8 = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return ends - ends[0], held[ends[0] : ends[-1]]
 
 
 def encode_fixed(array: pa.Array, kind: DataType) -> U8:

@@ -31,6 +31,7 @@ from lakehouse.format.arrays import U8
 from lakehouse.format.order_value import (
     Columns,
     binary_array,
+    binary_contents,
     decode_fixed,
     decode_value,
     encode_fixed,
@@ -127,7 +128,7 @@ class RowKeyCodec:
                 size += len(part)
             else:
                 parts.append(part)
-            size += len(_contents(part)[1])
+            size += len(binary_contents(part)[1])
         kind = pa.large_binary() if size >= _LARGE_FROM else pa.binary()
         parts = [part.cast(kind) for part in parts]
         if len(parts) == 1:
@@ -198,7 +199,7 @@ class RowKeyCodec:
             CorruptionError: one of them is no key of this table.
         """
         keys = one_array(keys)
-        offsets, data = _contents(keys)
+        offsets, data = binary_contents(keys)
         starts, stops = offsets[:-1], offsets[1:]
         zeros = np.flatnonzero(data == 0) if None in self._widths[:-1] else None
         columns = []
@@ -216,22 +217,11 @@ class RowKeyCodec:
                 raise _damaged(data[offsets[wrong] : offsets[wrong + 1]].tobytes(), field)
             part = keys if len(self._fields) == 1 else _cut(data, starts, ends)
             if width is not None:
-                columns.append(decode_fixed(_contents(part)[1], field.type))
+                columns.append(decode_fixed(binary_contents(part)[1], field.type))
             else:
                 columns.append(_text(part if is_last else _unescaped(part), field))
             starts = after
         return columns
-
-
-def _contents(array: pa.Array) -> tuple[Any, U8]:
-    """Offsets and bytes of a binary array; the bytes begin with its first value's."""
-    dtype = np.int64 if pa.types.is_large_binary(array.type) else np.int32
-    _, offsets, data = array.buffers()
-    if not len(array):
-        return np.zeros(1, dtype), np.zeros(0, np.uint8)
-    ends = np.frombuffer(offsets, dtype, count=array.offset + len(array) + 1)[array.offset :]
-    held: U8 = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return ends - ends[0], held[ends[0] : ends[-1]]
 
 
 def _cut(data: U8, starts: Any, ends: Any) -> pa.Array:
@@ -249,7 +239,7 @@ def _cut(data: U8, starts: Any, ends: Any) -> pa.Array:
 
 
 def _escaped(values: pa.Array) -> pa.Array:
-    data = _contents(values)[1]
+    data = binary_contents(values)[1]
     if not len(data) or data.min() > 1:
         return values
     if 2 * len(data) >= _LARGE_FROM:
@@ -260,7 +250,7 @@ def _escaped(values: pa.Array) -> pa.Array:
 
 
 def _unescaped(values: pa.Array) -> pa.Array:
-    if not (_contents(values)[1] == 1).any():
+    if not (binary_contents(values)[1] == 1).any():
         return values
     for plain, escaped in reversed(_ESCAPES):
         values = pc.replace_substring(values, pattern=escaped, replacement=plain)
@@ -281,7 +271,7 @@ def _unescape(value: bytes) -> bytes:
 
 def _text(values: pa.Array, field: Field) -> pa.Array:
     is_text = isinstance(field.type, StringType)
-    small = len(_contents(values)[1]) < _LARGE_FROM
+    small = len(binary_contents(values)[1]) < _LARGE_FROM
     kind = arrow_type(field.type) if small else pa.large_string() if is_text else pa.large_binary()
     try:
         return values.cast(kind)
