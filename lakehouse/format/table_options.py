@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, get_type_hints
 
@@ -214,15 +214,8 @@ class TableOptions:
             InvalidInputError: an option nobody knows (the nearest is named), or a value that is not
                 accepted.
         """
-        known = _known()
-        for name in options:
-            if name not in known:
-                raise InvalidInputError(
-                    f"there is no table option {name!r}; {suggestion(name, known)}",
-                    option=name,
-                    nearest=nearest(name, known),
-                )
-        values = {known[name].field: known[name].parse(text) for name, text in option_texts(options).items()}
+        infos = [(cls.info(name), text) for name, text in option_texts(options).items()]
+        values = {info.field: info.parse(text) for info, text in infos}
         if values.get("point_reads"):
             values.setdefault("parquet_row_group_rows", _POINT_READ_ROWS)
         return cls(**values)
@@ -233,9 +226,17 @@ class TableOptions:
         yield from _known().values()
 
     @classmethod
-    def fixed_among(cls, names: Iterable[str]) -> list[str]:
-        """Those of the options that cannot change once a table exists."""
-        return [name for name in names if name in _known() and _known()[name].fixed]
+    def info(cls, name: str) -> OptionInfo:
+        """What there is to know about an option; InvalidInputError when nobody knows it."""
+        known = _known()
+        if name not in known:
+            raise InvalidInputError(
+                f"there is no table option {name!r}; {suggestion(name, known)}",
+                kind="unknown-setting",
+                option=name,
+                nearest=nearest(name, known),
+            )
+        return known[name]
 
 
 @functools.cache
