@@ -37,6 +37,7 @@ __all__ = [
     "Columns",
     "binary_array",
     "binary_contents",
+    "decimal_words",
     "decode_fixed",
     "decode_value",
     "encode_fixed",
@@ -44,6 +45,7 @@ __all__ = [
     "encode_values",
     "one_array",
     "value_width",
+    "whole_numbers",
 ]
 
 Columns: TypeAlias = pa.Array | pa.ChunkedArray
@@ -134,22 +136,38 @@ def binary_contents(array: pa.Array) -> tuple[Any, U8]:
 
 def encode_fixed(array: pa.Array, kind: DataType) -> U8:
     """The bytes of every value one after another, of a type with a width; nulls are any bytes."""
-    target = arrow_type(kind)
-    if array.type != target:
-        array = array.cast(target)
     if isinstance(kind, DecimalType):
-        unscaled = _buffer(array, np.uint8, 16).reshape(-1, 16)
-        wide = np.ascontiguousarray(unscaled[:, ::-1])
+        wide = np.ascontiguousarray(decimal_words(array, kind)[:, ::-1])
         wide[:, 0] ^= 0x80
-        return cast(U8, wide.reshape(-1))
-    if pa.types.is_boolean(target):
-        return cast(U8, _buffer(array.cast(pa.uint8()), np.uint8))
-    if pa.types.is_floating(target):
-        bits = _double_bits(_buffer(array, target.to_pandas_dtype()))
+        return wide.reshape(-1)
+    if kind == Primitive("boolean"):
+        return whole_numbers(array, kind).astype(np.uint8)
+    if kind in (Primitive("float"), Primitive("double")):
+        array = _as_kind(array, kind)
+        bits = _double_bits(_buffer(array, array.type.to_pandas_dtype()))
     else:
-        numbers = _buffer(array, np.dtype(f"i{target.bit_width // 8}")).astype(np.int64, copy=False)
-        bits = numbers.view(np.uint64) ^ np.uint64(_SIGN)
+        bits = whole_numbers(array, kind).view(np.uint64) ^ np.uint64(_SIGN)
     return cast(U8, bits.byteswap(inplace=True).view(np.uint8))
+
+
+def whole_numbers(array: pa.Array, kind: DataType) -> I64:
+    """What is counted: integers, days, microseconds, and 1 for true; nulls are any number."""
+    array = _as_kind(array, kind)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    width = array.type.bit_width // 8
+    numbers = _buffer(array, np.dtype("u1" if array.type == pa.uint8() else f"i{width}"))
+    return cast(I64, numbers.astype(np.int64, copy=False))
+
+
+def decimal_words(array: pa.Array, kind: DecimalType) -> U8:
+    """The 16 bytes of every unscaled value, little-endian two's complement, as rows of a matrix."""
+    return cast(U8, _buffer(_as_kind(array, kind), np.uint8, 16).reshape(-1, 16))
+
+
+def _as_kind(array: pa.Array, kind: DataType) -> pa.Array:
+    target = arrow_type(kind)
+    return array if array.type == target else array.cast(target)
 
 
 def _buffer(array: pa.Array, dtype: Any, each: int = 1) -> Any:

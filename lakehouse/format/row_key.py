@@ -90,7 +90,18 @@ class RowKeyCodec:
         Raises:
             InvalidInputError: a column has nulls.
         """
-        arrays = []
+        self.refuse_nulls(columns)
+        arrays = [one_array(column) for column in columns]
+        if None not in self._widths:
+            return self._encode_fixed(arrays)
+        return self._encode_joined(arrays)
+
+    def refuse_nulls(self, columns: Sequence[Columns]) -> None:
+        """Checks that the columns of the key have a value in every row.
+
+        Raises:
+            InvalidInputError: one has not; says which and in which row.
+        """
         for field, column in zip(self._fields, columns, strict=True):
             if column.null_count:
                 row = pc.index(pc.is_null(column), True).as_py()
@@ -99,10 +110,6 @@ class RowKeyCodec:
                     column=field.name,
                     row=row,
                 )
-            arrays.append(one_array(column))
-        if None not in self._widths:
-            return self._encode_fixed(arrays)
-        return self._encode_joined(arrays)
 
     def _encode_fixed(self, arrays: list[pa.Array]) -> pa.Array:
         widths = [width for width in self._widths if width is not None]
