@@ -14,14 +14,16 @@ from pathlib import Path
 
 from lakehouse import config, errors
 from lakehouse.config import SettingInfo, Settings
+from lakehouse.format.table_options import OptionInfo, TableOptions
 
 __all__ = ["main", "pages"]
 
 ROOT = Path(__file__).resolve().parents[1]
 BANNER = "<!-- Made by tools/gen_reference.py from the code: edit the code, then run `make docs`. -->"
 BEGIN, END = "<!-- parts: begin (make docs) -->", "<!-- parts: end -->"
-SETTINGS, ERRORS, ARCHITECTURE = (
+SETTINGS, OPTIONS, ERRORS, ARCHITECTURE = (
     "docs/reference/settings.md",
+    "docs/reference/table-options.md",
     "docs/reference/errors.md",
     "docs/architecture.md",
 )
@@ -79,10 +81,45 @@ def settings_page() -> str:
 
 def setting_row(info: SettingInfo) -> tuple[str, ...]:
     """Cells of one setting."""
-    bounds = [f"≥ {plain(info.low)}"] if info.low is not None else []
-    bounds += [f"≤ {plain(info.high)}"] if info.high is not None else []
-    accepted = ", ".join(f"`{choice}`" for choice in info.choices) or ", ".join(bounds)
-    return f"`{info.name}`", f"`{info.env}`", info.type, plain(info.default, info.field), accepted, info.doc
+    default = plain(info.default, info.field)
+    return f"`{info.name}`", f"`{info.env}`", info.type, default, accepted(info), info.doc
+
+
+def accepted(info: SettingInfo | OptionInfo) -> str:
+    """Which values are accepted."""
+    bounds = [f"≥ {plain(info.low, info.field)}"] if info.low is not None else []
+    bounds += [f"≤ {plain(info.high, info.field)}"] if info.high is not None else []
+    return ", ".join(f"`{choice}`" for choice in info.choices) or ", ".join(bounds)
+
+
+def options_page() -> str:
+    """Every option of tables."""
+    infos = list(TableOptions.describe())
+    lines = [
+        BANNER,
+        "# Table options",
+        "",
+        "Options belong to a table and are part of its schema, as text. They are given when a table is",
+        "created and may change later, but for those marked *fixed*: these lay its rows out. An option nobody",
+        "knows and a value out of bounds are errors.",
+        "",
+        "A number of bytes may have a unit: `b`, `KB`, `MB` or `GB`, which count in steps of 1,024.",
+        "",
+        *table(
+            ("option", "type", "default", "accepted", "meaning"),
+            (
+                (
+                    f"`{info.name}`",
+                    info.type,
+                    plain(info.default, info.field),
+                    accepted(info),
+                    info.doc + (" *Fixed.*" if info.fixed else ""),
+                )
+                for info in infos
+            ),
+        ),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def plain(value: object, field: str = "") -> str:
@@ -164,7 +201,12 @@ def current(path: str) -> str:
 
 def pages() -> dict[str, str]:
     """Path and text of every page that is made here."""
-    return {SETTINGS: settings_page(), ERRORS: errors_page(), ARCHITECTURE: architecture_page()}
+    return {
+        SETTINGS: settings_page(),
+        OPTIONS: options_page(),
+        ERRORS: errors_page(),
+        ARCHITECTURE: architecture_page(),
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -319,7 +319,7 @@ def _exactly(wanted: type[_T], value: Any) -> _T:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, str) and value not in ("nan", "inf", "-inf"):
+    if isinstance(value, bool) or (isinstance(value, str) and value not in ("nan", "inf", "-inf")):
         raise ValueError("this is no number")
     return float(value)
 
