@@ -1,0 +1,263 @@
+"""What is read of an SSTable: its metadata from the file's end, rows from its blocks.
+
+Pure: bytes come in, and what is missing is said as ranges. The specification is
+``docs/spec/v1/sstable.md``.
+
+Invariant: rows handed out are those that were written. A block is decoded only if its checksum is
+right and it has the rows, and the keys, that the index says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import CorruptionError
+from lakehouse.format.arrays import I64
+from lakehouse.format.parquet_run import KIND_FIELD
+from lakehouse.format.row_key import RowKeyCodec
+from lakehouse.format.sstable_bloom import BloomFilter, parse_bloom
+from lakehouse.format.sstable_entries import BlockError, Blocks, Entries, entry_keys, scan_blocks, seek
+from lakehouse.format.sstable_frame import BlockType, Footer, Header, open_block
+from lakehouse.format.sstable_index import BlockIndex
+from lakehouse.format.sstable_loops import read_only
+from lakehouse.format.sstable_meta import FileMeta
+from lakehouse.format.sstable_rows import RowError, RowLayout, unpack_rows
+from lakehouse.format.tail import NeedMore
+from lakehouse.format.types import arrow_field
+
+__all__ = ["SstableFile", "decode_sstable"]
+
+_KIND = arrow_field(KIND_FIELD)
+_BATCH_RAW_BYTES = 1 << 25
+"""Blocks are decoded together until their content is so large; one chunk of Arrow each."""
+
+
+class SstableFile:
+    """The metadata of one file, and what its blocks hold.
+
+    Args:
+        footer: the file's.
+        meta: the file's.
+        index: the file's.
+    """
+
+    __slots__ = ("_key_codec", "_layout", "arrow", "footer", "index", "meta")
+
+    def __init__(self, footer: Footer, meta: FileMeta, index: BlockIndex) -> None:
+        self.footer = footer
+        self.meta = meta
+        self.index = index
+        self._layout = RowLayout.of(meta.value_fields)
+        self._key_codec = RowKeyCodec(meta.key_fields) if meta.key else None
+        self.arrow = [arrow_field(field) for field in meta.fields]
+        """The columns, with their ids."""
+
+    @classmethod
+    def parse(cls, tail: bytes, size: int) -> SstableFile | NeedMore:
+        """The metadata of a file of ``size`` bytes that ends so, or the range still needed.
+
+        Raises:
+            FormatError: the file is no SSTable.
+            CorruptionError: it is damaged.
+            UnsupportedVersionError: a newer release wrote it.
+        """
+        if size < Header.ENCODED_SIZE + Footer.ENCODED_SIZE:
+            raise CorruptionError(f"the file has {size} bytes, too few for an SSTable", offset=0)
+        at = size - Footer.ENCODED_SIZE
+        start = size - len(tail)
+        if start > at:
+            return NeedMore(start=at, end=size)
+        footer = Footer.unpack(tail[at - start :], offset=at)
+        if start > footer.index.offset:
+            return NeedMore(start=footer.index.offset, end=size)
+        meta_bytes = tail[footer.meta.offset - start : footer.meta.end - start]
+        index_bytes = tail[footer.index.offset - start : footer.index.end - start]
+        meta_content = open_block(meta_bytes, BlockType.META, offset=footer.meta.offset)
+        meta = FileMeta.parse(meta_content, offset=footer.meta.offset)
+        index_content = open_block(index_bytes, BlockType.INDEX, offset=footer.index.offset)
+        index = BlockIndex.parse(index_content, footer)
+        if int(index.firsts[-1]) != meta.rows:
+            raise CorruptionError(
+                f"the blocks of the index have {index.firsts[-1]} rows, the file has {meta.rows}",
+                offset=footer.index.offset,
+                expected=meta.rows,
+                got=int(index.firsts[-1]),
+            )
+        return cls(footer, meta, index)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        index = self.index
+        keys = sum(map(len, index.separators)) + sum(
+            len(one.first_key + one.last_key) for one in index.pieces
+        )
+        return 4096 + 600 * len(self.arrow) + 120 * len(index.separators) + 300 * len(index.pieces) + keys
+
+    def block_of(self, key: bytes) -> int | None:
+        """The block that has the key if one has."""
+        block = bisect_left(self.index.separators, key)
+        return block if block < len(self.index.separators) else None
+
+    def block_range(self, block: int) -> tuple[int, int]:
+        """Where a block is in the file: ``[start, end)``."""
+        return int(self.index.offsets[block]), int(self.index.offsets[block + 1])
+
+    def content(self, block: int, stored: bytes) -> bytes:
+        """The content of a block, given its bytes in the file.
+
+        Raises:
+            CorruptionError: they are not those of the block.
+        """
+        start, end = self.block_range(block)
+        if len(stored) != end - start:
+            raise CorruptionError(
+                f"the file ends inside the data block at byte {start}",
+                offset=start,
+                expected=end - start,
+                got=len(stored),
+            )
+        content = open_block(stored, BlockType.DATA, offset=start)
+        if len(content) != self.index.raw[block]:
+            raise self._damaged(block, "it has not as many bytes as the index says")
+        return content
+
+    def bloom(self, stored: bytes) -> BloomFilter:
+        """The bloom filter, given its block's bytes in the file.
+
+        Raises:
+            CorruptionError: they are not those of one.
+        """
+        offset = self.footer.bloom.offset
+        try:
+            return parse_bloom(open_block(stored, BlockType.BLOOM, offset=offset))
+        except ValueError as error:
+            raise CorruptionError(f"the bloom filter is damaged: {error}", offset=offset) from error
+
+    def rows(self, blocks: Sequence[int], contents: Sequence[bytes], ids: Collection[int]) -> pa.Table:
+        """The columns with these ids, in file order, of blocks in ascending order; then the kinds.
+
+        Raises:
+            CorruptionError: a block is not one of rows of this file.
+        """
+        parts = [
+            self._batch(blocks[begin:end], contents[begin:end], ids)
+            for begin, end in _batches([len(one) for one in contents])
+        ]
+        return pa.Table.from_batches(parts, self._schema(ids))
+
+    def _schema(self, ids: Collection[int]) -> pa.Schema:
+        pairs = zip(self.arrow, self.meta.fields, strict=True)
+        return pa.schema([*(one for one, field in pairs if field.id in ids), _KIND])
+
+    def _batch(
+        self, numbers: Sequence[int], contents: Sequence[bytes], ids: Collection[int]
+    ) -> pa.RecordBatch:
+        places = np.asarray(numbers, np.int64)
+        blocks = Blocks(
+            data=read_only(np.frombuffer(b"".join(contents), np.uint8)),
+            begins=_sums([len(one) for one in contents]),
+            firsts=_sums(self.index.firsts[places + 1] - self.index.firsts[places]),
+        )
+        try:
+            entries = scan_blocks(blocks)
+            by_id = self._key_columns(blocks, entries, ids)
+            by_id |= self._value_columns(blocks, entries, ids)
+        except BlockError as error:
+            raise self._damaged(numbers[error.block], error.what) from error
+        columns = [by_id[field.id] for field in self.meta.fields if field.id in ids]
+        columns.append(pa.array(entries.kinds.view(np.int8)))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema(ids))
+
+    def _key_columns(self, blocks: Blocks, entries: Entries, ids: Collection[int]) -> dict[int, pa.Array]:
+        if self._key_codec is None or not any(number in ids for number in self.meta.key):
+            return {}
+        keys = entry_keys(blocks, entries)
+        try:
+            return dict(zip(self.meta.key, self._key_codec.decode(keys), strict=True))
+        except CorruptionError as error:
+            raise BlockError(0, f"or one behind it has a key that is none: {error.message}") from error
+
+    def _value_columns(self, blocks: Blocks, entries: Entries, ids: Collection[int]) -> dict[int, pa.Array]:
+        fields = self.meta.value_fields
+        wanted = [field.id in ids for field in fields]
+        try:
+            columns = unpack_rows(self._layout, blocks.data, entries.values, entries.ends, wanted)
+        except RowError as error:
+            block = int(np.searchsorted(blocks.firsts, error.row, side="right")) - 1
+            raise BlockError(block, f"a row {error.what}") from error
+        return {field.id: one for field, one in zip(fields, columns, strict=True) if one is not None}
+
+    def row(self, block: int, content: bytes, key: bytes, ids: Collection[int]) -> pa.Table | None:
+        """The row of that key with the columns of these ids, in file order, and its kind; None = none.
+
+        Raises:
+            CorruptionError: the content is not that of a block of this file.
+        """
+        try:
+            rows = int(self.index.firsts[block + 1] - self.index.firsts[block])
+            found = seek(content, rows, key)
+            if found is None:
+                return None
+            data = np.frombuffer(content, np.uint8)
+            begin, end = np.array([found.begin]), np.array([found.end])
+            wanted = [field.id in ids for field in self.meta.value_fields]
+            values = unpack_rows(self._layout, data, begin, end, wanted)
+        except BlockError as error:
+            raise self._damaged(block, error.what) from error
+        except RowError as error:
+            raise self._damaged(block, f"a row {error.what}") from error
+        by_id = dict(zip([field.id for field in self.meta.value_fields], values, strict=True))
+        if self._key_codec is not None and any(number in ids for number in self.meta.key):
+            by_id |= zip(self.meta.key, self._key_codec.decode(pa.array([key])), strict=True)
+        columns = [by_id[field.id] for field in self.meta.fields if field.id in ids]
+        columns.append(pa.array([found.kind], pa.int8()))
+        return pa.Table.from_arrays(columns, schema=self._schema(ids))
+
+    def _damaged(self, block: int, what: str) -> CorruptionError:
+        offset = int(self.index.offsets[block])
+        return CorruptionError(f"the data block at byte {offset} is damaged: {what}", offset=offset)
+
+
+def decode_sstable(data: bytes) -> pa.Table:
+    """All rows of a whole file, as they were handed to the encoder.
+
+    Raises:
+        FormatError: the file is no SSTable.
+        CorruptionError: it is damaged.
+        UnsupportedVersionError: a newer release wrote it.
+    """
+    header = Header.unpack(data)
+    file = SstableFile.parse(data, len(data))
+    assert isinstance(file, SstableFile)
+    footer, index = file.footer, file.index
+    if (header.rows, header.end, header.blocks) != (file.meta.rows, footer.data_end, len(index.raw)):
+        raise CorruptionError("the header does not say what the footer says", offset=0)
+    if footer.bloom.size:
+        file.bloom(data[footer.bloom.offset : footer.bloom.end])
+    blocks = range(len(index.raw))
+    contents = [file.content(block, data[slice(*file.block_range(block))]) for block in blocks]
+    ids = {field.id for field in file.meta.fields}
+    rows = file.rows(blocks, contents, ids)
+    return rows if file.meta.kinds[0] < file.meta.rows else rows.drop_columns([KIND_FIELD.name])
+
+
+def _sums(sizes: Sequence[int] | I64) -> I64:
+    """Where each begins when they stand one after another, and where the last one ends."""
+    sums = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=sums[1:])
+    return sums
+
+
+def _batches(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Neighbours that are decoded together."""
+    begin = total = 0
+    for at, size in enumerate(sizes):
+        total += size
+        if total >= _BATCH_RAW_BYTES or at == len(sizes) - 1:
+            yield begin, at + 1
+            begin, total = at + 1, 0
