@@ -14,38 +14,33 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import pyarrow as pa
 import xxhash
 
 from lakehouse.config import IndexSettings
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import KINDS, FormatError, InvalidInputError, LakehouseError
 from lakehouse.index.file_metas import FileMetas, read_file_metas
 from lakehouse.index.models import IndexEntry, IndexFileLocator, IndexType
-from lakehouse.index.reader import PuffinReader
+from lakehouse.index.reader import MetaCache, PuffinReader
 from lakehouse.index.rows import COMPACT, GREPTIME, RowShape
-from lakehouse.index.sources import FileProblem, IndexFile, IndexSource
+from lakehouse.index.sources import FileProblem, GuardedSource, IndexFile, IndexSource
 from lakehouse.io import Cost, ObjectStore, map_bounded
 from lakehouse.io.cost import counting
 from lakehouse.log import get_logger
 
-__all__ = ["Authorise", "IndexMetaScan", "MetaCache", "ScanStats", "iterate_index_metas"]
+__all__ = ["Authorise", "IndexMetaScan", "ScanStats", "iterate_index_metas"]
 
 _log = get_logger(__name__)
 
 _PROBLEMS_MAX = 10_000
+_TABLES_MAX = 10_000
+"""Answers of the authoriser that are kept."""
 _MASK_CHARS = 16
 
 Authorise = Callable[[str], bool | Awaitable[bool]]
 """Whether the caller may see a table, by its directory."""
-
-
-class MetaCache(Protocol):
-    """What an enumeration asks of a cache (:class:`lakehouse.cache.CacheRegion` is one)."""
-
-    def get_if_present(self, key: Any) -> Any: ...
-    def put(self, key: Any, value: Any) -> Any: ...
 
 
 @dataclass(slots=True)
@@ -100,13 +95,15 @@ def iterate_index_metas(
         source: which files; see :mod:`lakehouse.index.sources`.
         concurrency: files read at once; ``index.concurrency`` when not given.
         kinds: only indexes of these kinds; the others cost nothing.
-        errors: ``raise`` ends the scan with the first problem; ``collect`` goes on and reports.
+        errors: ``raise`` ends the scan with the first problem as an error; ``collect`` goes on and
+            reports.
         order: entries of files as they are read, or in the order of the source.
-        cache: keeps what was read; a second scan of the same files makes no request.
-        authorise: asked once for each table directory, before anything of it is read; files of
-            tables it refuses are left out.
-        mask_locations: directories and paths in entries, problems and logs are replaced by stable
-            pseudonyms.
+        cache: keeps what was read; a second scan of the same files makes no request. A file is known by
+            its size and version, as far as the source tells them.
+        authorise: asked once for each table directory, before any object of it is read; files of
+            tables it refuses are left out, and so are their problems.
+        mask_locations: directories and paths in entries, problems, errors and logs are replaced by
+            stable pseudonyms; of a message that may hold one, only the kind is left.
 
     Example::
 
@@ -114,9 +111,16 @@ def iterate_index_metas(
             print(entry.locator.file_id, entry.index_type, entry.target_key)
     """
     settings = settings or IndexSettings()
+    concurrency = settings.concurrency if concurrency is None else concurrency
+    if concurrency < 1:
+        raise InvalidInputError(f"concurrency must be at least 1, not {concurrency}")
+    if errors not in ("collect", "raise") or order not in ("completed", "listing"):
+        raise InvalidInputError(
+            f"errors is 'collect' or 'raise', order 'completed' or 'listing', not {errors!r} and {order!r}"
+        )
     return IndexMetaScan(
         source,
-        concurrency=concurrency or settings.concurrency,
+        concurrency=concurrency,
         kinds=None if kinds is None else frozenset(kinds),
         collect=errors == "collect",
         ordered=order == "listing",
@@ -155,6 +159,7 @@ class IndexMetaScan:
         self._settings = settings
         self._prefetch = settings.prefetch_bytes
         self._allowed: dict[str, bool] = {}
+        self._begun = False
         self.stats = ScanStats()
         """Grows while the scan runs."""
         self.problems: list[FileProblem] = []
@@ -185,105 +190,113 @@ class IndexMetaScan:
         return pa.Table.from_batches([batch async for batch in self.batches(shape)], schema=shape.schema)
 
     async def _entries(self) -> AsyncGenerator[IndexEntry, None]:
+        if self._begun:
+            raise InvalidInputError("a scan is iterated once: start another one with iterate_index_metas")
+        self._begun = True
         started = time.perf_counter()
         files = map_bounded(self._read, self._visible(), self._concurrency, ordered=self._ordered)
         try:
             async with aclosing(files):
                 async for file, metas in files:
-                    locator = self._shown(file.locator, metas)
-                    for target in metas.targets if metas is not None else ():
+                    if metas is None:
+                        continue
+                    locator = self._shown(file.locator, metas.size)
+                    for target in metas.targets:
                         self.stats.entries[target.index_type.value] += 1
-                        yield target.entry(locator)
+                        entry = target.entry(locator)
+                        if self._mask and entry.error is not None:
+                            entry = replace(entry, error=entry.error.replace(file.key, _masked(file.key), 1))
+                        yield entry
         finally:
             self.stats.seconds = time.perf_counter() - started
             self._summarise()
 
     async def _visible(self) -> AsyncIterator[IndexFile]:
         """The files of the source that may be read; problems of the source are noted on the way."""
-        files = aiter(self._source.files())
-        while True:
-            with counting(self.stats.cost):
-                file = await anext(files, None)
-            if file is None:
-                return
-            if isinstance(file, FileProblem):
-                self.stats.failed_files += 1
-                self._note(file)
-                continue
-            if self._authorise is not None and not await self._is_allowed(file.locator.table_dir):
-                self.stats.hidden_files += 1
-                continue
-            yield file
+        source = self._source
+        if self._authorise is not None and isinstance(source, GuardedSource):
+            files = source.visible_files(self._is_allowed)
+        else:
+            files = source.files()
+        try:
+            while True:
+                with counting(self.stats.cost):
+                    file = await anext(files, None)
+                if file is None:
+                    return
+                if not await self._is_allowed(_table_of(file)):
+                    self.stats.hidden_files += 1
+                elif isinstance(file, FileProblem):
+                    self.stats.failed_files += 1
+                    self._note(file)
+                else:
+                    yield file
+        finally:
+            if isinstance(files, AsyncGenerator):
+                await files.aclose()
 
     async def _is_allowed(self, table_dir: str) -> bool:
-        assert self._authorise is not None
+        if self._authorise is None:
+            return True
         allowed = self._allowed.get(table_dir)
         if allowed is None:
             answer = self._authorise(table_dir)
+            if len(self._allowed) >= _TABLES_MAX:
+                self._allowed.clear()
             allowed = self._allowed[table_dir] = bool(await answer if inspect.isawaitable(answer) else answer)
         return allowed
 
     async def _read(self, file: IndexFile) -> tuple[IndexFile, FileMetas | None]:
         """One file; None when it gives nothing."""
-        self.stats.files += 1
         key = (self._store.url, file.key, file.size, file.version, self._kinds)
         if self._cache is not None:
             found: FileMetas | None = self._cache.get_if_present(key)
             if found is not None:
+                self.stats.files += 1
                 self.stats.cache_hits += 1
                 return file, found
         reader = PuffinReader(
             self._store, file.key, size=file.size, prefetch_bytes=self._prefetch, settings=self._settings
         )
+        failed: LakehouseError | None = None
         try:
             with counting(self.stats.cost):
                 metas = await read_file_metas(reader, settings=self._settings, kinds=self._kinds)
         except LakehouseError as error:
-            self.stats.files -= 1
+            failed = error
+        # Noted outside the handler: what is raised here must not bring the first error along.
+        if failed is not None:
             self.stats.failed_files += 1
-            self._note(
-                FileProblem(
-                    path=file.key, kind=error.kind, message=error.message, offset=error.context.get("offset")
-                ),
-                error,
-            )
+            self._note(FileProblem.of(file.key, failed))
             return file, None
+        self.stats.files += 1
         # Files of one writer look alike: when one needed a longer tail, the next ones will.
         if self._prefetch < metas.tail_bytes <= self._settings.prefetch_max_bytes:
             self._prefetch = metas.tail_bytes
         if metas.broken:
-            first, *further = metas.broken
             self.stats.broken_blobs += len(metas.broken)
-            self._note(
-                FileProblem(
-                    path=file.key,
-                    kind=first.kind,
-                    message=first.message,
-                    blob=first.blob,
-                    offset=first.offset,
-                    further=len(further),
-                )
-            )
-        elif self._cache is not None:
+            self._note(FileProblem.of(file.key, metas.broken[0], further=len(metas.broken) - 1))
+        elif self._cache is not None and file.version in (None, reader.version):
             self._cache.put(key, metas)
         return file, metas
 
-    def _note(self, problem: FileProblem, error: LakehouseError | None = None) -> None:
+    def _note(self, problem: FileProblem) -> None:
+        """One record and one log line; or the end of the scan."""
+        error, problem = problem.error, replace(problem, error=None)
+        if self._mask:
+            problem, error = _masked_problem(problem, error)
         if not self._collect:
             raise error or LakehouseError(problem.message, kind=problem.kind, key=problem.path)
-        if self._mask:
-            masked = _masked(problem.path)
-            problem = replace(problem, path=masked, message=problem.message.replace(problem.path, masked))
         if len(self.problems) < _PROBLEMS_MAX:
             self.problems.append(problem)
         _log.warning(
             "an index file cannot be read in full", path=problem.path, kind=problem.kind, what=problem.message
         )
 
-    def _shown(self, locator: IndexFileLocator, metas: FileMetas | None) -> IndexFileLocator:
+    def _shown(self, locator: IndexFileLocator, size: int) -> IndexFileLocator:
         """The locator as callers see it, with the size the store says when nobody else did."""
-        if metas is not None and locator.index_file_size is None:
-            locator = replace(locator, index_file_size=metas.size)
+        if locator.index_file_size is None:
+            locator = replace(locator, index_file_size=size)
         if not self._mask:
             return locator
         return replace(
@@ -308,3 +321,27 @@ class IndexMetaScan:
 def _masked(location: str) -> str:
     """A pseudonym: the same for the same location, in every scan."""
     return "masked:" + xxhash.xxh3_128_hexdigest(location.encode())[:_MASK_CHARS]
+
+
+def _table_of(file: IndexFile | FileProblem) -> str:
+    if isinstance(file, IndexFile):
+        return file.locator.table_dir
+    if file.table_dir is not None:
+        return file.table_dir
+    directory, slash, _ = file.path.rpartition("/")
+    return directory + slash
+
+
+def _masked_problem(
+    problem: FileProblem, error: LakehouseError | None
+) -> tuple[FileProblem, LakehouseError | None]:
+    """The problem without locations, and an error that says the same."""
+    path = _masked(problem.path)
+    # What stands behind the path was said by code that knows bytes and no places. Stores know places.
+    told = isinstance(error, FormatError) and problem.message.startswith(problem.path)
+    rest = problem.message[len(problem.path) :] if told else f": {KINDS.get(problem.kind, problem.kind)}"
+    table_dir = None if problem.table_dir is None else _masked(problem.table_dir)
+    problem = replace(problem, path=path, message=path + rest, table_dir=table_dir)
+    if error is not None:
+        error = type(error)(problem.message, kind=error.kind, key=path, offset=problem.offset)
+    return problem, error

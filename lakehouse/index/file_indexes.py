@@ -17,22 +17,25 @@ from lakehouse.format.bloom import BloomMeta
 from lakehouse.format.fulltext import FULLTEXT_CONFIG, FulltextConfig
 from lakehouse.format.inverted import InvertedMetas
 from lakehouse.format.puffin import BlobMeta
-from lakehouse.format.tail import NeedMore
 from lakehouse.format.target_key import ColumnSetTarget, ExpressionTarget, IndexTarget, decode_target_key
 from lakehouse.index.classify import classify
 from lakehouse.index.models import IndexType
 from lakehouse.index.reader import PuffinReader, naming
+from lakehouse.index.tails import TailMetas, TailParser, read_tails
 from lakehouse.index.tantivy import OWN_TOKENS
 from lakehouse.index.target_rows import expression_columns
 
 __all__ = ["BloomIndex", "FileIndexReader", "FileIndexes", "InvertedIndex", "TantivyIndex"]
 
-_GUESS_BYTES = 8192
-"""How much of a blob's end is fetched when nothing of it is at hand; upstream's own number."""
-
 _Meta: TypeAlias = BloomMeta | InvertedMetas
-_Open: TypeAlias = tuple[BlobMeta, type[BloomMeta] | type[InvertedMetas], int]
-"""A blob, what its metadata is, and the byte of the file from which its tail is wanted."""
+_Target: TypeAlias = tuple[BlobMeta, IndexType, IndexTarget | None]
+"""A blob, what kind of index it is and of what; the blob of all inverted indexes has no target."""
+_PARSERS: Mapping[IndexType, TailParser[_Meta]] = {
+    IndexType.BLOOM_SKIPPING: BloomMeta.from_tail,
+    IndexType.FULLTEXT_BLOOM: BloomMeta.from_tail,
+    IndexType.INVERTED: InvertedMetas.from_tail,
+}
+"""What ends a blob; the metadata of a tantivy index are properties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,7 +94,8 @@ class FileIndexReader:
         self._reader = reader
         self._settings = settings
         self._row_count = row_count
-        self._metas: dict[int, _Meta] = {}
+        self._metas: dict[tuple[str, int], _Meta] = {}
+        """By type and offset: blobs without bytes may share an offset."""
 
     async def load(self, wanted: Callable[[IndexTarget], bool], *, inverted: bool) -> FileIndexes:
         """The indexes of the wanted targets; one coalesced read for metadata that is not at hand yet.
@@ -100,28 +104,28 @@ class FileIndexReader:
             wanted: whether an index of that target is of use.
             inverted: whether the inverted indexes are, which are one blob for all targets.
         """
-        targets = [
-            (blob, kind, target)
-            for blob, kind, target in _targets((await self._reader.footer()).blobs)
-            if (inverted if target is None else wanted(target))
-        ]
-        await self._read([blob for blob, kind, _ in targets if kind is not IndexType.FULLTEXT_TANTIVY])
+        targets = await self._targets()
+        chosen = [one for one in targets if (inverted if one[2] is None else wanted(one[2]))]
+        await self._read(chosen)
         if self._row_count is None:
-            await self._read_any()
-        assert self._row_count is not None
+            await self._read([one for one in targets if one[1] in _PARSERS][:1])
+        if self._row_count is None:
+            raise InvalidInputError(
+                f"{self._reader.key!r} has no index that says how many rows there are: pass row_count",
+                key=self._reader.key,
+            )
         with naming(self._reader.key):
-            return self._indexes(targets, self._row_count)
+            return self._indexes(chosen, self._row_count)
 
-    def _indexes(
-        self, targets: list[tuple[BlobMeta, IndexType, IndexTarget | None]], row_count: int
-    ) -> FileIndexes:
+    def _indexes(self, targets: list[_Target], row_count: int) -> FileIndexes:
         blooms: dict[str, BloomIndex] = {}
         fulltexts: dict[str, BloomIndex] = {}
         tantivys: dict[str, TantivyIndex] = {}
         inverted: InvertedIndex | None = None
         found: dict[str, tuple[IndexTarget, Mapping[str, str]]] = {}
-        for blob, kind, target in targets:
-            meta = self._metas.get(blob.offset)
+        # Of a type that occurs twice the first blob counts, as it does for GreptimeDB.
+        for blob, kind, target in reversed(targets):
+            meta = self._metas.get((blob.type, blob.offset))
             if isinstance(meta, InvertedMetas):
                 inverted = InvertedIndex(blob=blob, metas=meta)
                 found |= {key: (one, blob.properties) for key, one in _columns(meta)}
@@ -151,70 +155,46 @@ class FileIndexReader:
             },
         )
 
-    async def _read_any(self) -> None:
-        """Reads the metadata of some index, for its number of rows."""
-        for blob, kind, _ in _targets((await self._reader.footer()).blobs):
-            if kind is not IndexType.FULLTEXT_TANTIVY:
-                await self._read([blob])
-                return
-        raise InvalidInputError(
-            f"{self._reader.key!r} has no index that says how many rows there are: pass row_count",
-            key=self._reader.key,
-        )
+    async def _targets(self) -> list[_Target]:
+        """The indexes of the file, without those whose key cannot be read."""
+        targets: list[_Target] = []
+        for blob in (await self._reader.footer()).blobs:
+            found = classify(blob.type)
+            if found is None:
+                continue
+            kind, key = found
+            target = None if key is None else _decoded(key, blob.properties)
+            if key is None or target is not None:
+                targets.append((blob, kind, target))
+        return targets
 
-    async def _read(self, blobs: list[BlobMeta]) -> None:
-        """Reads metadata at the ends of blobs, together."""
-        window = self._reader.window[0]
-        wanted: list[_Open] = []
-        for blob in blobs:
-            if blob.offset not in self._metas:
-                found = classify(blob.type)
-                assert found is not None
-                kind = InvertedMetas if found[0] is IndexType.INVERTED else BloomMeta
-                start = window if blob.end > window else blob.end - _GUESS_BYTES
-                wanted.append((blob, kind, max(blob.offset, start)))
-        while wanted:
-            spans = [(start, blob.end) for blob, _, start in wanted]
-            tails = await self._reader.ranges(spans, gap_bytes=self._settings.metadata_gap_bytes)
-            with naming(self._reader.key):
-                wanted = [
-                    (blob, kind, blob.offset + more.start)
-                    for (blob, kind, _), tail in zip(wanted, tails, strict=True)
-                    if (more := self._parse(blob, kind, tail)) is not None
-                ]
+    async def _read(self, targets: list[_Target]) -> None:
+        """Reads the metadata that are not at hand yet, together."""
+        wanted: list[tuple[BlobMeta, TailParser[_Meta] | None]] = [
+            (blob, _PARSERS[kind])
+            for blob, kind, _ in targets
+            if kind in _PARSERS and (blob.type, blob.offset) not in self._metas
+        ]
+        tails: TailMetas[_Meta] = await read_tails(self._reader, wanted, settings=self._settings)
+        for (blob, _), meta in zip(wanted, tails.metas, strict=True):
+            if isinstance(meta, FormatError):
+                raise meta
+            assert meta is not None
+            with naming(self._reader.key, blob):
+                self._check_rows(meta)
+            self._metas[blob.type, blob.offset] = meta
 
-    def _parse(
-        self, blob: BlobMeta, kind: type[BloomMeta] | type[InvertedMetas], tail: bytes
-    ) -> NeedMore | None:
-        """Keeps the metadata a tail holds, or says which tail would hold it."""
-        meta = kind.from_tail(tail, blob.length)
-        if isinstance(meta, NeedMore):
-            return meta
+    def _check_rows(self, meta: _Meta) -> None:
         rows = meta.row_count if isinstance(meta, BloomMeta) else meta.total_row_count
         if self._row_count is None:
             self._row_count = rows
         elif self._row_count != rows:
             raise CorruptionError(
-                f"index blob {blob.type!r} is about {rows} rows, the data file has {self._row_count}: it is "
-                "of another file, or damaged",
-                blob=blob.type,
+                f"the index is about {rows} rows, the data file has {self._row_count}: it is of another "
+                "file, or damaged",
                 expected=self._row_count,
                 got=rows,
             )
-        self._metas[blob.offset] = meta
-        return None
-
-
-def _targets(blobs: tuple[BlobMeta, ...]) -> Iterator[tuple[BlobMeta, IndexType, IndexTarget | None]]:
-    """The indexes among the blobs; without a target the blob of all inverted ones."""
-    for blob in blobs:
-        found = classify(blob.type)
-        if found is None:
-            continue
-        kind, key = found
-        target = None if key is None else _decoded(key, blob.properties)
-        if key is None or target is not None:
-            yield blob, kind, target
 
 
 def _columns(metas: InvertedMetas) -> Iterator[tuple[str, IndexTarget]]:

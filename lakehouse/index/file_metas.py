@@ -31,7 +31,7 @@ from lakehouse.index.models import (
 from lakehouse.index.reader import PuffinReader
 from lakehouse.index.tails import TailParser, read_tails
 
-__all__ = ["BrokenBlob", "FileMetas", "TargetMeta", "read_file_metas"]
+__all__ = ["FileMetas", "TargetMeta", "read_file_metas"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,24 +59,12 @@ class TargetMeta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenBlob:
-    """A blob whose metadata cannot be read."""
-
-    blob: str
-    """Its type."""
-    offset: int
-    """Where it begins in the file."""
-    message: str
-    kind: str
-    """A word of :data:`lakehouse.errors.KINDS`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileMetas:
     """All indexes of a file, by index type and target key."""
 
     targets: tuple[TargetMeta, ...]
-    broken: tuple[BrokenBlob, ...]
+    broken: tuple[FormatError, ...]
+    """Of each blob whose metadata cannot be read, why."""
     size: int
     """Of the file, as the store has it."""
     tail_bytes: int
@@ -108,15 +96,15 @@ async def read_file_metas(
     tails = await read_tails(
         reader,
         [(blob, _PARSERS.get(kind)) for blob, kind, _ in wanted],
-        gap_bytes=settings.metadata_gap_bytes,
+        settings=settings,
     )
     targets: list[TargetMeta] = []
-    broken: list[BrokenBlob] = []
+    broken: list[FormatError] = []
     for (blob, kind, key), meta in zip(wanted, tails.metas, strict=True):
         error = None
         if isinstance(meta, FormatError):
             error = meta.message
-            broken.append(BrokenBlob(blob=blob.type, offset=blob.offset, message=error, kind=meta.kind))
+            broken.append(meta)
         if key is not None:
             bloom = BloomInfo.of(meta) if isinstance(meta, BloomSummary) else None
             targets.append(_target(blob, kind, key, bloom, error))

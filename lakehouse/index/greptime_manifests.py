@@ -3,17 +3,19 @@
 A listing finds the regions; each region's manifest is fetched and folded, several regions
 side by side. That is what GreptimeDB's own enumeration goes by: a file counts when a
 manifest names it, belongs to the region that refers to it, and has the size and version
-the manifest gives. Files that no manifest names are reported, and so is a region whose
-manifest cannot be read, whose files are then taken from the listing.
+the manifest gives. Files that no manifest names are reported, those of a region that is being
+dropped among them, and so is a region whose manifest cannot be read, whose files are then
+taken from the listing.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import FormatError, LakehouseError
-from lakehouse.index.greptime_layout import GreptimeFile, RegionDir
+from lakehouse.index.greptime_layout import DROPPING_MARKER, RegionDir
 from lakehouse.index.greptime_manifest import (
     POINTER_NAME,
     ManifestPointer,
@@ -21,7 +23,7 @@ from lakehouse.index.greptime_manifest import (
     plan_manifest,
 )
 from lakehouse.index.models import IndexFileLocator
-from lakehouse.index.sources import FileProblem, IndexFile
+from lakehouse.index.sources import FileProblem, IndexFile, IsVisible, greptime_locator
 from lakehouse.io import ObjectMeta, ObjectStore, map_bounded
 
 __all__ = ["GreptimeManifests"]
@@ -40,6 +42,8 @@ class _Region:
     """Names of manifest objects, relative to the directory."""
     indexes: dict[str, ObjectMeta] = field(default_factory=dict)
     """Puffin files by key."""
+    is_dropping: bool = False
+    is_visible: bool = True
 
 
 @dataclass(slots=True)
@@ -66,23 +70,28 @@ class GreptimeManifests:
         """Where the files are."""
         return self._store
 
-    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+    def files(self) -> AsyncIterator[IndexFile | FileProblem]:
         """The files, region by region in key order, by file id within a region."""
+        return self.visible_files(_all_visible)
+
+    async def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
+        """The same, with no manifest read of a table that is not visible: its files come as listed."""
         # After a repartition one region refers to files of another, never of another table's.
         table, listed, named = None, dict[str, ObjectMeta](), set[str]()
-        async for loaded in map_bounded(self._load, self._regions(), _REGIONS_AT_ONCE):
-            if loaded.region.directory.table_dir != table:
-                self._report(listed, named)
-                table, listed, named = loaded.region.directory.table_dir, {}, set()
-            listed |= loaded.region.indexes
-            if loaded.problem is not None:
-                yield loaded.problem
-            for locator in loaded.locators:
-                key = locator.index_file_path
-                named.add(key)
-                meta = listed.get(key)
-                version = meta.version if meta is not None else None
-                yield IndexFile(locator=locator, size=locator.index_file_size, version=version)
+        async with aclosing(map_bounded(self._load, self._regions(is_visible), _REGIONS_AT_ONCE)) as regions:
+            async for loaded in regions:
+                if loaded.region.directory.table_dir != table:
+                    self._report(listed, named)
+                    table, listed, named = loaded.region.directory.table_dir, {}, set()
+                listed |= loaded.region.indexes
+                if loaded.problem is not None:
+                    yield loaded.problem
+                for locator in loaded.locators:
+                    key = locator.index_file_path
+                    named.add(key)
+                    meta = listed.get(key)
+                    version = meta.version if meta is not None else None
+                    yield IndexFile(locator=locator, size=locator.index_file_size, version=version)
         self._report(listed, named)
 
     def _report(self, listed: dict[str, ObjectMeta], named: set[str]) -> None:
@@ -90,7 +99,7 @@ class GreptimeManifests:
         self.unreferenced_count += len(lost)
         self.unreferenced += lost[: _UNREFERENCED_MAX - len(self.unreferenced)]
 
-    async def _regions(self) -> AsyncIterator[_Region]:
+    async def _regions(self, is_visible: IsVisible) -> AsyncIterator[_Region]:
         """Regions in key order; a region's data and metadata folders are regions of their own."""
         place, found = None, dict[RegionDir, _Region]()
         async for meta in self._store.list(self._root):
@@ -103,8 +112,13 @@ class GreptimeManifests:
                 for region in found.values():
                     yield region
                 place, found = here, {}
-            region = found.setdefault(directory, _Region(directory))
-            if rest.startswith(("manifest/", "staging/manifest/")):
+            if directory not in found:
+                visible = await is_visible(directory.table_dir)
+                found[directory] = _Region(directory, is_visible=visible)
+            region = found[directory]
+            if rest == DROPPING_MARKER:
+                region.is_dropping = True
+            elif rest.startswith(("manifest/", "staging/manifest/")):
                 region.manifest.append(rest)
             elif rest.endswith(".puffin"):
                 region.indexes[meta.key] = meta
@@ -113,7 +127,9 @@ class GreptimeManifests:
 
     async def _load(self, region: _Region) -> _Loaded:
         directory = region.directory
-        if not region.manifest:
+        if not region.is_visible:
+            return _Loaded(region, _from_listing(region))
+        if region.is_dropping or not region.manifest:
             # A folder without a manifest is a file store of another region, or not GreptimeDB's.
             return _Loaded(region, [])
         try:
@@ -130,25 +146,21 @@ class GreptimeManifests:
             manifest = fold_manifest(plan, contents)
         except LakehouseError as error:
             path = f"{directory.path}manifest/"
+            problem = FileProblem.of(path, error, table_dir=directory.table_dir)
             message = f"{path}: {error.message}; the region's files are taken from the listing"
-            problem = FileProblem(path=path, kind=error.kind, message=message)
-            return _Loaded(region, _from_listing(region), problem)
+            return _Loaded(region, _from_listing(region), replace(problem, message=message))
         return _Loaded(region, manifest.index_files(directory.table_dir, directory.path_type))
+
+
+async def _all_visible(table_dir: str) -> bool:
+    return True
 
 
 def _from_listing(region: _Region) -> list[IndexFileLocator]:
     locators = []
-    for key, meta in region.indexes.items():
+    for meta in region.indexes.values():
         try:
-            file = GreptimeFile.parse(key)
+            locators.append(greptime_locator(meta))
         except FormatError:
-            continue
-        locator = IndexFileLocator(
-            table_dir=file.region.table_dir,
-            region_id=file.region.region_id,
-            file_id=file.file_id,
-            index_file_path=key,
-            index_file_size=meta.size,
-        )
-        locators.append(locator)
+            continue  # no file that GreptimeDB would open
     return locators

@@ -25,8 +25,17 @@ from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
 from lakehouse.format.fst import Fst
 from lakehouse.format.inverted import InvertedColumn
-from lakehouse.format.inverted_search import BitmapPlan, IsNull, plan_bitmaps, segments_of
-from lakehouse.index.plan import BloomProbe, InvertedProbe, Probe, TantivyProbe, scans_terms
+from lakehouse.format.inverted_search import (
+    AllOf,
+    AnyOf,
+    BitmapPlan,
+    Condition,
+    IsNull,
+    OneOf,
+    plan_bitmaps,
+    segments_of,
+)
+from lakehouse.index.plan import BloomProbe, InvertedProbe, Probe, TantivyProbe
 from lakehouse.index.reader import PuffinReader, naming
 from lakehouse.index.selection import RowSelection
 from lakehouse.index.staging import unpacked
@@ -108,7 +117,7 @@ class Lookup:
             is_large = probe.index.meta.bloom_filter_size > self._whole_bytes
             return None if may_wait and is_large else self._read_filters(probe, within)
         if isinstance(probe, InvertedProbe):
-            with naming(self._reader.key):
+            with naming(self._reader.key, probe.index.blob):
                 return await self._read_inverted(probe, terms, within.total_rows)
         return None
 
@@ -138,7 +147,7 @@ class Lookup:
 
             async def finish_whole(parts: list[bytes]) -> RowSelection:
                 first = column.relative_fst_offset
-                with naming(self._reader.key):
+                with naming(self._reader.key, probe.index.blob):
                     found = Fst.parse(parts[0][first : first + column.fst_size])
                     terms[column.name] = (found, column.fst_size)
                     bitmaps = await self._find(probe, found)
@@ -153,7 +162,7 @@ class Lookup:
             return _left_out(probe, total_rows)
 
         async def finish_terms(parts: list[bytes]) -> None:
-            with naming(self._reader.key):
+            with naming(self._reader.key, probe.index.blob):
                 terms[column.name] = (Fst.parse(parts[0]), column.fst_size)
 
         first, last = column.fst_range
@@ -172,7 +181,7 @@ class Lookup:
 
     async def _find(self, probe: InvertedProbe, terms: Fst) -> BitmapPlan | None:
         """The bitmaps of the terms that fulfil the condition; None where that would take too long."""
-        if scans_terms(probe.condition) and terms.key_count > _AT_ONCE:
+        if _scans_terms(probe.condition) and terms.key_count > _AT_ONCE:
             if terms.key_count > _TERMS_MAX:
                 return None
             return await in_thread(plan_bitmaps, probe.column, terms, probe.condition)
@@ -186,7 +195,7 @@ class Lookup:
 
         async def finish(parts: list[bytes]) -> RowSelection:
             reads = [(start, data) for (start, _), data in zip(spans, parts, strict=True)]
-            with naming(self._reader.key):
+            with naming(self._reader.key, probe.index.blob):
                 return self._rows_of(probe, bitmaps, reads)
 
         return _Read(
@@ -205,13 +214,12 @@ class Lookup:
         if self._scratch is None:
             return RowSelection.every(total_rows)
         async with unpacked(self._reader, probe.index.blob, self._scratch) as path:
-            with naming(self._reader.key):
+            with naming(self._reader.key, probe.index.blob):
                 rows, row_count = await in_thread(rows_with_phrases, path, probe.phrases)
                 if row_count != total_rows or (len(rows) and not 0 <= rows[0] <= rows[-1] < total_rows):
                     raise CorruptionError(
-                        f"tantivy index {probe.index.blob.type!r} is about {row_count} rows, the data file "
-                        f"has {total_rows}: it is of another file, or damaged",
-                        blob=probe.index.blob.type,
+                        f"the index is about {row_count} rows, the data file has {total_rows}: it is of "
+                        "another file, or damaged",
                         expected=total_rows,
                         got=row_count,
                     )
@@ -240,3 +248,10 @@ def _null_bitmap(column: InvertedColumn) -> BitmapPlan:
         sizes=np.array([column.null_bitmap_size], np.int64)[there],
         bitmap_type=column.bitmap_type,
     )
+
+
+def _scans_terms(condition: Condition) -> bool:
+    """Whether a condition goes through the terms of an index instead of looking some up."""
+    if isinstance(condition, AllOf | AnyOf):
+        return any(map(_scans_terms, condition.conditions))
+    return not isinstance(condition, OneOf | IsNull)

@@ -23,10 +23,8 @@ from lakehouse.format.fulltext_bloom import query_tokens
 from lakehouse.format.inverted import InvertedColumn
 from lakehouse.format.inverted_search import (
     AllOf,
-    AnyOf,
     Condition,
     IsNotNull,
-    IsNull,
     OneOf,
     may_hold,
 )
@@ -43,7 +41,6 @@ __all__ = [
     "Probe",
     "TantivyProbe",
     "plan",
-    "scans_terms",
 ]
 
 _Needs: TypeAlias = tuple[tuple[tuple[int, ...], ...], ...]
@@ -143,13 +140,6 @@ def plan(tree: Tree[Holds | HasWords], indexes: FileIndexes, *, tantivy: bool = 
     if isinstance(tree, Some):
         return some(plan(part, indexes, tantivy=tantivy) for part in tree.parts)
     return every(_of_value(tree, indexes) if isinstance(tree, Holds) else _of_words(tree, indexes, tantivy))
-
-
-def scans_terms(condition: Condition) -> bool:
-    """Whether a condition goes through the terms of an index instead of looking some up."""
-    if isinstance(condition, AllOf | AnyOf):
-        return any(map(scans_terms, condition.conditions))
-    return not isinstance(condition, OneOf | IsNull)
 
 
 def _of_value(holds: Holds, indexes: FileIndexes) -> Iterator[Tree[Probe]]:

@@ -1,22 +1,45 @@
 """One puffin file, read with as few requests as its layout allows.
 
-The first request fetches a tail. What lies in it is never fetched again; everything else
-is read in ranges, several blobs in one coalesced call. All bytes handed out are of one
-version of the object: later requests insist on the version the first one found.
+The first request fetches a tail. What lies within it is not fetched again; everything else
+is read in ranges, several blobs in one coalesced call. A cache of footers saves the first
+request, too. All bytes handed out are of one version of the object: later requests insist on
+the version the footer is of.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from lakehouse.config import IndexSettings
-from lakehouse.errors import FormatError, InvalidInputError
+from lakehouse.errors import ConflictError, FormatError, InvalidInputError
 from lakehouse.format.puffin import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
 from lakehouse.format.tail import NeedMore
 from lakehouse.io import Fetched, ObjectStore
 
-__all__ = ["PuffinReader", "about", "naming"]
+__all__ = ["MetaCache", "PuffinReader", "about", "naming"]
+
+
+class MetaCache(Protocol):
+    """What is asked of a cache of metadata (:class:`lakehouse.cache.CacheRegion` is one)."""
+
+    def get_if_present(self, key: Any) -> Any: ...
+    def put(self, key: Any, value: Any) -> Any: ...
+    def invalidate(self, key: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Footer:
+    """A footer, and what it is the footer of."""
+
+    footer: PuffinFooter
+    start: int
+    """Where it begins in the file."""
+    size: int
+    """Of the file."""
+    version: str | None
 
 
 class PuffinReader:
@@ -29,6 +52,8 @@ class PuffinReader:
             a wrong one is noticed and put right.
         version: insist on this version of the object from the first request on.
         prefetch_bytes: how much of the tail the first request fetches.
+        cache: keeps footers, for all readers of the file. Without a version it takes the file for one
+            that never changes; a read of a blob notices when it did.
         settings: limits.
     """
 
@@ -40,54 +65,47 @@ class PuffinReader:
         size: int | None = None,
         version: str | None = None,
         prefetch_bytes: int | None = None,
+        cache: MetaCache | None = None,
         settings: IndexSettings | None = None,
     ) -> None:
         self._store = store
         self._settings = settings or IndexSettings()
         self._prefetch = prefetch_bytes or self._settings.prefetch_bytes
-        self._hint = size
+        self._hint = size or None  # a file of no bytes is none: whoever said so did not know
         self._version = version
+        self._cache = cache
         self._window: Fetched | None = None
-        self._footer: PuffinFooter | None = None
-        self._footer_start: int | None = None
+        self._footer: _Footer | None = None
         self.key = key
 
     @property
     def size(self) -> int:
         """Size of the file; known once something was read."""
-        if self._window is None:
-            raise InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
-        return self._window.size
+        return self._read_window.size
+
+    @property
+    def version(self) -> str | None:
+        """Version of the object, where the store has versions; known once something was read."""
+        return self._read_window.version
 
     @property
     def window(self) -> tuple[int, bytes]:
         """The tail that the first request fetched: its offset in the file, and its bytes."""
-        if self._window is None:
-            raise InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
-        return self._window.start, self._window.data
+        window = self._read_window
+        return window.start, window.data
 
     @property
     def footer_start(self) -> int:
         """Offset of the footer in the file; known once it was read."""
-        if self._footer_start is None:
-            raise InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
-        return self._footer_start
+        if self._footer is None:
+            raise self._unread()
+        return self._footer.start
 
     async def footer(self) -> PuffinFooter:
         """What the file holds; one request, two when the footer is longer than the prefetch."""
-        if self._footer is not None:
-            return self._footer
-        window = await self._tail()
-        limit = self._settings.footer_max_bytes
-        with naming(self.key):
-            while isinstance(
-                found := PuffinFooter.parse(window.data, window.size, max_bytes=limit), NeedMore
-            ):
-                window = self._window = await self._fetch(found.start, window.size)
-        self._footer = found
-        payload = int.from_bytes(window.data[-12:-8], "little")
-        self._footer_start = window.size - TRAILER_BYTES - payload - len(MAGIC)
-        return found
+        if self._footer is None:
+            self._footer = self._cached() or await self._read_footer()
+        return self._footer.footer
 
     async def blob(self, blob: BlobMeta | str) -> bytes:
         """A whole blob, decompressed."""
@@ -96,8 +114,14 @@ class PuffinReader:
     async def blobs(self, blobs: Sequence[BlobMeta | str]) -> list[bytes]:
         """Several whole blobs, decompressed; near ones share a request."""
         metas = [await self._meta(blob) for blob in blobs]
-        stored = await self.ranges([(meta.offset, meta.end) for meta in metas])
         limit = self._settings.blob_max_bytes
+        for meta in metas:
+            if meta.length > limit:
+                what = (
+                    f"{meta.length} bytes are more than index.blob_max_bytes allows: raise it, or read ranges"
+                )
+                raise about(FormatError(what, expected=limit, got=meta.length), self.key, meta)
+        stored = await self.ranges([(meta.offset, meta.end) for meta in metas])
         with naming(self.key):
             return [
                 bytes(meta.decompress(data, max_bytes=limit))
@@ -128,9 +152,14 @@ class PuffinReader:
         missing = [span for span in ranges if span[0] < span[1] and span[0] < window.start]
         parts: list[bytes] = []
         if missing:
-            parts = await self._store.get_ranges(
-                self.key, missing, version=window.version, gap_bytes=gap_bytes
-            )
+            try:
+                parts = await self._store.get_ranges(
+                    self.key, missing, version=window.version, gap_bytes=gap_bytes
+                )
+            except ConflictError:
+                if self._cache is not None:
+                    self._cache.invalidate(self._cache_key)
+                raise
         fetched = dict(zip(missing, parts, strict=True))
         found = []
         for start, end in ranges:
@@ -156,6 +185,43 @@ class PuffinReader:
             raise InvalidInputError(f"{self.key!r} has no blob of type {blob!r}", key=self.key, blob=blob)
         return meta
 
+    @property
+    def _read_window(self) -> Fetched:
+        if self._window is None:
+            raise self._unread()
+        return self._window
+
+    def _unread(self) -> InvalidInputError:
+        return InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
+
+    @property
+    def _cache_key(self) -> tuple[object, ...]:
+        return ("puffin-footer", self._store.url, self.key, self._hint, self._version)
+
+    def _cached(self) -> _Footer | None:
+        """The footer from the cache. Nothing else of the file is at hand then."""
+        found: _Footer | None = None if self._cache is None else self._cache.get_if_present(self._cache_key)
+        if found is not None and self._window is None:
+            self._window = Fetched(
+                key=self.key, data=b"", start=found.size, size=found.size, version=found.version
+            )
+        return found
+
+    async def _read_footer(self) -> _Footer:
+        window = await self._tail()
+        limit = self._settings.footer_max_bytes
+        with naming(self.key):
+            while isinstance(
+                parsed := PuffinFooter.parse(window.data, window.size, max_bytes=limit), NeedMore
+            ):
+                window = self._window = await self._end_from(parsed.start, window)
+        payload = int.from_bytes(window.data[-12:-8], "little")
+        start = window.size - TRAILER_BYTES - payload - len(MAGIC)
+        found = _Footer(footer=parsed, start=start, size=window.size, version=window.version)
+        if self._cache is not None:
+            self._cache.put(self._cache_key, found)
+        return found
+
     async def _tail(self) -> Fetched:
         """The tail of the file, however wrong the size we were told is."""
         if self._window is None:
@@ -164,16 +230,23 @@ class PuffinReader:
             )
             if window.end != window.size or (window.size and not window.data):
                 # The object is longer than we were told, or so much shorter that nothing came.
-                start = max(0, window.size - self._prefetch)
-                window = await self._store.get_range(
-                    self.key, start, max(window.size, start + 1), version=window.version
-                )
+                window = await self._end_from(max(0, window.size - self._prefetch), window)
             self._window = window
         return self._window
 
-    async def _fetch(self, start: int, end: int) -> Fetched:
-        assert self._window is not None
-        return await self._store.get_range(self.key, start, end, version=self._window.version)
+    async def _end_from(self, start: int, window: Fetched) -> Fetched:
+        """The file from a byte to its end."""
+        end = max(window.size, start + 1)
+        found = await self._store.get_range(self.key, start, end, version=window.version)
+        if found.end != found.size:
+            raise FormatError(
+                f"{self.key!r} has {found.size} bytes, and the store sent those up to {found.end} alone",
+                key=self.key,
+                offset=found.end,
+                expected=found.size,
+                got=found.end,
+            )
+        return found
 
 
 @contextlib.contextmanager

@@ -7,12 +7,12 @@ request.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
-from lakehouse.errors import FormatError
-from lakehouse.index.greptime_layout import GreptimeFile
+from lakehouse.errors import FormatError, LakehouseError
+from lakehouse.index.greptime_layout import GreptimeFile, RegionDir
 from lakehouse.index.models import IndexFileLocator
 from lakehouse.io import ObjectMeta, ObjectStore
 
@@ -20,9 +20,12 @@ __all__ = [
     "FileListSource",
     "FileProblem",
     "GreptimeListing",
+    "GuardedSource",
     "IndexFile",
     "IndexSource",
+    "IsVisible",
     "PrefixSource",
+    "greptime_locator",
 ]
 
 
@@ -44,18 +47,41 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProblem:
-    """What is wrong with one file, or with one blob of it."""
+    """What is wrong with one file, or with blobs of it."""
 
     path: str
     kind: str
     """A word of :data:`lakehouse.errors.KINDS`."""
     message: str
     blob: str | None = None
-    """Type of the blob; None: the whole file."""
+    """Type of the first broken blob; None: the whole file."""
     offset: int | None = None
     """Where in the file."""
     further: int = 0
     """How many more blobs of the file are broken."""
+    table_dir: str | None = None
+    """Directory of the table it belongs to; None: the directory of the file."""
+    error: LakehouseError | None = field(default=None, repr=False, compare=False)
+    """The error itself, until the scan has noted it."""
+
+    @classmethod
+    def of(cls, path: str, error: LakehouseError, *, table_dir: str | None = None, further: int = 0) -> Self:
+        """The problem that an error is."""
+        blob = error.context.get("blob")
+        return cls(
+            path=path,
+            kind=error.kind,
+            message=error.message,
+            blob=blob if isinstance(blob, str) else None,
+            offset=error.context.get("offset"),
+            further=further,
+            table_dir=table_dir,
+            error=error,
+        )
+
+
+IsVisible: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Whether the caller may see a table, by its directory."""
 
 
 class IndexSource(Protocol):
@@ -68,6 +94,15 @@ class IndexSource(Protocol):
 
     def files(self) -> AsyncIterator[IndexFile | FileProblem]:
         """The files, in a stable order; what cannot even be named comes as a problem."""
+        ...
+
+
+@runtime_checkable
+class GuardedSource(IndexSource, Protocol):
+    """A source that reads objects of tables to know their files, and so must be told which it may."""
+
+    def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files, with nothing read of tables that are not visible; their files may come all the same."""
         ...
 
 
@@ -135,18 +170,24 @@ class GreptimeListing:
             if not meta.key.endswith(".puffin"):
                 continue
             try:
-                file = GreptimeFile.parse(meta.key)
+                locator = greptime_locator(meta)
             except FormatError as error:
-                yield FileProblem(path=meta.key, kind=error.kind, message=error.message)
+                place = RegionDir.split(meta.key)
+                yield FileProblem.of(meta.key, error, table_dir=place and place[0].table_dir)
                 continue
-            locator = IndexFileLocator(
-                table_dir=file.region.table_dir,
-                region_id=file.region.region_id,
-                file_id=file.file_id,
-                index_file_path=meta.key,
-                index_file_size=meta.size,
-            )
             yield IndexFile(locator=locator, size=meta.size, version=meta.version)
+
+
+def greptime_locator(meta: ObjectMeta) -> IndexFileLocator:
+    """Where a listed index file of GreptimeDB is, going by its key; a FormatError when it is none."""
+    file = GreptimeFile.parse(meta.key)
+    return IndexFileLocator(
+        table_dir=file.region.table_dir,
+        region_id=file.region.region_id,
+        file_id=file.file_id,
+        index_file_path=meta.key,
+        index_file_size=meta.size,
+    )
 
 
 def _loose_file(meta: ObjectMeta) -> IndexFile:

@@ -28,7 +28,7 @@ async def unpacked(reader: PuffinReader, blob: BlobMeta, scratch: ScratchSpace) 
     already; else the files come in as few as their places allow.
     """
     listing = await reader.blob(blob)
-    with naming(reader.key):
+    with naming(reader.key, blob):
         directory = TantivyDirectory.decode(listing)
         blobs = (await reader.footer()).blobs
         directory.check_blobs([one.type for one in blobs])
@@ -36,7 +36,7 @@ async def unpacked(reader: PuffinReader, blob: BlobMeta, scratch: ScratchSpace) 
     async def fetch() -> Mapping[str, bytes]:
         contents = await reader.blobs([blobs[file.blob_index] for file in directory.files])
         files = {file.relative_path: data for file, data in zip(directory.files, contents, strict=True)}
-        with naming(reader.key):
+        with naming(reader.key, blob):
             return await in_thread(without_zstd, files)
 
     name = hashlib.sha256(b"\0".join([reader.key.encode(), blob.type.encode(), listing])).hexdigest()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
+from lakehouse.config import IndexSettings
 from lakehouse.errors import FormatError
 from lakehouse.format.puffin import BlobMeta
 from lakehouse.format.tail import NeedMore
@@ -44,14 +45,14 @@ async def read_tails(
     reader: PuffinReader,
     blobs: Sequence[tuple[BlobMeta, TailParser[Meta] | None]],
     *,
-    gap_bytes: int,
+    settings: IndexSettings,
 ) -> TailMetas[Meta]:
     """Reads the metadata of blobs, each as its parser makes it.
 
     Args:
         reader: the file; its footer was read.
         blobs: a blob without a parser has no metadata at its end.
-        gap_bytes: tails at most this far apart share a request.
+        settings: how far apart tails may lie that share a request, and how long metadata may be.
     """
     base, window = reader.window
     at_hand = memoryview(window)
@@ -76,13 +77,24 @@ async def read_tails(
             except FormatError as error:
                 metas[place] = about(error, reader.key, blob)
                 continue
-            if isinstance(meta, NeedMore):
-                needs.append((place, (blob.offset + meta.start, blob.offset + meta.end)))
-            else:
+            if not isinstance(meta, NeedMore):
                 metas[place] = meta
                 start = min(start, blob.end - len(tail))
+            elif meta.length <= settings.footer_max_bytes:
+                needs.append((place, (blob.offset + meta.start, blob.offset + meta.end)))
+            else:
+                metas[place] = about(_too_long(meta, settings), reader.key, blob)
         if not needs:
             return TailMetas(metas=metas, start=start)
-        fetched = await reader.ranges([span for _, span in needs], gap_bytes=gap_bytes)
+        fetched = await reader.ranges([span for _, span in needs], gap_bytes=settings.metadata_gap_bytes)
         tails = [(place, data) for (place, _), data in zip(needs, fetched, strict=True)]
         needs = []
+
+
+def _too_long(more: NeedMore, settings: IndexSettings) -> FormatError:
+    return FormatError(
+        f"the metadata has {more.length} bytes, more than index.footer_max_bytes allows: raise it if that is "
+        "sound",
+        expected=settings.footer_max_bytes,
+        got=more.length,
+    )
