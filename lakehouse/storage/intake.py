@@ -38,7 +38,7 @@ _SHARED = 1.6
 
 
 async def chunks_of(
-    data: object, fields: Sequence[Field], *, chunk_bytes: int, chunk_rows: int = 1 << 20
+    data: object, fields: Sequence[Field], *, chunk_bytes: int, chunk_rows: int = 1 << 23
 ) -> AsyncGenerator[pa.Table, None]:
     """The rows of anything a user may hand in, as tables of at most so many bytes and rows.
 
@@ -108,7 +108,7 @@ class _Intake:
     """Converts, synchronously; counts rows, so that errors can name one."""
 
     def __init__(self, fields: Sequence[Field], chunk_bytes: int, chunk_rows: int) -> None:
-        self._fields = {one.name: one for one in fields}
+        self._fields = {one.name.casefold(): one for one in fields}
         self._chunk_bytes = chunk_bytes
         self._chunk_rows = chunk_rows
         self._before = 0
@@ -212,7 +212,7 @@ class _Intake:
             raise InvalidInputError(
                 f"column names are text, not {name!r} ({type(name).__name__})", column=repr(name)
             )
-        return self._fields.get(name)
+        return self._fields.get(name.casefold())
 
     def _columns(self, data: Mapping[Any, Any]) -> pa.Table:
         """The table of a dict of columns."""
@@ -269,7 +269,7 @@ class _Intake:
             yield from self._cut(table)
 
     def _converted(self, name: str, values: Sequence[Any], *, nan_is_null: bool = False) -> pa.Array:
-        field = self._fields.get(name)
+        field = self._fields.get(name.casefold())
         return column_of(name, values, field, first_row=self._before, nan_is_null=nan_is_null)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import InvalidInputError
@@ -328,6 +328,7 @@ async def test_what_is_not_accepted_is_named(data: Any, message: str) -> None:
         await _all(data)
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(
         st.fixed_dictionaries(

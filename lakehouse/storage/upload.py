@@ -1,0 +1,233 @@
+"""Data files on their way: rows are encoded, described by an entry, and put into the store.
+
+Invariant: an entry is handed out only for a file that is in the store, whole. Every path that was ever
+sent is remembered, so that a write that comes to nothing can take its files back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import LakehouseError
+from lakehouse.format.column_stats import stats_of
+from lakehouse.format.file_entry import KIND_COLUMN, ColumnStats, FileEntry, FileFormat, Level, RowKind
+from lakehouse.format.parquet_run import ParquetOptions, encode_parquet
+from lakehouse.format.partition_path import partition_dir
+from lakehouse.format.row_key import RowKeyCodec
+from lakehouse.format.sstable import SstableOptions, encode_sstable
+from lakehouse.format.table_options import TableOptions
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.ids import new_uuid
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.protocols import Stored
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.threads import in_thread
+from lakehouse.log import get_logger
+from lakehouse.storage.cut import Part
+from lakehouse.storage.gather import gather
+from lakehouse.storage.layout import join
+
+__all__ = ["FileRows", "FileUploads", "delete_files"]
+
+_log = get_logger(__name__)
+_DELETE_SECONDS_MAX = 30.0
+_LARGE_ROWS = 1 << 17
+"""Files of so many rows are worth several threads."""
+_SAMPLE_ROWS = 1 << 14
+"""Rows that are encoded to see what a row takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """The rows of one data file, and where they belong."""
+
+    part: Part
+    """Columns that are missing are null, which only rows of kind DELETE may be."""
+    bucket: int
+    run: int
+    number: int
+    """Place of the file among those of its write."""
+
+
+class FileUploads:
+    """Writes data files of one table.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: of the rows.
+        options: of the table.
+        format: how files are encoded.
+        level: how far compaction has got with the rows.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        schema: TableSchema,
+        options: TableOptions,
+        *,
+        format: FileFormat,  # noqa: A002 - as the entry calls it
+        level: Level = Level.FRESH,
+    ) -> None:
+        self._store, self._root, self._options = store, root, options
+        self._schema, self._arrow, self._format, self._level = schema, schema.arrow(), format, level
+        self._parquet = ParquetOptions(
+            row_group_rows=options.parquet_row_group_rows,
+            compression=options.parquet_compression,
+            compression_level=options.parquet_compression_level,
+        )
+        self._sstable = SstableOptions(
+            block_bytes=options.sst_block_bytes,
+            codec=options.sst_codec,
+            bloom_bits_per_key=options.sst_bloom_bits_per_key,
+        )
+        self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+        self.paths: list[str] = []
+        """Of every file whose upload began."""
+        self.first_answer_ms: int | None = None
+        """When the first upload was answered, by the store's clock."""
+        self._rows_done = 0
+        self._bytes_done = 0
+
+    async def upload(self, file: FileRows) -> FileEntry:
+        """Encodes a file, puts it into the store and describes it; positions are null."""
+        if len(file.part) < _LARGE_ROWS:
+            data, entry = await in_thread(self._made, file)
+        else:
+            data, entry = await self._made_beside(file)
+        self._rows_done += entry.rows
+        self._bytes_done += entry.size
+        self.paths.append(entry.path)
+        answered = (await self._put(join(self._root, entry.path), data)).store_time_ms
+        if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
+            self.first_answer_ms = answered
+        return entry
+
+    def fitting_rows(self, part: Part) -> int:
+        """About how many rows of a part fill a file; computes, for a thread.
+
+        Files written before tell what a row takes; at first, some rows are encoded to see.
+        """
+        if self._rows_done:
+            per_row = self._bytes_done / self._rows_done
+        else:
+            some = part.slice(0, _SAMPLE_ROWS).rows()
+            per_row = len(self._encoded(some)) / some.num_rows
+        return max(1, int(self._options.file_target_bytes / per_row))
+
+    async def _put(self, key: str, data: memoryview) -> Stored:
+        store = self._store
+        if len(data) <= store.settings.single_put_max_bytes or not store.capabilities.multipart:
+            return await store.put(key, data)
+        step = store.settings.part_bytes
+        async with store.writer(key) as writer:
+            for begin in range(0, len(data), step):
+                await writer.write(data[begin : begin + step])
+        assert writer.stored is not None
+        return writer.stored
+
+    # --- computing ----------------------------------------------------------------
+
+    def _made(self, file: FileRows) -> tuple[memoryview, FileEntry]:
+        """A file's bytes and entry."""
+        rows = file.part.rows()
+        data = self._encoded(rows)
+        return data, self._entry(file, rows, data, self._stats(rows))
+
+    async def _made_beside(self, file: FileRows) -> tuple[memoryview, FileEntry]:
+        """The same in several threads: columns beside each other, then bytes beside stats."""
+        source, order = file.part.source, file.part.order
+        if order is None:
+            rows = source
+        else:
+            columns = map_bounded(
+                lambda column: in_thread(gather, column, order), source.columns, source.num_columns
+            )
+            rows = pa.Table.from_arrays([one async for one in columns], schema=source.schema)
+        both = map_bounded(lambda work: in_thread(work, rows), (self._encoded, self._stats), 2)
+        found: list[Any] = [one async for one in both]
+        data, stats = found
+        return data, await in_thread(self._entry, file, rows, data, stats)
+
+    def _encoded(self, rows: pa.Table) -> memoryview:
+        rows = _filled(rows, self._arrow)
+        if self._format is FileFormat.SSTABLE:
+            return memoryview(encode_sstable(rows, self._schema, self._sstable))
+        return memoryview(encode_parquet(rows, self._schema, self._parquet))
+
+    def _stats(self, rows: pa.Table) -> dict[int, ColumnStats]:
+        return stats_of(rows, self._schema.fields, text_bytes=self._options.stats_text_bytes)
+
+    def _entry(
+        self, file: FileRows, rows: pa.Table, data: memoryview, stats: Mapping[int, ColumnStats]
+    ) -> FileEntry:
+        low, high = None, None
+        if self._codec is not None:
+            low, high = Part(source=rows).key_range(self._codec, self._schema.primary_key)
+        deletes, updates = _counts(rows)
+        return FileEntry(
+            path=self._new_path(file),
+            partition=file.part.partition,
+            bucket=file.bucket,
+            total_buckets=self._schema.buckets,
+            run=file.run,
+            level=self._level,
+            format=self._format,
+            size=len(data),
+            rows=rows.num_rows,
+            deletes=deletes,
+            updates=updates,
+            min_key=low,
+            max_key=high,
+            stats=stats,
+            schema_id=self._schema.id,
+            checksum=google_crc32c.value(pa.py_buffer(data)),
+        )
+
+    def _new_path(self, file: FileRows) -> str:
+        values = file.part.partition
+        directory = partition_dir(self._schema.partition_fields, values) if values else ""
+        parts = ["data", directory, f"bucket-{file.bucket}", f"{new_uuid()}.{self._format}"]
+        return "/".join(part for part in parts if part)
+
+
+def _counts(rows: pa.Table) -> tuple[int, int]:
+    """Rows of kind DELETE and of kind UPDATE."""
+    if KIND_COLUMN not in rows.column_names:
+        return 0, 0
+    counts = np.bincount(rows.column(KIND_COLUMN).to_numpy(), minlength=len(RowKind))
+    return int(counts[RowKind.DELETE]), int(counts[RowKind.UPDATE])
+
+
+def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """All columns wanted, those that are missing null."""
+    missing = [place for place, name in enumerate(wanted.names) if name not in rows.column_names]
+    for place in missing:
+        field = wanted.field(place).with_nullable(True)
+        rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
+    return rows
+
+
+async def delete_files(store: ObjectStore, root: str, paths: Iterable[str]) -> None:
+    """Deletes data files that no commit refers to, as far as it can be done now.
+
+    What stays is found and deleted as an orphan later, so failures are logged and not raised; a
+    cancellation does not stop it, time does.
+    """
+    keys = [join(root, path) for path in paths]
+    if not keys:
+        return
+    with anyio.move_on_after(_DELETE_SECONDS_MAX, shield=True):
+        try:
+            await store.delete_many(keys)
+        except LakehouseError as error:
+            _log.warning("could not delete the files of a write that failed", files=len(keys), error=error)

@@ -1,0 +1,243 @@
+"""Writing: rows of any source and any number become data files that a commit can add.
+
+Chunks are taken in, made to conform to the schema and collected until ``write.buffer_bytes`` are
+there; then the buffer is cut into sorted parts, and these into files of about ``file.target_bytes``,
+which are encoded and uploaded while the next buffer fills.
+
+Invariant: a write ends with all its files in the store, or with an error and none of them (as far as
+the store lets them be deleted); nothing is visible before a commit adds the entries. Within a merge
+unit a later row of a key is in a run of a higher number than an earlier one. Memory holds the buffer
+being filled, two being written, and ``concurrency`` encoded files, however long the input.
+
+Rows that delete (:func:`write_rows` with ``deletes=True``) hold a key and nothing else. Where the key
+does not tell the partition they belong to none: their entries have the partition ``()``, and since
+merge units span partitions there, they hide older rows of their keys in any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.row_key import RowKeyCodec
+from lakehouse.format.table_options import TableOptions
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.threads import in_thread
+from lakehouse.storage.conform import conform
+from lakehouse.storage.cut import Part, RunNumbers, cut_rows
+from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.upload import FileRows, FileUploads, delete_files
+
+__all__ = ["WrittenRows", "write_rows"]
+
+_BUFFERS_UNDER_WAY = 2
+"""Buffers whose files are being written while another fills."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """Files that were written and belong to no snapshot yet."""
+
+    entries: tuple[FileEntry, ...] = ()
+    """In the order of the rows; positions are null."""
+    rows: int = 0
+    """Rows handed in, those included that a later one of the same key replaces."""
+    bytes: int = 0
+    """Bytes of all files."""
+    runs: int = 0
+    """One more than the highest run number; 0 without entries."""
+    first_upload_ms: int | None = None
+    """When the first upload was answered, by the store's clock."""
+
+
+async def write_rows(
+    store: ObjectStore,
+    root: str,
+    schema: TableSchema,
+    options: TableOptions,
+    data: object,
+    *,
+    deletes: bool = False,
+    first_run: int = 0,
+    concurrency: int = 4,
+) -> WrittenRows:
+    """Writes rows as data files of a table.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: its schema.
+        options: its options.
+        data: the rows, in any form of :data:`lakehouse.storage.intake.ACCEPTED`. Of several rows of a
+            key the last one stays.
+        deletes: the rows are keys (the columns of the primary key alone) to be deleted.
+        first_run: number of the first run, for a commit that adds the files of several writes.
+        concurrency: files that are encoded and uploaded at once.
+
+    Raises:
+        InvalidInputError: a row does not fit the schema; names column, row and value. Whatever is
+            raised, also by the source itself, files uploaded before are deleted.
+    """
+    if deletes and not schema.primary_key:
+        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
+    write = _Write(store, root, schema, options, deletes=deletes, first_run=first_run)
+    try:
+        files = map_bounded(write.upload, write.files(data), concurrency, ordered=False)
+        async with contextlib.aclosing(files):
+            entries = {number: entry async for number, entry in files}
+    except BaseException:
+        await delete_files(store, root, write.uploads.paths)
+        raise
+    return WrittenRows(
+        entries=tuple(entries[number] for number in sorted(entries)),
+        rows=write.rows,
+        bytes=sum(one.size for one in entries.values()),
+        runs=max((one.run + 1 for one in entries.values()), default=0),
+        first_upload_ms=write.uploads.first_answer_ms,
+    )
+
+
+class _Buffer:
+    """Counts the files of a buffer that are not encoded yet: its rows stand in memory until then."""
+
+    def __init__(self) -> None:
+        self.open = 1
+        self.written = asyncio.Event()
+
+    def close_one(self) -> None:
+        self.open -= 1
+        if not self.open:
+            self.written.set()
+
+
+class _Write:
+    """One write under way."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        schema: TableSchema,
+        options: TableOptions,
+        *,
+        deletes: bool,
+        first_run: int,
+    ) -> None:
+        self.rows = 0
+        self.uploads = FileUploads(
+            store, root, schema, options, format=FileFormat(options.file_format_level0)
+        )
+        self._schema, self._options, self._deletes = schema, options, deletes
+        self._taken = _key_schema(schema) if deletes else schema
+        tells_partition = not deletes or schema.key_holds_partition
+        self._partition_fields = schema.partition_fields if tells_partition else ()
+        self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+        self._first_run = first_run
+        self._runs = RunNumbers()
+        self._files = 0
+        self._under_way: deque[_Buffer] = deque()
+
+    async def upload(self, job: tuple[FileRows, _Buffer]) -> tuple[int, FileEntry]:
+        """Writes one file; its number tells its place among the others."""
+        file, buffer = job
+        entry = await self.uploads.upload(file)
+        buffer.close_one()
+        return file.number, entry
+
+    async def files(self, data: object) -> AsyncGenerator[tuple[FileRows, _Buffer], None]:
+        """The files to write, as rows come in."""
+        limit = self._options.write_buffer_bytes
+        collected: list[pa.Table] = []
+        weight = 0
+        async with contextlib.aclosing(chunks_of(data, self._taken.fields, chunk_bytes=limit)) as chunks:
+            async for chunk in chunks:
+                table = await in_thread(self._conformed, chunk)
+                if collected and weight + table.nbytes > limit:
+                    async with contextlib.aclosing(self._files_of(collected)) as files:
+                        async for file in files:
+                            yield file
+                    weight = 0
+                collected.append(table)
+                weight += table.nbytes
+                del chunk, table
+        if collected:
+            async with contextlib.aclosing(self._files_of(collected)) as files:
+                async for file in files:
+                    yield file
+
+    async def _files_of(self, collected: list[pa.Table]) -> AsyncGenerator[tuple[FileRows, _Buffer], None]:
+        """The files of a buffer, which is emptied."""
+        while len(self._under_way) >= _BUFFERS_UNDER_WAY:
+            await self._under_way.popleft().written.wait()
+        buffer = _Buffer()
+        self._under_way.append(buffer)
+        parts = await in_thread(self._parts, collected)
+        while parts:
+            part, run = parts.popleft()
+            weight = part.source.nbytes / part.source.num_rows
+            while len(part):
+                count = len(part)
+                if count * weight > self._options.file_target_bytes:
+                    fitting = await in_thread(self.uploads.fitting_rows, part)
+                    count = -(-count // -(-count // fitting))  # files of a part are of one size
+                buffer.open += 1
+                yield self._file(part.slice(0, count), run), buffer
+                part = part.slice(count, len(part) - count)
+        buffer.close_one()
+
+    def _file(self, part: Part, run: int | None) -> FileRows:
+        number = self._files
+        self._files += 1
+        # Without a key nothing ties rows to a bucket, and the run keeps the order of the files.
+        bucket = part.bucket if self._codec is not None else number % self._schema.buckets
+        return FileRows(
+            part=part,
+            bucket=bucket,
+            run=self._first_run + (number if run is None else run),
+            number=number,
+        )
+
+    def _conformed(self, chunk: pa.Table) -> pa.Table:
+        table = conform(chunk, self._taken, first_row=self.rows)
+        self.rows += chunk.num_rows
+        if self._deletes:
+            kinds = np.full(chunk.num_rows, RowKind.DELETE, np.int8)
+            table = table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
+        return table
+
+    def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
+        """The parts of a buffer, which is emptied, with the numbers of their runs."""
+        rows = pa.concat_tables(collected)
+        collected.clear()
+        parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
+        if self._codec is None:
+            return deque((part, None) for part in parts)
+        names = self._schema.primary_key
+        units = [self._unit(part) for part in parts]
+        ranges: dict[object, tuple[bytes, bytes]] = {}
+        for unit, part in zip(units, parts, strict=True):
+            low, high = part.key_range(self._codec, names)
+            before_low, before_high = ranges.get(unit, (low, high))
+            ranges[unit] = min(low, before_low), max(high, before_high)
+        runs = {unit: self._runs.next(unit, *found) for unit, found in ranges.items()}
+        return deque((part, runs[unit]) for unit, part in zip(units, parts, strict=True))
+
+    def _unit(self, part: Part) -> object:
+        """The merge unit."""
+        return (part.partition, part.bucket) if self._schema.key_holds_partition else part.bucket
+
+
+def _key_schema(schema: TableSchema) -> TableSchema:
+    """Rows that are keys."""
+    return dataclasses.replace(schema, fields=schema.key_fields, partition_by=())
