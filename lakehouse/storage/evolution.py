@@ -274,7 +274,8 @@ def _siblings(
 
     def inside(holder: Field) -> Field:
         if not isinstance(holder.type, StructType):
-            _refuse(path, f"is part of {type_text(holder.type)}, which has no other parts")
+            _find(children(holder.type), name, path)
+            _refuse(path, f"is part of {type_text(holder.type)}, whose parts stay as they are")
         fields = holder.type.fields
         return _retyped(holder, StructType(edit(fields, _find(fields, name, path))))
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,24 +48,36 @@ def plain(array: pa.Array) -> pa.Array:
         return pc.cast(array, pa.large_string())
     if is_.is_binary_view(kind) or is_.is_fixed_size_binary(kind):
         return pc.cast(array, pa.large_binary())
-    if is_.is_fixed_size_list(kind) or is_.is_list_view(kind) or is_.is_large_list_view(kind):
+    if is_.is_fixed_size_list(kind):
         return pc.cast(array, pa.large_list(kind.value_field))
+    if is_.is_list_view(kind) or is_.is_large_list_view(kind):
+        return _without_views(array)
     return array
+
+
+def _without_views(array: pa.Array) -> pa.Array:
+    """A list view as a list. Arrow's own cast (26.0) loses rows behind a null."""
+    nulls = array.is_null()
+    lengths = np.where(nulls.to_numpy(zero_copy_only=False), 0, np.asarray(array.sizes).astype(np.int64))
+    offsets = pa.array(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+    kind = pa.large_list(array.type.value_field)
+    return pa.LargeListArray.from_arrays(offsets, array.flatten(), type=kind, mask=nulls)
 
 
 def pieces(array: pa.Array) -> list[pa.Array]:
     """The rows in as few arrays as 32-bit offsets allow."""
     array = plain(array)
     if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array) + 1]
-        return _cut(array, offsets)
+        return _cut(array)
     if pa.types.is_nested(array.type) and array.nbytes > _TEXT_BYTES_MAX and len(array) > 1:
         half = len(array) // 2
         return pieces(array.slice(0, half)) + pieces(array.slice(half))
     return [array]
 
 
-def _cut(array: pa.Array, offsets: np.ndarray) -> list[pa.Array]:
+def _cut(array: pa.Array) -> list[pa.Array]:
+    """Large text in as few slices as have their text within reach of 32 bits."""
+    offsets = _offsets(array)
     found, start = [], 0
     while start < len(array):
         last = int(np.searchsorted(offsets, offsets[start] + _TEXT_BYTES_MAX, side="right")) - 1
@@ -72,6 +85,27 @@ def _cut(array: pa.Array, offsets: np.ndarray) -> list[pa.Array]:
         found.append(array.slice(start, end - start))
         start = end
     return found
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Where the values of large text begin, and where the last one ends."""
+    if not len(array):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array) + 1]
+
+
+def _rebased(array: pa.Array) -> pa.Array:
+    """Large text with offsets from 0: Arrow's cast looks at the last offset, not at the length."""
+    offsets = _offsets(array)
+    if offsets[-1] <= _TEXT_BYTES_MAX:
+        return array
+    first, last = int(offsets[0]), int(offsets[-1])
+    valid = None
+    if array.null_count:
+        bits = np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
+        valid = pa.py_buffer(bits)
+    buffers = [valid, pa.py_buffer(offsets - first), array.buffers()[2].slice(first, last - first)]
+    return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count)
 
 
 def fit_values(array: pa.Array, kind: DataType) -> pa.Array | Misfit:
@@ -85,6 +119,8 @@ def fit_values(array: pa.Array, kind: DataType) -> pa.Array | Misfit:
     if route is None:
         first = array.is_valid().index(True).as_py()
         return Misfit(index=first, why=f"is {array.type}, and the column {type_text(kind)}: cast it")
+    if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+        array = _rebased(array)
     try:
         fitted = _cast(array, route)
     except pa.ArrowInvalid:
