@@ -9,7 +9,7 @@ was written with; it reads no byte of a column or piece that was not asked for, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,7 +34,7 @@ class Piece:
     """Row key of its first row; None in append-only tables."""
     max_key: bytes | None = None
     """Row key of its last row."""
-    stats: dict[int, ColumnStats] | None = None
+    stats: Mapping[int, ColumnStats] | None = None
     """By field id, where the format keeps statistics per piece."""
 
 
