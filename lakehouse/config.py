@@ -209,7 +209,7 @@ class IndexSettings(_Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings(_Group):
-    """How tables are read."""
+    """How tables are read and written."""
 
     scan_concurrency: int = _setting(8, "Sections of a table that one scan has under way at once.", low=1)
     scan_memory_bytes: int = _setting(
@@ -218,6 +218,7 @@ class TableSettings(_Group):
         low=1,
     )
     lookup_concurrency: int = _setting(32, "Reads that one get_many has under way at once.", low=1)
+    write_concurrency: int = _setting(4, "Files that one write encodes and uploads at once.", low=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ which are encoded and uploaded while the next buffer fills.
 Invariant: a write ends with all its files in the store, or with an error and none of them (as far as
 the store lets them be deleted); nothing is visible before a commit adds the entries. Within a merge
 unit a later row of a key is in a run of a higher number than an earlier one. Memory holds the buffer
-being filled, two being written, and ``concurrency`` encoded files, however long the input.
+being filled, two being written, and ``table.write_concurrency`` encoded files, however long the input.
 
 Rows that delete (:func:`write_rows` with ``deletes=True``) hold a key and nothing else. Where the key
 does not tell the partition they belong to none: their entries have the partition ``()``, and since
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.row_key import RowKeyCodec
@@ -41,6 +42,7 @@ from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
 __all__ = ["WrittenRows", "write_rows"]
 
+_SETTINGS = TableSettings()
 _BUFFERS_UNDER_WAY = 2
 """Buffers whose files are being written while another fills."""
 
@@ -55,8 +57,6 @@ class WrittenRows:
     """Rows handed in, those included that a later one of the same key replaces."""
     bytes: int = 0
     """Bytes of all files."""
-    runs: int = 0
-    """One more than the highest run number; 0 without entries."""
     first_upload_ms: int | None = None
     """When the first upload was answered, by the store's clock."""
 
@@ -69,8 +69,7 @@ async def write_rows(
     data: object,
     *,
     deletes: bool = False,
-    first_run: int = 0,
-    concurrency: int = 4,
+    settings: TableSettings = _SETTINGS,
 ) -> WrittenRows:
     """Writes rows as data files of a table.
 
@@ -82,8 +81,7 @@ async def write_rows(
         data: the rows, in any form of :data:`lakehouse.storage.intake.ACCEPTED`. Of several rows of a
             key the last one stays.
         deletes: the rows are keys (the columns of the primary key alone) to be deleted.
-        first_run: number of the first run, for a commit that adds the files of several writes.
-        concurrency: files that are encoded and uploaded at once.
+        settings: how many files are encoded and uploaded at once.
 
     Raises:
         InvalidInputError: a row does not fit the schema; names column, row and value. Whatever is
@@ -91,9 +89,9 @@ async def write_rows(
     """
     if deletes and not schema.primary_key:
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
-    write = _Write(store, root, schema, options, deletes=deletes, first_run=first_run)
+    write = _Write(store, root, schema, options, deletes=deletes)
     try:
-        files = map_bounded(write.upload, write.files(data), concurrency, ordered=False)
+        files = map_bounded(write.upload, write.files(data), settings.write_concurrency, ordered=False)
         async with contextlib.aclosing(files):
             entries = {number: entry async for number, entry in files}
     except BaseException:
@@ -103,7 +101,6 @@ async def write_rows(
         entries=tuple(entries[number] for number in sorted(entries)),
         rows=write.rows,
         bytes=sum(one.size for one in entries.values()),
-        runs=max((one.run + 1 for one in entries.values()), default=0),
         first_upload_ms=write.uploads.first_answer_ms,
     )
 
@@ -132,7 +129,6 @@ class _Write:
         options: TableOptions,
         *,
         deletes: bool,
-        first_run: int,
     ) -> None:
         self.rows = 0
         self.uploads = FileUploads(
@@ -143,7 +139,6 @@ class _Write:
         tells_partition = not deletes or schema.key_holds_partition
         self._partition_fields = schema.partition_fields if tells_partition else ()
         self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
-        self._first_run = first_run
         self._runs = RunNumbers()
         self._files = 0
         self._under_way: deque[_Buffer] = deque()
@@ -204,7 +199,7 @@ class _Write:
         return FileRows(
             part=part,
             bucket=bucket,
-            run=self._first_run + (number if run is None else run),
+            run=number if run is None else run,
             number=number,
         )
 

@@ -1,4 +1,4 @@
-"""What a write left in a store, read back without the engine, and what must hold of it."""
+"""What a write left in a store, read back, and what must hold of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse.cache import CacheBudget
 from lakehouse.format.bucket_hash import bucket_of
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.order_value import decode_value, encode_value
@@ -21,6 +22,8 @@ from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, Primitive, StringType
 from lakehouse.io import ObjectStore
+from lakehouse.storage.open_run import open_run
+from lakehouse.storage.run_caches import RunCaches
 from lakehouse.storage.write import WrittenRows
 
 ROOT = "db/t-00000000"
@@ -65,10 +68,14 @@ async def keys_in(store: ObjectStore) -> list[str]:
 
 
 async def read_file(store: ObjectStore, entry: FileEntry, schema: TableSchema) -> list[dict[str, Any]]:
-    """The rows of a Parquet file, after a check of the entry against them."""
+    """The rows of a file, after a check of the entry against them."""
     data = (await store.get(f"{ROOT}/{entry.path}")).data
     assert (entry.size, entry.checksum) == (len(data), google_crc32c.value(data))
-    table = pq.read_table(io.BytesIO(data))
+    if entry.format is FileFormat.PARQUET:
+        table = pq.read_table(io.BytesIO(data))
+    else:
+        reader = await open_run(store, ROOT, entry, schema, RunCaches(CacheBudget()))
+        table = await reader.read(schema.fields, kinds=True)
     kinds = (
         table.column(KIND_COLUMN).to_pylist()
         if KIND_COLUMN in table.column_names
@@ -84,7 +91,8 @@ async def read_file(store: ObjectStore, entry: FileEntry, schema: TableSchema) -
     )
     directory = f"{partition_dir(schema.partition_fields, entry.partition)}/" if entry.partition else ""
     assert entry.path.startswith(f"data/{directory}bucket-{entry.bucket}/")
-    rows = [{**row, KIND_COLUMN: kind} for row, kind in zip(table.to_pylist(), kinds, strict=True)]
+    found = table.select(schema.arrow().names).to_pylist()
+    rows = [{**row, KIND_COLUMN: kind} for row, kind in zip(found, kinds, strict=True)]
     if schema.primary_key:
         _check_keys(entry, rows, schema)
     _check_stats(entry, rows, schema)
