@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 
@@ -10,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import CorruptionError, UnsupportedVersionError
-from lakehouse.format.parquet_footer import TRAILER, PieceTable, RunFooter, RunHead, crc32c
+from lakehouse.format.file_entry import KIND_COLUMN
+from lakehouse.format.parquet_decode import decode_chunks
+from lakehouse.format.parquet_footer import PIECES_KEY, TRAILER, PieceTable, RunFooter, RunHead, crc32c
 from lakehouse.format.parquet_run import ParquetOptions, encode_parquet
 from lakehouse.format.tail import NeedMore
 from tests.format.parquet_samples import KEYED, many_rows
-from tests.format.samples import flipped
+from tests.format.samples import flipped, spec_bytes
 
 FILE = encode_parquet(many_rows(100), KEYED, ParquetOptions(row_group_rows=40)).to_pybytes()
 FOOTER = int.from_bytes(FILE[-8:-4], "little") + TRAILER.size
@@ -124,3 +127,18 @@ def test_piece_tables_that_do_not_add_up_are_refused(text: bytes) -> None:
     """Text that is no base64, or whose counts and bytes disagree, is corruption."""
     with pytest.raises(CorruptionError):
         PieceTable.unpack(text)
+
+
+def test_the_example_of_the_specification_is_true() -> None:
+    """The file drawn in the specification is a run with the rows it says, and its pieces are those drawn."""
+    file = spec_bytes("parquet-run.md", "file")
+    footer = parsed(file)
+    assert footer.head == RunHead(schema_id=3, kinds=(1, 0, 1))
+    assert base64.b64decode(footer.pieces.pack()) == spec_bytes("parquet-run.md", "pieces")
+    assert footer.metadata.metadata[PIECES_KEY.encode()] == footer.pieces.pack()
+    image = np.frombuffer(file, np.uint8)
+    read = decode_chunks(footer, image, [0], [0, 1, 2])
+    assert read.to_pylist() == [
+        {"id": 7, "n": "a", KIND_COLUMN: 0},
+        {"id": 9, "n": None, KIND_COLUMN: 2},
+    ]
