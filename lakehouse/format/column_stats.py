@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.expr.required import prefix_successor
 from lakehouse.format.file_entry import KIND_COLUMN, ColumnStats, RowKind
 from lakehouse.format.order_value import encode_value
-from lakehouse.format.row_key import prefix_successor
 from lakehouse.format.types import (
     BinaryType,
     DataType,

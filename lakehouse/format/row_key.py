@@ -42,19 +42,13 @@ from lakehouse.format.order_value import (
 )
 from lakehouse.format.types import Field, Primitive, StringType, arrow_type
 
-__all__ = ["RowKeyCodec", "prefix_successor"]
+__all__ = ["RowKeyCodec"]
 
 _END = b"\x00"
 _ESCAPES = ((b"\x01", b"\x01\x02"), (b"\x00", b"\x01\x01"))
 """In the order in which they are applied; undone in the other."""
 _LARGE_FROM = 1 << 31
 """Bytes of keys from which arrays get 64-bit offsets."""
-
-
-def prefix_successor(prefix: bytes) -> bytes | None:
-    """The least bytes above everything that begins with ``prefix``; None when nothing is above."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 class RowKeyCodec:

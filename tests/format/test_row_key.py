@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format import row_key
-from lakehouse.format.row_key import RowKeyCodec, prefix_successor
+from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.types import BinaryType, DataType, DecimalType, Primitive, StringType, arrow_type
 from tests.format.samples import spec_block
 from tests.format.typed_values import KEY_KINDS, column, fields_of, spec_row, values_of
@@ -82,15 +82,6 @@ def test_leading_values_are_a_prefix(
     prefix = codec.join(codec.split(codec.encode_one(row))[:count])
     other = tuple(data.draw(st.just(value) | values_of(kind)) for value, kind in zip(row, kinds, strict=True))
     assert codec.encode_one(other).startswith(prefix) == (other[:count] == row[:count])
-
-
-@given(st.binary(max_size=4), st.binary(max_size=6))
-def test_the_successor_is_above_everything_with_the_prefix(prefix: bytes, other: bytes) -> None:
-    """What is not below a prefix begins with it exactly when it is below the prefix's successor."""
-    successor = prefix_successor(prefix)
-    if other >= prefix:
-        assert other.startswith(prefix) == (successor is None or other < successor)
-    assert prefix_successor(b"\xff\xff") is None is prefix_successor(b"")
 
 
 @pytest.mark.parametrize("name", ["float", "double"])
