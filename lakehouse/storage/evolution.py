@@ -9,7 +9,7 @@ by name.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -208,7 +208,7 @@ def _applied(schema: TableSchema, change: Change) -> TableSchema:
         case MoveColumn(path, first, after):
             return _siblings(schema, path, lambda fields, at: _placed(fields, at, first, after, path))
         case WidenColumn(path, kind):
-            wide = parse_type(kind) if isinstance(kind, str) else kind
+            wide = _given_type(kind, path, itertools.count(2))
             return _edited(schema, path, lambda field: replace(field, type=_widened(field.type, wide, path)))
         case MakeOptional(path):
             _refuse_for_keys(schema, path, "become optional")
@@ -337,15 +337,8 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     *outer, name = _steps(change.path)
     numbers = itertools.count(schema.highest_field_id + 1)
     number = next(numbers)
-    given = parse_type(change.type) if isinstance(change.type, str) else change.type
-    bare = Field(
-        id=number,
-        name=name,
-        type=_with_own_defaults(with_ids(given, numbers.__next__)),
-        required=change.required,
-        comment=change.comment,
-    )
-    check_schema(TableSchema(fields=(bare,), highest_field_id=next(numbers)))
+    kind = _with_own_defaults(_given_type(change.type, change.path, numbers))
+    bare = Field(id=number, name=name, type=kind, required=change.required, comment=change.comment)
     if change.required and change.default is None:
         _refuse(change.path, "must not be null, so it needs a default for the rows that are there")
     default = _default(change.default, bare)
@@ -368,6 +361,15 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     if outer:
         return _edited(grown, tuple(outer), inside)
     return replace(grown, fields=with_field(grown.fields))
+
+
+def _given_type(given: DataType | str, path: ColumnPath, numbers: Iterator[int]) -> DataType:
+    """A type as a change gives it, with new ids inside, when a column can have it."""
+    kind = parse_type(given) if isinstance(given, str) else given
+    kind = with_ids(kind, numbers.__next__)
+    alone = Field(id=1, name=_steps(path)[-1], type=with_ids(kind, itertools.count(2).__next__))
+    check_schema(TableSchema(fields=(alone,), highest_field_id=2 + sum(1 for _ in walk((alone,)))))
+    return kind
 
 
 def _with_own_defaults(kind: DataType) -> DataType:

@@ -222,7 +222,7 @@ def test_a_later_format_asks_for_an_upgrade() -> None:
         ("fields.0.type", {"map": []}, "fields[0].type.map"),
         ("fields.0.type", {"union": []}, "fields[0].type.struct"),
         ("fields.0.required", 1, "fields[0].required"),
-        ("fields.1.type.list.type", "strng", "fields[1].type.list.type"),
+        ("fields.1.type.list.type", "strinng", "fields[1].type.list.type"),
         ("fields.1.comment", 1, "fields[1].comment"),
         ("fields.2.initial_default", 1.5, "fields[2].initial_default"),
         ("fields.2.initial_default", "1.5", "fields[2].initial_default"),

@@ -82,8 +82,8 @@ def test_values_out_of_bounds(name: str, text: str, says: str) -> None:
 
 def test_an_unknown_option_is_refused() -> None:
     """An option nobody knows is refused, and the nearest one is named."""
-    with pytest.raises(InvalidInputError, match=r"'file\.fromat'; did you mean 'file\.format'\?") as caught:
-        TableOptions.parse({"file.fromat": "parquet"})
+    with pytest.raises(InvalidInputError, match=r"'file\.formatt'; did you mean 'file\.format'\?") as caught:
+        TableOptions.parse({"file.formatt": "parquet"})
     assert caught.value.context["nearest"] == "file.format"
 
 

@@ -125,7 +125,7 @@ INT, PAIR = pa.int64(), pa.struct([("a", pa.int64())])
         (ARROW, {"buckets": 10_001}, "1 to 10,000 buckets, not 10,001"),
         (ARROW, {"buckets": "4"}, "buckets must be a whole number, not '4'"),
         (ARROW, {"buckets": True}, "buckets must be a whole number, not True"),
-        (ARROW, {"options": {"file.fromat": "sst"}}, "did you mean 'file.format'?"),
+        (ARROW, {"options": {"file.formatt": "sst"}}, "did you mean 'file.format'?"),
         (ARROW, {"options": {"file.format": "orc"}}, "must be one of parquet, sst"),
         (arrow(), {}, "the table has no columns"),
         (arrow(("a", pa.struct([]))), {}, "the struct 'a' has no columns"),

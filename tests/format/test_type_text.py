@@ -78,8 +78,8 @@ def test_spellings(text: str, written: str) -> None:
 @pytest.mark.parametrize(
     ("text", "position", "says"),
     [
-        ("aray<int>", 1, "there is no type 'aray'; did you mean 'array'?"),
-        ("array<strng>", 7, "did you mean 'string'?"),
+        ("arrayy<int>", 1, "there is no type 'arrayy'; did you mean 'array'?"),
+        ("array<strinng>", 7, "did you mean 'string'?"),
         ("", 1, "a type is missing"),
         ("array<int", 10, "'>' is missing"),
         ("array int", 7, "'<' is missing before 'int'"),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import decimal
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.projection import project
+from lakehouse.format.schema_json import SchemaObject, decode_schema, encode_schema
 from lakehouse.format.table_schema import TableSchema, check_schema
 from lakehouse.format.type_text import parse_type, type_text
 from lakehouse.format.types import (
@@ -279,7 +281,7 @@ REFUSED: list[tuple[Change, str]] = [
     (AddColumn("AMOUNT", "int"), "column 'AMOUNT' cannot have the name 'AMOUNT': 'amount' is there"),
     (AddColumn("x", "int", required=True), "column 'x' must not be null, so it needs a default"),
     (AddColumn("x", "tinyint", default=300), "the default of column 'x': 300 does not fit tinyint"),
-    (AddColumn("x", "strng"), "did you mean 'string'"),
+    (AddColumn("x", "strinng"), "did you mean 'string'"),
     (AddColumn("x", Primitive("int46")), "column 'x': there is no type 'int46'"),
     (AddColumn("x", "struct<a: int, A: int>"), "the struct 'x' has columns 'a' and 'A'"),
     (AddColumn("x\n", "int"), "no control characters"),
@@ -290,6 +292,7 @@ REFUSED: list[tuple[Change, str]] = [
     (AddColumn(("whoo", "x"), "int"), "did you mean 'who'"),
     (MoveColumn("id"), "column 'id' goes first or behind another column: say one of the two"),
     (MoveColumn("id", after="x"), "there is no 'x'"),
+    (WidenColumn("id", Primitive("int46")), "column 'id': there is no type 'int46'; did you mean 'int64'"),
     (WidenColumn("id", "smallint"), "column 'id' is int and cannot become smallint: a type only widens"),
     (WidenColumn("id", "double"), "cannot become double"),
     (WidenColumn("id", "string"), "cannot become string"),
@@ -457,6 +460,14 @@ def test_ids_are_never_used_again(history: list[TableSchema]) -> None:
         seen |= ids  # type: ignore[arg-type]
         highest = max(highest, *ids)
         assert (schema.id, schema.highest_field_id) == (number, max(highest, schema.highest_field_id))
+
+
+@settings(max_examples=40)
+@given(histories())
+def test_every_schema_can_be_stored(history: list[TableSchema]) -> None:
+    """What evolution makes, defaults included, is read back as it was."""
+    about = SchemaObject(schema=history[-1], table=uuid.UUID(int=1), token="t", time_ms=0)
+    assert decode_schema(encode_schema(about), key="k") == about
 
 
 def test_widening_is_for_any_number_of_steps() -> None:
