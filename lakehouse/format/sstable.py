@@ -30,7 +30,7 @@ from lakehouse.format.sstable_entries import Blocks, cut_blocks
 from lakehouse.format.sstable_frame import CODECS, BlockType, Footer, Handle, Header, seal_block
 from lakehouse.format.sstable_hash import hash_keys
 from lakehouse.format.sstable_index import IndexBuilder
-from lakehouse.format.sstable_loops import Packed, packed_binary
+from lakehouse.format.sstable_loops import Packed, packed_binary, read_only
 from lakehouse.format.sstable_meta import FileMeta
 from lakehouse.format.sstable_rows import RowLayout, pack_rows
 from lakehouse.format.table_schema import TableSchema
@@ -145,8 +145,11 @@ def _column(rows: pa.Table, one: Field) -> pa.ChunkedArray:
 def _kind_counts(rows: pa.Table) -> tuple[int, int, int]:
     if KIND_COLUMN not in rows.column_names:
         return rows.num_rows, 0, 0
-    counts = np.bincount(rows.column(KIND_COLUMN).to_numpy(), minlength=len(RowKind))
-    inserts, updates, deletes = counts.tolist()
+    # As bytes: what is below 0 is then above all kinds.
+    counts = np.bincount(rows.column(KIND_COLUMN).to_numpy().view(np.uint8), minlength=len(RowKind)).tolist()
+    if len(counts) > len(RowKind):
+        raise InvalidInputError(f"a row's kind is one of {[*map(int, RowKind)]}: some row has another")
+    inserts, updates, deletes = counts
     return inserts, updates, deletes
 
 
@@ -185,7 +188,7 @@ class _Writer:
         values = pack_rows(self._layout, [batch.column(at) for at in self._value_places], count)
         has_kinds = batch.num_columns > len(self._meta.fields)
         kinds = batch.column(batch.num_columns - 1).to_numpy() if has_kinds else np.zeros(count, np.int8)
-        blocks = self._cut(keys, _checked_kinds(kinds), values)
+        blocks = self._cut(keys, read_only(kinds.view(np.uint8)), values)
         if self._meta.key and self._options.bloom_bits_per_key:
             self._hashes.append(hash_keys(keys))
         self._write(keys, blocks)
@@ -241,14 +244,6 @@ class _Writer:
             meta=handles[BlockType.META], index=handles[BlockType.INDEX], bloom=handles[BlockType.BLOOM]
         )
         return b"".join([*self._parts, footer.pack()])
-
-
-def _checked_kinds(kinds: np.ndarray) -> U8:
-    """Kinds as bytes; those that are none are refused."""
-    found = np.ascontiguousarray(kinds).astype(np.int8).view(np.uint8)
-    if len(found) and found.max() > max(RowKind):
-        raise InvalidInputError(f"{int(kinds.max())} is no kind of row: there are {[*map(int, RowKind)]}")
-    return found
 
 
 def _not_ascending(row: int) -> InvalidInputError:

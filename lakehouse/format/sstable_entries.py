@@ -41,6 +41,7 @@ from lakehouse.format.sstable_loops import (
 )
 
 __all__ = [
+    "ENTRY_BYTES_MIN",
     "RESTART_ROWS",
     "BlockError",
     "Blocks",
@@ -54,6 +55,8 @@ __all__ = [
 
 RESTART_ROWS = 16
 """Every so many entries the key is written in full."""
+ENTRY_BYTES_MIN = 4
+"""An entry takes no less, so a block has no more rows than a quarter of its bytes."""
 _KIND_MAX = int(max(RowKind))
 _OFFSET_MAX = (1 << 31) - 1
 

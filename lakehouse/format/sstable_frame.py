@@ -28,6 +28,7 @@ import google_crc32c
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, UnsupportedVersionError
+from lakehouse.format.sstable_loops import read_varint
 
 __all__ = [
     "CODECS",
@@ -121,7 +122,8 @@ def open_block(stored: bytes, kind: BlockType, *, offset: int) -> bytes:
             got=got,
         )
     number, codec, raw, size = _BLOCK.unpack_from(stored)
-    if number != kind or size != len(stored) - _OVERHEAD or raw > RAW_BYTES_MAX or codec >= len(CODECS):
+    fits = size == len(stored) - _OVERHEAD and raw <= RAW_BYTES_MAX and (size < raw if codec else size == raw)
+    if number != kind or codec >= len(CODECS) or not fits:
         raise CorruptionError(
             f"{what} says type {number}, codec {codec}, {size} bytes stored and {raw} raw: it is another "
             "block, or none",
@@ -133,14 +135,26 @@ def open_block(stored: bytes, kind: BlockType, *, offset: int) -> bytes:
 
 def _inflated(payload: bytes, codec: str, raw: int, what: str, offset: int) -> bytes:
     if codec == "none":
-        if raw != len(payload):
-            raise CorruptionError(f"{what} says {raw} bytes and has {len(payload)}", offset=offset)
         return payload
+    content = _decompressed(payload, codec, raw)
+    # Arrow's LZ4 leaves what a short payload does not fill as it was. Only a payload of just so many
+    # bytes needs room for all of them. (zstd and Snappy say how many there are.)
+    if content is None or (codec == "lz4" and _decompressed(payload, codec, raw - 1) is not None):
+        raise CorruptionError(
+            f"{what} has a payload that does not decompress to {raw} bytes ({codec})", offset=offset
+        )
+    return content
+
+
+def _decompressed(payload: bytes, codec: str, room: int) -> bytes | None:
+    """The payload decompressed; None when it is damaged or there is no room for it."""
+    if codec == "snappy" and read_varint(payload, 0, len(payload))[0] != room:
+        return None
     try:
-        found: bytes = _arrow_codec(codec).decompress(payload, raw, asbytes=True)
-    except (OSError, pa.ArrowException) as error:
-        raise CorruptionError(f"{what} cannot be decompressed ({codec}): {error}", offset=offset) from error
-    return found
+        content: bytes = _arrow_codec(codec).decompress(payload, room, asbytes=True)
+    except (OSError, pa.ArrowException):
+        return None
+    return content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

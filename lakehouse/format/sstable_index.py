@@ -31,6 +31,7 @@ import numpy as np
 
 from lakehouse.errors import CorruptionError
 from lakehouse.format.arrays import I64
+from lakehouse.format.sstable_entries import ENTRY_BYTES_MIN
 from lakehouse.format.sstable_frame import RAW_BYTES_MAX, Footer, Header
 
 __all__ = ["BlockIndex", "IndexBuilder", "IndexPiece"]
@@ -151,7 +152,8 @@ class BlockIndex:
         keys, end = _cut(data, at, np.concatenate([separator, first, last]))
         if end != len(data) or int(count.sum()) != blocks or (blocks and not (count.all() and rows.all())):
             raise CorruptionError("the parts of the index do not add up", offset=offset)
-        if Header.ENCODED_SIZE + int(stored.sum()) != footer.data_end or (raw > RAW_BYTES_MAX).any():
+        fit = (raw <= RAW_BYTES_MAX) & (rows * ENTRY_BYTES_MIN <= raw)
+        if Header.ENCODED_SIZE + int(stored.sum()) != footer.data_end or not fit.all():
             raise CorruptionError("the blocks of the index are not those of the file", offset=offset)
         ends = np.cumsum(count)
         for begin, stop in zip((ends - count).tolist(), ends.tolist(), strict=True):

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.errors import CorruptionError
+from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.arrays import I64
+from lakehouse.format.order_value import decode_fixed, value_width
 from lakehouse.format.parquet_run import KIND_FIELD
 from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.sstable_bloom import BloomFilter, parse_bloom
@@ -25,15 +27,29 @@ from lakehouse.format.sstable_frame import BlockType, Footer, Header, open_block
 from lakehouse.format.sstable_index import BlockIndex
 from lakehouse.format.sstable_loops import read_only
 from lakehouse.format.sstable_meta import FileMeta
-from lakehouse.format.sstable_rows import RowError, RowLayout, unpack_rows
+from lakehouse.format.sstable_rows import RowError, RowLayout, one_sized, unpack_row, unpack_rows
 from lakehouse.format.tail import NeedMore
 from lakehouse.format.types import arrow_field
 
-__all__ = ["SstableFile", "decode_sstable"]
+__all__ = ["Columns", "SstableFile", "decode_sstable"]
 
 _KIND = arrow_field(KIND_FIELD)
 _BATCH_RAW_BYTES = 1 << 25
 """Blocks are decoded together until their content is so large; one chunk of Arrow each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Some columns of a file, and the kinds of its rows behind them."""
+
+    schema: pa.Schema
+    """Of the rows, in the order of the file's columns."""
+    order: tuple[int, ...]
+    """Their ids."""
+    values: tuple[bool, ...]
+    """For each column that is not part of the key, whether it is one of them."""
+    keys: bool
+    """Whether a column of the key is."""
 
 
 class SstableFile:
@@ -45,7 +61,7 @@ class SstableFile:
         index: the file's.
     """
 
-    __slots__ = ("_key_codec", "_layout", "arrow", "footer", "index", "meta")
+    __slots__ = ("_key_codec", "_key_types", "_layout", "arrow", "footer", "index", "meta")
 
     def __init__(self, footer: Footer, meta: FileMeta, index: BlockIndex) -> None:
         self.footer = footer
@@ -53,6 +69,7 @@ class SstableFile:
         self.index = index
         self._layout = RowLayout.of(meta.value_fields)
         self._key_codec = RowKeyCodec(meta.key_fields) if meta.key else None
+        self._key_types = [field.type for field in meta.key_fields]
         self.arrow = [arrow_field(field) for field in meta.fields]
         """The columns, with their ids."""
 
@@ -87,7 +104,12 @@ class SstableFile:
                 expected=meta.rows,
                 got=int(index.firsts[-1]),
             )
-        return cls(footer, meta, index)
+        try:
+            return cls(footer, meta, index)
+        except InvalidInputError as error:  # of a column that cannot be part of a key
+            raise CorruptionError(
+                f"the meta block does not describe rows: {error.message}", offset=footer.meta.offset
+            ) from error
 
     @property
     def weight(self) -> int:
@@ -138,25 +160,30 @@ class SstableFile:
         except ValueError as error:
             raise CorruptionError(f"the bloom filter is damaged: {error}", offset=offset) from error
 
-    def rows(self, blocks: Sequence[int], contents: Sequence[bytes], ids: Collection[int]) -> pa.Table:
-        """The columns with these ids, in file order, of blocks in ascending order; then the kinds.
+    def columns(self, ids: Collection[int]) -> Columns:
+        """The columns of the file that have these ids, to ask for rows of them."""
+        meta = self.meta
+        fields = [one for one, field in zip(self.arrow, meta.fields, strict=True) if field.id in ids]
+        return Columns(
+            schema=pa.schema([*fields, _KIND]),
+            order=tuple(field.id for field in meta.fields if field.id in ids),
+            values=tuple(field.id in ids for field in self._layout.fields),
+            keys=any(number in ids for number in meta.key),
+        )
+
+    def rows(self, blocks: Sequence[int], contents: Sequence[bytes], columns: Columns) -> pa.Table:
+        """The rows of blocks in ascending order.
 
         Raises:
             CorruptionError: a block is not one of rows of this file.
         """
         parts = [
-            self._batch(blocks[begin:end], contents[begin:end], ids)
+            self._batch(blocks[begin:end], contents[begin:end], columns)
             for begin, end in _batches([len(one) for one in contents])
         ]
-        return pa.Table.from_batches(parts, self._schema(ids))
+        return pa.Table.from_batches(parts, columns.schema)
 
-    def _schema(self, ids: Collection[int]) -> pa.Schema:
-        pairs = zip(self.arrow, self.meta.fields, strict=True)
-        return pa.schema([*(one for one, field in pairs if field.id in ids), _KIND])
-
-    def _batch(
-        self, numbers: Sequence[int], contents: Sequence[bytes], ids: Collection[int]
-    ) -> pa.RecordBatch:
+    def _batch(self, numbers: Sequence[int], contents: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
         places = np.asarray(numbers, np.int64)
         blocks = Blocks(
             data=read_only(np.frombuffer(b"".join(contents), np.uint8)),
@@ -165,35 +192,33 @@ class SstableFile:
         )
         try:
             entries = scan_blocks(blocks)
-            by_id = self._key_columns(blocks, entries, ids)
-            by_id |= self._value_columns(blocks, entries, ids)
+            keys = self._key_columns(blocks, entries) if columns.keys else ()
+            values = unpack_rows(self._layout, blocks.data, entries.values, entries.ends, columns.values)
+        except RowError as error:
+            block = int(np.searchsorted(blocks.firsts, error.row, side="right")) - 1
+            raise self._damaged(numbers[block], f"a row {error.what}") from error
         except BlockError as error:
             raise self._damaged(numbers[error.block], error.what) from error
-        columns = [by_id[field.id] for field in self.meta.fields if field.id in ids]
-        columns.append(pa.array(entries.kinds.view(np.int8)))
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema(ids))
+        kinds = pa.array(entries.kinds.view(np.int8))
+        return pa.RecordBatch.from_arrays(self._ordered(keys, values, kinds, columns), schema=columns.schema)
 
-    def _key_columns(self, blocks: Blocks, entries: Entries, ids: Collection[int]) -> dict[int, pa.Array]:
-        if self._key_codec is None or not any(number in ids for number in self.meta.key):
-            return {}
-        keys = entry_keys(blocks, entries)
+    def _key_columns(self, blocks: Blocks, entries: Entries) -> Sequence[pa.Array]:
+        assert self._key_codec is not None
         try:
-            return dict(zip(self.meta.key, self._key_codec.decode(keys), strict=True))
+            return self._key_codec.decode(entry_keys(blocks, entries))
         except CorruptionError as error:
             raise BlockError(0, f"or one behind it has a key that is none: {error.message}") from error
 
-    def _value_columns(self, blocks: Blocks, entries: Entries, ids: Collection[int]) -> dict[int, pa.Array]:
-        fields = self.meta.value_fields
-        wanted = [field.id in ids for field in fields]
-        try:
-            columns = unpack_rows(self._layout, blocks.data, entries.values, entries.ends, wanted)
-        except RowError as error:
-            block = int(np.searchsorted(blocks.firsts, error.row, side="right")) - 1
-            raise BlockError(block, f"a row {error.what}") from error
-        return {field.id: one for field, one in zip(fields, columns, strict=True) if one is not None}
+    def _ordered(
+        self, keys: Sequence[pa.Array], values: Sequence[pa.Array | None], kinds: pa.Array, columns: Columns
+    ) -> list[pa.Array]:
+        """The columns in the order of the file's, and the kinds."""
+        by_id = dict(zip(self.meta.key, keys, strict=False))
+        by_id.update(zip([field.id for field in self._layout.fields], values, strict=True))
+        return [*(by_id[number] for number in columns.order), kinds]
 
-    def row(self, block: int, content: bytes, key: bytes, ids: Collection[int]) -> pa.Table | None:
-        """The row of that key with the columns of these ids, in file order, and its kind; None = none.
+    def row(self, block: int, content: bytes, key: bytes, columns: Columns) -> pa.Table | None:
+        """The row of that key, as a table of one row; None when the block has none.
 
         Raises:
             CorruptionError: the content is not that of a block of this file.
@@ -203,20 +228,22 @@ class SstableFile:
             found = seek(content, rows, key)
             if found is None:
                 return None
-            data = np.frombuffer(content, np.uint8)
-            begin, end = np.array([found.begin]), np.array([found.end])
-            wanted = [field.id in ids for field in self.meta.value_fields]
-            values = unpack_rows(self._layout, data, begin, end, wanted)
+            values = unpack_row(self._layout, content, found.begin, found.end, columns.values)
         except BlockError as error:
             raise self._damaged(block, error.what) from error
         except RowError as error:
             raise self._damaged(block, f"a row {error.what}") from error
-        by_id = dict(zip([field.id for field in self.meta.value_fields], values, strict=True))
-        if self._key_codec is not None and any(number in ids for number in self.meta.key):
-            by_id |= zip(self.meta.key, self._key_codec.decode(pa.array([key])), strict=True)
-        columns = [by_id[field.id] for field in self.meta.fields if field.id in ids]
-        columns.append(pa.array([found.kind], pa.int8()))
-        return pa.Table.from_arrays(columns, schema=self._schema(ids))
+        keys = self._one_key(key) if columns.keys else ()
+        kind = pa.array([found.kind], pa.int8())
+        return pa.Table.from_arrays(self._ordered(keys, values, kind, columns), schema=columns.schema)
+
+    def _one_key(self, key: bytes) -> Sequence[pa.Array]:
+        assert self._key_codec is not None
+        parts = zip(self._key_codec.split(key), self._key_types, strict=True)
+        return [
+            decode_fixed(np.frombuffer(part, np.uint8), kind) if value_width(kind) else one_sized(kind, part)
+            for part, kind in parts
+        ]
 
     def _damaged(self, block: int, what: str) -> CorruptionError:
         offset = int(self.index.offsets[block])
@@ -241,8 +268,7 @@ def decode_sstable(data: bytes) -> pa.Table:
         file.bloom(data[footer.bloom.offset : footer.bloom.end])
     blocks = range(len(index.raw))
     contents = [file.content(block, data[slice(*file.block_range(block))]) for block in blocks]
-    ids = {field.id for field in file.meta.fields}
-    rows = file.rows(blocks, contents, ids)
+    rows = file.rows(blocks, contents, file.columns({field.id for field in file.meta.fields}))
     return rows if file.meta.kinds[0] < file.meta.rows else rows.drop_columns([KIND_FIELD.name])
 
 

@@ -19,6 +19,7 @@ bytes it is columns or a :class:`RowError`, and no byte outside a row is looked 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,10 +40,12 @@ from lakehouse.format.sstable_loops import (
     put_fixed,
     put_sized,
     read_only,
+    read_varint,
     spans,
     varint_sizes,
 )
 from lakehouse.format.types import (
+    BinaryType,
     DataType,
     DecimalType,
     Field,
@@ -54,13 +57,16 @@ from lakehouse.format.types import (
     arrow_type,
 )
 
-__all__ = ["RowError", "RowLayout", "pack_rows", "unpack_rows"]
+__all__ = ["RowError", "RowLayout", "one_sized", "pack_rows", "unpack_row", "unpack_rows"]
 
 _WIDTHS = {
     "boolean": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float": 4, "double": 8,
     "date": 4, "time": 8, "timestamp": 8, "timestamp_ntz": 8,
 }  # fmt: skip
 _DECIMAL_WIDTH = 16
+_TIME = Primitive("time")
+_ENDS = struct.Struct("=ii")
+"""Arrow's offsets of one value."""
 _OFFSET_MAX = (1 << 31) - 1
 """Most bytes or elements of one Arrow array with 32-bit offsets."""
 
@@ -209,7 +215,7 @@ def unpack_rows(
     """
     wanted = wanted if wanted is not None else [True] * len(layout.fields)
     if not any(wanted):
-        return [None] * len(layout.fields)
+        return [None] * len(wanted)
     sizes = ends - begins
     if (short := (sizes != 0) & (sizes < layout.head_bytes)).any():
         raise RowError(
@@ -233,6 +239,56 @@ def unpack_rows(
     return columns
 
 
+def unpack_row(
+    layout: RowLayout, data: bytes, begin: int, end: int, wanted: Sequence[bool]
+) -> list[pa.Array | None]:
+    """The same of one row, at ``data[begin:end]``: without arrays of numpy, which cost more than it."""
+    head = data[begin : begin + layout.head_bytes]
+    if begin != end and len(head) > end - begin:
+        raise RowError(0, f"is shorter than the {layout.head_bytes} bytes that all rows have")
+    at = begin + layout.head_bytes
+    columns: list[pa.Array | None] = []
+    for bit, (field, place) in enumerate(zip(layout.fields, layout.places, strict=True)):
+        column = None
+        if begin == end or head[bit >> 3] >> (bit & 7) & 1:
+            column = pa.nulls(1, arrow_type(field.type)) if wanted[bit] else None
+        elif place is not None:
+            if wanted[bit]:
+                column = _one_fixed(field.type, head, place)
+        else:
+            size, at = read_varint(data, at, end)
+            if at < 0 or size > end - at:
+                raise RowError(0, "has a value that goes beyond its end")
+            if wanted[bit]:
+                column = one_sized(field.type, data[at : at + size])
+            at += size
+        columns.append(column)
+    if begin != end and at != end:
+        raise RowError(0, "goes on behind its last column")
+    return columns
+
+
+def _one_fixed(kind: DataType, head: bytes, place: int) -> pa.Array:
+    type_ = arrow_type(kind)
+    value = head[place : place + (_width(kind) or 0)]
+    if value > b"\x01" and pa.types.is_boolean(type_):
+        raise _no_truth_value(0)
+    return _checked(kind, pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(value)]))
+
+
+def one_sized(kind: DataType, value: bytes) -> pa.Array:
+    """An array of one value of a sized column.
+
+    Raises:
+        RowError: the bytes are no such value.
+    """
+    if not isinstance(kind, StringType | BinaryType):
+        data = np.frombuffer(value, np.uint8)
+        return _unpack_values(kind, data, numbers(1), np.array([len(value)]), np.ones(1, np.uint8))
+    buffers = [None, pa.py_buffer(_ENDS.pack(0, len(value))), pa.py_buffer(value)]
+    return _checked(kind, pa.Array.from_buffers(arrow_type(kind), 1, buffers))
+
+
 def _unpack_fixed(kind: DataType, data: U8, begins: I64, ends: I64, place: int, bit: int) -> pa.Array:
     rows, width = len(begins), _width(kind) or 0
     out = fresh_bytes(rows * width)
@@ -241,9 +297,9 @@ def _unpack_fixed(kind: DataType, data: U8, begins: I64, ends: I64, place: int, 
     type_ = arrow_type(kind)
     if pa.types.is_boolean(type_):
         if (odd := out > 1).any():
-            raise RowError(int(odd.argmax()), "has a truth value that is neither 0 nor 1")
+            raise _no_truth_value(int(odd.argmax()))
         out = np.packbits(out, bitorder="little")
-    return pa.Array.from_buffers(type_, rows, [_validity(valid), pa.py_buffer(out)])
+    return _checked(kind, pa.Array.from_buffers(type_, rows, [_validity(valid), pa.py_buffer(out)]))
 
 
 def _unpack_sized(
@@ -281,12 +337,16 @@ def _unpack_values(kind: DataType, data: U8, starts: I64, lengths: I64, valid: U
     out = fresh_bytes(int(offsets[-1]))
     gather(rows, data, starts, lengths, offsets, out)
     buffers = [_validity(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-    column = pa.Array.from_buffers(type_, rows, buffers)
-    if isinstance(kind, StringType):
+    return _checked(kind, pa.Array.from_buffers(type_, rows, buffers))
+
+
+def _checked(kind: DataType, column: pa.Array) -> pa.Array:
+    """The column, if its bytes are values of its type: not all of texts, times and decimals are."""
+    if isinstance(kind, StringType | DecimalType) or kind == _TIME:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise RowError(0, f"or another has text that is not UTF-8 ({error})") from error
+            raise RowError(0, f"or another has a value that is none of its type: {error}") from error
     return column
 
 
@@ -319,6 +379,10 @@ def _offsets(lengths: I64) -> I64:
             int(np.searchsorted(offsets, _OFFSET_MAX)) - 1, "and those before hold more than 2 GiB"
         )
     return offsets
+
+
+def _no_truth_value(row: int) -> RowError:
+    return RowError(row, "has a truth value that is neither 0 nor 1")
 
 
 def _validity(valid: U8) -> pa.Buffer | None:

@@ -13,21 +13,20 @@ metadata agrees with the snapshot's entry; what does not is a CorruptionError th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakehouse.errors import ConflictError, CorruptionError, InvalidInputError
+from lakehouse.errors import ConflictError, CorruptionError, FormatError, InvalidInputError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.parquet_run import KIND_FIELD
 from lakehouse.format.projection import project
 from lakehouse.format.sstable_bloom import BloomFilter
-from lakehouse.format.sstable_reader import SstableFile
+from lakehouse.format.sstable_reader import Columns, SstableFile
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.tail import NeedMore
 from lakehouse.format.types import Field, arrow_schema
-from lakehouse.index.reader import naming
+from lakehouse.index.reader import about
 from lakehouse.io import ObjectStore
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.run_caches import RunCaches
@@ -63,9 +62,11 @@ class _Shown(NamedTuple):
     """How rows are shown to one who asks for some fields."""
 
     fields: tuple[Field, ...]
-    ids: frozenset[int]
-    schema: pa.Schema
-    """With the kinds."""
+    columns: Columns
+    nothing: pa.Table
+    """What is asked for, and the kinds, of no row."""
+    same: bool
+    """Whether the file has just that."""
 
 
 async def open_sstable(
@@ -167,18 +168,25 @@ def _check_entry(file: SstableFile, entry: FileEntry, schema: TableSchema) -> No
         )
 
 
-@contextmanager
-def _about(key: str) -> Iterator[None]:
+class _about:  # noqa: N801 - used as a function; a generator would take a tenth of a warm point read
     """Errors about bytes name the object, and an object replaced between two reads is one of them."""
-    try:
-        with naming(key):
-            yield
-    except ConflictError as error:
-        if error.kind != "object-changed":
-            raise
-        raise CorruptionError(
-            f"{key} was replaced while it was read, which happens to no data file", key=key
-        ) from error
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        key = self._key
+        if isinstance(error, FormatError) and "key" not in error.context:
+            raise about(error, key) from error
+        if isinstance(error, ConflictError) and error.kind == "object-changed":
+            raise CorruptionError(
+                f"{key} was replaced while it was read, which happens to no data file", key=key
+            ) from error
 
 
 class SstableRun:
@@ -238,7 +246,7 @@ class SstableRun:
             ranges = [(int(index.offsets[one.begin]), int(index.offsets[one.end])) for one in asked]
             stored = await self._ranges(ranges)
             blocks = [range(one.begin, one.end) for one in asked]
-            return await in_thread(self._decode, blocks, stored, wanted, ids)
+            return await in_thread(self._decode, blocks, stored, wanted, self._file.columns(ids))
 
     async def _ranges(self, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         whole = self._whole
@@ -247,7 +255,7 @@ class SstableRun:
         return await self._store.get_ranges(self._key, ranges, version=self._version)
 
     def _decode(
-        self, blocks: Sequence[range], stored: Sequence[bytes], wanted: Sequence[Field], ids: set[int]
+        self, blocks: Sequence[range], stored: Sequence[bytes], wanted: Sequence[Field], columns: Columns
     ) -> pa.Table:
         contents = []
         for piece, data in zip(blocks, stored, strict=True):
@@ -256,7 +264,7 @@ class SstableRun:
                 start, end = self._file.block_range(block)
                 contents.append(self._file.content(block, data[start - first : end - first]))
         numbers = [block for piece in blocks for block in piece]
-        return project(self._file.rows(numbers, contents, ids), wanted)
+        return project(self._file.rows(numbers, contents, columns), wanted)
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none.
@@ -271,27 +279,27 @@ class SstableRun:
             )
         block = file.block_of(key)
         if block is None or key < file.index.pieces[0].first_key:
-            return shown.schema.empty_table()
+            return shown.nothing
         with _about(self._key):
             if file.footer.bloom.size:
                 bloom = self._bloom or await self._load_bloom()
                 if not bloom.may_hold(key):
-                    return shown.schema.empty_table()
+                    return shown.nothing
             content = await self._caches.blocks.get((*self._where, block), self._load_block)
             assert content is not None  # nor does this
-            row = file.row(block, content, key, shown.ids)
+            row = file.row(block, content, key, shown.columns)
         if row is None:
-            return shown.schema.empty_table()
-        if row.schema.equals(shown.schema, check_metadata=True):
-            return row
-        return project(row, (*shown.fields, KIND_FIELD))
+            return shown.nothing
+        return row if shown.same else project(row, (*shown.fields, KIND_FIELD))
 
     def _how(self, fields: Sequence[Field]) -> _Shown:
         """What point reads of these fields need; they tend to ask for the same again and again."""
         asked = tuple(fields)
         if self._shown is None or self._shown.fields != asked:
             schema = arrow_schema((*asked, KIND_FIELD))
-            self._shown = _Shown(asked, frozenset(field.id for field in asked), schema)
+            columns = self._file.columns({field.id for field in asked})
+            same = columns.schema.equals(schema, check_metadata=True)
+            self._shown = _Shown(asked, columns, schema.empty_table(), same)
         return self._shown
 
     async def _load_block(self, where: tuple[str, str, int]) -> bytes:
