@@ -7,6 +7,7 @@ slices of larger arrays included; ``assembled(array, kind, parts(array))`` has t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +44,8 @@ def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
     if _hides_elements(array, raw):
         lengths = np.diff(raw)
         lengths[_nulls(array)] = 0
-        raw = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    offsets: npt.NDArray[np.int64] = raw - raw[0]
+        raw = np.concatenate([np.zeros(1, raw.dtype), np.cumsum(lengths)])
+    offsets: npt.NDArray[np.int64] = np.subtract(raw, raw[0], dtype=np.int64)
     return offsets
 
 
@@ -94,10 +95,11 @@ def _never_null(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
 
 
-def _raw_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+def _raw_offsets(array: pa.Array) -> npt.NDArray[np.integer[Any]]:
+    """Where the array itself says that its rows begin, not copied."""
     if not len(array):
-        return np.zeros(1, np.int64)
-    raw: npt.NDArray[np.int64] = np.asarray(array.offsets).astype(np.int64, copy=False)
+        return np.zeros(1, np.int32)
+    raw: npt.NDArray[np.integer[Any]] = np.asarray(array.offsets)
     return raw
 
 
@@ -106,6 +108,6 @@ def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
     return nulls
 
 
-def _hides_elements(array: pa.Array, raw: npt.NDArray[np.int64]) -> bool:
+def _hides_elements(array: pa.Array, raw: npt.NDArray[np.integer[Any]]) -> bool:
     """Whether elements stand under nulls, which Arrow allows and nobody sees."""
     return bool(array.null_count) and bool(np.diff(raw)[_nulls(array)].any())

@@ -177,10 +177,10 @@ def _fit_nested(array: pa.Array, field: Field, kind: pa.DataType, where: _Where)
             part.required and array.field(n).null_count for n, part in enumerate(field.type.fields)
         )
     else:
-        offsets, outer, same = list_offsets(array), where.row, True
+        outer, same = where.row, True
 
         def row(index: int) -> int:
-            at = int(np.searchsorted(offsets, index, side="right")) - 1
+            at = int(np.searchsorted(list_offsets(array), index, side="right")) - 1
             return outer(at) if outer is not None else at
 
         fitted = [
