@@ -149,9 +149,7 @@ class FileUploads:
         if order is None:
             rows = source
         else:
-            columns = map_bounded(
-                lambda column: in_thread(gather, column, order), source.columns, source.num_columns
-            )
+            columns = map_bounded(lambda column: in_thread(gather, column, order), source.columns, 2)
             rows = pa.Table.from_arrays([one async for one in columns], schema=source.schema)
         both = map_bounded(lambda work: in_thread(work, rows), (self._encoded, self._stats), 2)
         found: list[Any] = [one async for one in both]

@@ -46,6 +46,10 @@ _SETTINGS = TableSettings()
 _BUFFERS_UNDER_WAY = 2
 """Buffers whose files are being written while another fills."""
 
+_COPY_BYTES_MAX = 128 * 1024 * 1024
+"""Of rows that are out of place, so many are copied for a file: memory that is fresh costs more time
+than sorting, and two files keep two cores busy."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRows:
@@ -180,16 +184,20 @@ class _Write:
         parts = await in_thread(self._parts, collected)
         while parts:
             part, run = parts.popleft()
-            weight = part.source.nbytes / part.source.num_rows
             while len(part):
-                count = len(part)
-                if count * weight > self._options.file_target_bytes:
-                    fitting = await in_thread(self.uploads.fitting_rows, part)
-                    count = -(-count // -(-count // fitting))  # files of a part are of one size
+                count = -(-len(part) // await self._files_in(part))
                 buffer.open += 1
                 yield self._file(part.slice(0, count), run), buffer
                 part = part.slice(count, len(part) - count)
         buffer.close_one()
+
+    async def _files_in(self, part: Part) -> int:
+        """How many files the rows of a part are to fill, all of about one size."""
+        weight = part.source.nbytes * len(part) // part.source.num_rows
+        files = 1 if part.order is None else -(-weight // _COPY_BYTES_MAX)
+        if weight > self._options.file_target_bytes:
+            files = max(files, -(-len(part) // await in_thread(self.uploads.fitting_rows, part)))
+        return files
 
     def _file(self, part: Part, run: int | None) -> FileRows:
         number = self._files
