@@ -13,6 +13,7 @@ Invariant: every value reads back as it was; the file depends on nothing but row
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,20 +24,23 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import InternalError
 from lakehouse.format.arrays import I64, U8
+from lakehouse.format.cores import on_cores
 from lakehouse.format.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
 from lakehouse.format.parquet_columns import leaf_count
-from lakehouse.format.parquet_encoding import choose_encodings
+from lakehouse.format.parquet_encoding import ColumnEncodings, choose_encodings
 from lakehouse.format.parquet_footer import (
     HAS_NAN,
     MAGIC,
     PIECES_KEY,
     RUN_KEY,
     TRAILER,
+    U32,
     PieceTable,
     RunHead,
     crc32c,
     seal,
 )
+from lakehouse.format.parquet_join import join_footers
 from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, Primitive, arrow_field
@@ -51,6 +55,8 @@ The ids of both are below those that Iceberg reserves (2,147,483,447 and up), an
 KIND_FIELD = Field(id=2_147_483_401, name=KIND_COLUMN, type=Primitive("int8"), initial_default=0)
 """What a row does to the older rows of its key; files without it have inserts alone."""
 
+_SHARE_BYTES = 4 * 1024 * 1024
+"""Least of rows in memory that a core of its own is worth."""
 _HIDDEN = (SEQUENCE_FIELD, KIND_FIELD)
 
 
@@ -69,7 +75,9 @@ class ParquetOptions:
     that do not know them (Spark before 3.3, Iceberg's Spark runtime before 1.10)."""
 
 
-def encode_parquet(rows: pa.Table, schema: TableSchema, options: ParquetOptions) -> pa.Buffer:
+def encode_parquet(
+    rows: pa.Table, schema: TableSchema, options: ParquetOptions, *, threads: int | None = None
+) -> pa.Buffer:
     """The bytes of a run.
 
     Takes long and holds no lock meanwhile: call it in a thread.
@@ -80,12 +88,53 @@ def encode_parquet(rows: pa.Table, schema: TableSchema, options: ParquetOptions)
         schema: what the rows are of. A required column that is null in some row, as rows of kind
             delete have it, is written as an optional one.
         options: the layout.
+        threads: most cores to use; None = as many as pyarrow does. Changes no byte.
     """
     table = _file_table(rows, schema)
     starts = np.arange(0, table.num_rows, options.row_group_rows)
     head = RunHead(schema_id=schema.id, kinds=_kind_counts(rows))
     blank = _blank_pieces(table, schema, starts)
     encodings = choose_encodings(table, group_rows=options.row_group_rows, delta=options.delta)
+
+    def encode(part: pa.Table) -> _Part:
+        return _encode_part(part, options, encodings, {RUN_KEY: head.pack(), PIECES_KEY: blank.pack()})
+
+    parts = on_cores(encode, _shares(table, options.row_group_rows, threads or pa.cpu_count()))
+    pieces = replace(
+        blank,
+        sizes=np.concatenate([part.sizes for part in parts]).reshape(blank.sizes.shape),
+        checksums=np.concatenate([part.checksums for part in parts]).reshape(blank.sizes.shape),
+    )
+    file = parts[0].file if len(parts) == 1 else _joined(parts)
+    end = len(MAGIC) + int(pieces.sizes.sum(dtype=np.int64))
+    seal(np.frombuffer(file, np.uint8)[end:], blank, pieces)
+    return file
+
+
+def _shares(table: pa.Table, group_rows: int, threads: int) -> list[pa.Table]:
+    """The rows cut between row groups into portions that are worth a thread each."""
+    groups = -(-table.num_rows // group_rows)
+    count = max(1, min(threads, groups, table.nbytes // _SHARE_BYTES))
+    bounds = [groups * share // count * group_rows for share in range(count + 1)]
+    return [table.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Row groups that were encoded together, as a Parquet file."""
+
+    file: pa.Buffer
+    footer: bytes
+    """Its Thrift structure."""
+    sizes: U32
+    """Bytes of each column chunk."""
+    checksums: U32
+    """CRC32C of each."""
+
+
+def _encode_part(
+    table: pa.Table, options: ParquetOptions, encodings: ColumnEncodings, values: dict[str, bytes]
+) -> _Part:
     sink = pa.BufferOutputStream()
     written: list[pq.FileMetaData] = []
     with pq.ParquetWriter(  # io-ok: a sink in memory
@@ -98,11 +147,45 @@ def encode_parquet(rows: pa.Table, schema: TableSchema, options: ParquetOptions)
         metadata_collector=written,
         **encodings.arguments(),
     ) as writer:
-        writer.add_key_value_metadata({RUN_KEY: head.pack(), PIECES_KEY: blank.pack()})
+        writer.add_key_value_metadata(values)
         if table.num_rows:
             writer.write_table(table, row_group_size=options.row_group_rows)  # io-ok: the same sink
     file = sink.getvalue()
-    _seal(np.frombuffer(file, np.uint8), written[0], blank)
+    image = np.frombuffer(file, np.uint8)
+    groups = [written[0].row_group(group) for group in range(written[0].num_row_groups)]
+    sizes = [
+        group.column(leaf).total_compressed_size for group in groups for leaf in range(group.num_columns)
+    ]
+    bounds = list(itertools.accumulate(sizes, initial=len(MAGIC)))
+    checksums = [crc32c(image[start:end]) for start, end in itertools.pairwise(bounds)]
+    length, _ = TRAILER.unpack(image[-TRAILER.size :].tobytes())
+    if bounds[-1] + length + TRAILER.size != len(file):
+        raise InternalError("this pyarrow leaves bytes between column chunks: runs cannot be written with it")
+    return _Part(
+        file=file,
+        footer=image[bounds[-1] : -TRAILER.size].tobytes(),
+        sizes=np.array(sizes, np.uint32),
+        checksums=np.array(checksums, np.uint32),
+    )
+
+
+def _joined(parts: Sequence[_Part]) -> pa.Buffer:
+    """One file of the row groups of all parts."""
+    sizes = [int(part.sizes.sum(dtype=np.int64)) for part in parts]
+    shifts = list(itertools.accumulate(sizes, initial=0))
+    footer = join_footers([part.footer for part in parts], shifts[:-1])
+    end = len(MAGIC) + shifts[-1]
+    file = pa.allocate_buffer(end + len(footer) + TRAILER.size)
+    image = np.frombuffer(file, np.uint8)
+
+    def place(at: int) -> None:
+        start, size = len(MAGIC), sizes[at]
+        chunks = np.frombuffer(parts[at].file, np.uint8)[start : start + size]
+        image[start + shifts[at] : start + shifts[at] + size] = chunks
+
+    on_cores(place, range(len(parts)))
+    image[: len(MAGIC)] = np.frombuffer(MAGIC, np.uint8)
+    image[end:] = np.frombuffer(footer + TRAILER.pack(len(footer), MAGIC), np.uint8)
     return file
 
 
@@ -170,26 +253,3 @@ def _nan_flags(table: pa.Table, starts: I64) -> U8:
             flags[:, leaf] = HAS_NAN * np.maximum.reduceat(nans, starts)
         leaf += leaf_count(field.type)
     return flags
-
-
-def _seal(file: U8, metadata: pq.FileMetaData, blank: PieceTable) -> None:
-    """Completes the table of pieces from what was written."""
-    groups, leaves = blank.sizes.shape
-    chunks = (metadata.row_group(group).column(leaf) for group in range(groups) for leaf in range(leaves))
-    sizes = np.fromiter((chunk.total_compressed_size for chunk in chunks), np.uint32, groups * leaves)
-    ends = len(MAGIC) + np.cumsum(sizes, dtype=np.int64)
-    checksums = [
-        crc32c(file[end - size : end]) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)
-    ]
-    length, _ = TRAILER.unpack(file[-TRAILER.size :].tobytes())
-    footer = file[len(file) - TRAILER.size - length :]
-    if len(file) - len(footer) != (ends[-1] if groups else len(MAGIC)):
-        raise InternalError(
-            "the Parquet writer left bytes between column chunks: runs cannot be written with it"
-        )
-    pieces = replace(
-        blank,
-        sizes=sizes.reshape(groups, leaves),
-        checksums=np.array(checksums, np.uint32).reshape(groups, leaves),
-    )
-    seal(footer, blank, pieces)
