@@ -65,9 +65,9 @@ class ColumnBounds:
     """Rows there are, at most."""
 
 
-Bounds: TypeAlias = Mapping[str, ColumnBounds]
+_Bounds: TypeAlias = Mapping[str, ColumnBounds]
 """By column name; of a column that is missing nothing is known."""
-_Outcomes: TypeAlias = Callable[[Bounds], int]
+_Outcomes: TypeAlias = Callable[[_Bounds], int]
 
 _TRUE, _FALSE, _NULL = 1, 2, 4
 _ANY = _TRUE | _FALSE | _NULL
@@ -96,14 +96,12 @@ _NOT = [(found & _TRUE) << 1 | (found & _FALSE) >> 1 | found & _NULL for found i
 _VERDICTS = [
     Verdict.ALL if found == _TRUE else Verdict.SOME if found & _TRUE else Verdict.NONE for found in range(8)
 ]
-
-
 _NULL_TEST = [
     (_TRUE if found & _NULL else 0) | (_FALSE if found & (_TRUE | _FALSE) else 0) for found in range(8)
 ]
 
 
-def judge(expr: Expr, bounds: Bounds) -> Verdict:
+def judge(expr: Expr, bounds: Mapping[str, ColumnBounds]) -> Verdict:
     """How many rows may match, given what is known of their columns as Python values.
 
     Args:
@@ -134,7 +132,7 @@ class Judge:
         self._encode = encode or (lambda _, value: plain_value(value))
         self._outcomes = self._compiled(expr)
 
-    def __call__(self, bounds: Bounds) -> Verdict:
+    def __call__(self, bounds: Mapping[str, ColumnBounds]) -> Verdict:
         """How many rows may match."""
         return _VERDICTS[self._outcomes(bounds)]
 
@@ -211,7 +209,7 @@ class Judge:
         def outcomes(low: Any, high: Any) -> int:
             at = 0 if low is None else bisect.bisect_left(keys, low)
             hit = at < len(keys) and (high is None or keys[at] <= high)
-            if hit and low == high and not vague:
+            if hit and low is not None and low == high and not vague:
                 return _TRUE
             return _TRUE | miss if hit or with_nan else miss
 
@@ -231,14 +229,14 @@ class Judge:
         return _of_values(name, outcomes)
 
 
-def _anything(_: Bounds) -> int:
+def _anything(_: _Bounds) -> int:
     return _ANY
 
 
 def _combined(parts: list[_Outcomes], table: list[list[int]]) -> _Outcomes:
     first, *others = parts
 
-    def outcomes(bounds: Bounds) -> int:
+    def outcomes(bounds: _Bounds) -> int:
         found = first(bounds)
         for part in others:
             found = table[found][part(bounds)]
@@ -257,7 +255,7 @@ def _constant_outcome(expr: Expr) -> int:
 
 
 def _null_test(name: str) -> _Outcomes:
-    def outcomes(bounds: Bounds) -> int:
+    def outcomes(bounds: _Bounds) -> int:
         known = bounds.get(name)
         if known is None or known.nulls is None:
             return _TRUE | _FALSE
@@ -269,7 +267,7 @@ def _null_test(name: str) -> _Outcomes:
 def _of_values(name: str, outcomes: Callable[[Any, Any], int]) -> _Outcomes:
     """Outcomes of something that is null for nulls, given those for the values between two bounds."""
 
-    def with_nulls(bounds: Bounds) -> int:
+    def with_nulls(bounds: _Bounds) -> int:
         known = bounds.get(name)
         if known is None:
             return _ANY

@@ -36,7 +36,7 @@ from lakehouse.format.types import BinaryType, DecimalType, Field, Primitive, St
 
 __all__ = ["bucket_of", "bucket_of_key", "buckets_of"]
 
-U32: TypeAlias = npt.NDArray[np.uint32]
+_U32: TypeAlias = npt.NDArray[np.uint32]
 
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _ADDED = 0xE6546B64
@@ -75,7 +75,7 @@ def _check_count(count: int) -> None:
         raise InvalidInputError(f"there are 1 or more buckets, not {count}", buckets=count)
 
 
-def _hash_column(array: pa.Array, field: Field) -> U32:
+def _hash_column(array: pa.Array, field: Field) -> _U32:
     kind = field.type
     if isinstance(kind, StringType | BinaryType):
         return _hash_binary(encode_values(array, kind))
@@ -85,26 +85,26 @@ def _hash_column(array: pa.Array, field: Field) -> U32:
     return _in_blocks(len(numbers), lambda rows: _hash_int64(numbers[rows]))
 
 
-def _in_blocks(count: int, hashed: Any) -> U32:
-    hashes: U32 = np.empty(count, np.uint32)
+def _in_blocks(count: int, hashed: Any) -> _U32:
+    hashes: _U32 = np.empty(count, np.uint32)
     for begin in range(0, count, _BLOCK_ROWS):
         rows = slice(begin, begin + _BLOCK_ROWS)
         hashes[rows] = hashed(rows)
     return hashes
 
 
-def _hash_int64(numbers: I64) -> U32:
+def _hash_int64(numbers: I64) -> _U32:
     words = numbers.view(np.uint32).reshape(-1, 2)
     hashes = _stirred(np.zeros(len(numbers), np.uint32), words[:, 0])
     return _finished(_stirred(hashes, words[:, 1]), np.uint32(8))
 
 
-def _hash_binary(values: pa.Array) -> U32:
+def _hash_binary(values: pa.Array) -> _U32:
     offsets, data = binary_contents(values)
     return _hash_pieces(data, offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64))
 
 
-def _hash_decimals(unscaled: U8) -> U32:
+def _hash_decimals(unscaled: U8) -> _U32:
     wide = np.ascontiguousarray(unscaled[:, ::-1])
     # Bytes that only repeat the sign are 0 after this.
     plain = wide ^ (wide[:, :1] >> 7) * np.uint8(0xFF)
@@ -116,15 +116,15 @@ def _hash_decimals(unscaled: U8) -> U32:
     return _hash_pieces(wide.reshape(-1), starts, lengths)
 
 
-def _hash_pieces(data: U8, starts: I64, lengths: I64) -> U32:
+def _hash_pieces(data: U8, starts: I64, lengths: I64) -> _U32:
     padded = np.concatenate([data, np.zeros(4, np.uint8)])
     words = np.ndarray((len(data) + 1,), "<u4", padded, strides=(1,))
     return _in_blocks(len(starts), lambda rows: _hash_rows(words, starts[rows], lengths[rows]))
 
 
-def _hash_rows(words: Any, starts: I64, lengths: I64) -> U32:
+def _hash_rows(words: Any, starts: I64, lengths: I64) -> _U32:
     """Murmur3 of pieces of bytes; ``words`` has the four bytes from each place on."""
-    hashes: U32 = np.zeros(len(starts), np.uint32)
+    hashes: _U32 = np.zeros(len(starts), np.uint32)
     whole = lengths >> 2
     rows = np.flatnonzero(whole)
     word = 0
@@ -143,19 +143,19 @@ def _hash_rows(words: Any, starts: I64, lengths: I64) -> U32:
     return _finished(hashes ^ _scrambled(tail), lengths.astype(np.uint32))
 
 
-def _rotated(values: U32, bits: int) -> U32:
+def _rotated(values: _U32, bits: int) -> _U32:
     return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 
 
-def _scrambled(words: U32) -> U32:
+def _scrambled(words: _U32) -> _U32:
     return _rotated(words * np.uint32(_C1), 15) * np.uint32(_C2)
 
 
-def _stirred(hashes: U32, words: U32) -> U32:
+def _stirred(hashes: _U32, words: _U32) -> _U32:
     return _rotated(hashes ^ _scrambled(words), 13) * np.uint32(5) + np.uint32(_ADDED)
 
 
-def _finished(hashes: U32, lengths: Any) -> U32:
+def _finished(hashes: _U32, lengths: Any) -> _U32:
     hashes = hashes ^ lengths
     hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(_MIX1)
     hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(_MIX2)

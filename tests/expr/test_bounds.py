@@ -76,14 +76,14 @@ def bounds_of(values: list[Any], draw: Any) -> ColumnBounds | None:
     )
     nulls = draw(st.sampled_from([len(values) - len(known)] * 3 + [None]))
     low, high = (known[0], known[-1]) if known else (None, None)
-    how = draw(st.sampled_from(["exact"] * 4 + ["loose", "no low", "no high", "unknown"]))
+    how = draw(st.sampled_from(["exact"] * 4 + ["loose", "no low", "no high", "neither", "unknown"]))
     if how == "unknown":
         return None
     if how == "loose" and isinstance(low, str | bytes):
         low, high = low[:1], high + high[:1]
     return ColumnBounds(
-        low=None if how == "no low" else low,
-        high=None if how == "no high" else high,
+        low=None if how in ("no low", "neither") else low,
+        high=None if how in ("no high", "neither") else high,
         nulls=nulls,
         rows=len(values) + draw(st.sampled_from([0, 0, 2])),
     )
