@@ -83,7 +83,8 @@ class GreptimeManifests:
                 if loaded.region.directory.table_dir != table:
                     self._report(listed, named)
                     table, listed, named = loaded.region.directory.table_dir, {}, set()
-                listed |= loaded.region.indexes
+                if loaded.region.is_visible:
+                    listed |= loaded.region.indexes
                 if loaded.problem is not None:
                     yield loaded.problem
                 for locator in loaded.locators:

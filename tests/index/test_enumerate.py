@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.config import IndexSettings
-from lakehouse.errors import CorruptionError
-from lakehouse.format.puffin import PuffinFooter
-from lakehouse.index.enumerate import IndexMetaScan, iterate_index_metas
-from lakehouse.index.models import IndexEntry, IndexType
+from lakehouse.errors import InvalidInputError
+from lakehouse.index.enumerate import iterate_index_metas
+from lakehouse.index.greptime_layout import table_dir
+from lakehouse.index.models import IndexType
 from lakehouse.index.rows import COMPACT, FLAT, GREPTIME
-from lakehouse.index.sources import FileListSource, GreptimeListing, IndexFile, PrefixSource
+from lakehouse.index.sources import FileListSource, FileProblem, GreptimeListing, IndexFile, PrefixSource
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
-from lakehouse.testing import LatencyStore, RecordingStore, memory_store
+from lakehouse.testing import LatencyStore, memory_store
 from lakehouse.testing.index_files import all_kinds, puffin
+from tests.index.scans import KINDS, Held, entries, filled
 
 FILE_ID = "0123abcd-0000-4000-8000-00000000000{}"
-KINDS = [
-    ("bloom_skipping", "1"),
-    ("fulltext_bloom", "4"),
-    ("fulltext_tantivy", "5"),
-    ("inverted", "1"),
-    ("inverted", "2"),
-]
-
-
-async def filled(files: int = 5, *, filler: int = 0) -> tuple[RecordingStore, list[tuple[str, int | None]]]:
-    """A store with files of all four kinds, and their list."""
-    store = RecordingStore(memory_store())
-    data = all_kinds(filler=filler)
-    keys = [f"idx/{number:03}.puffin" for number in range(files)]
-    for key in keys:
-        await store.put(key, data)
-    store.clear()
-    return store, [(key, len(data)) for key in keys]
-
-
-async def entries(scan: IndexMetaScan) -> list[IndexEntry]:
-    """Everything a scan yields."""
-    return [entry async for entry in scan]
 
 
 async def test_one_request_per_file() -> None:
@@ -131,92 +109,12 @@ async def test_order_within_and_across_files() -> None:
     assert [(entry.index_type.value, entry.target_key) for entry in found[: len(KINDS)]] == KINDS
 
 
-async def test_bad_files_are_problems_not_ends(caplog: pytest.LogCaptureFixture) -> None:
-    """A bad file is one problem with its path and place; the others come out, and one summary is logged."""
-    store, files = await filled(4)
-    await store.put("idx/001.puffin", b"garbage" * 100)
-    await store.delete("idx/002.puffin")
-    with caplog.at_level(logging.INFO, logger="lakehouse.index"):
-        scan = iterate_index_metas(FileListSource(store, files))
-        found = await entries(scan)
-    assert {entry.locator.index_file_path for entry in found} == {"idx/000.puffin", "idx/003.puffin"}
-    assert {problem.path: problem.kind for problem in scan.problems} == {
-        "idx/001.puffin": "corruption",
-        "idx/002.puffin": "not-found",
-    }
-    assert (scan.stats.files, scan.stats.failed_files) == (2, 2)
-    assert sum("cannot be read in full" in record.message for record in caplog.records) == 2
-    assert sum("enumerated index metadata" in record.message for record in caplog.records) == 1
-
-
-async def test_a_bad_blob_costs_only_its_own_target() -> None:
-    """A broken blob leaves the file's other targets, and a row of GreptimeDB's shape without metadata."""
-    store = memory_store()
-    data = bytearray(all_kinds())
-    bloom = PuffinFooter.parse(bytes(data), len(data))
-    assert isinstance(bloom, PuffinFooter)
-    blob = bloom.find("greptime-bloom-filter-v1-1")
-    assert blob is not None
-    data[blob.end - 4 : blob.end] = b"\xff\xff\xff\x7f"
-    await store.put("x.puffin", bytes(data))
-    scan = iterate_index_metas(PrefixSource(store))
-    assert len(await scan.to_arrow(COMPACT)) == len(KINDS) - 1
-    assert [(problem.blob, problem.offset) for problem in scan.problems] == [(blob.type, blob.offset)]
-    assert scan.stats.broken_blobs == 1
-    rows = (await iterate_index_metas(PrefixSource(store)).to_arrow(GREPTIME)).to_pylist()
-    assert len(rows) == len(KINDS)
-    assert [row["meta_json"] is None for row in rows] == [True, False, False, False, False]
-
-
-async def test_errors_can_end_the_scan() -> None:
-    """With ``errors="raise"`` the first problem is the error, and no task is left."""
-    store, files = await filled(4)
-    await store.put("idx/001.puffin", b"garbage" * 100)
-    before = asyncio.all_tasks()
-    with pytest.raises(CorruptionError, match="idx/001"):
-        await entries(iterate_index_metas(FileListSource(store, files), errors="raise"))
-    assert asyncio.all_tasks() == before
-
-
 @pytest.mark.parametrize("wrong", [-7, +7, -10_000])
 async def test_wrong_sizes_are_put_right(wrong: int) -> None:
     """A manifest with a wrong size costs requests, not entries."""
     store, files = await filled(2)
     sized = [(key, max(0, (size or 0) + wrong)) for key, size in files]
     assert len(await entries(iterate_index_metas(FileListSource(store, sized)))) == 2 * len(KINDS)
-
-
-async def test_tables_can_be_withheld() -> None:
-    """The authoriser is asked once per table, before anything of it is read."""
-    store = RecordingStore(memory_store())
-    for table in ("a", "b"):
-        for number in range(3):
-            await store.put(f"{table}/{number}.puffin", all_kinds())
-    store.clear()
-    asked: list[str] = []
-
-    async def authorise(table_dir: str) -> bool:
-        asked.append(table_dir)
-        return table_dir == "a/"
-
-    scan = iterate_index_metas(PrefixSource(store), authorise=authorise)
-    assert {entry.locator.table_dir for entry in await entries(scan)} == {"a/"}
-    assert asked == ["a/", "b/"]
-    assert scan.stats.hidden_files == 3
-    assert store.kinds() == {"list": 1, "get": 3}
-
-
-async def test_locations_can_be_masked(caplog: pytest.LogCaptureFixture) -> None:
-    """Masked, no entry, problem or log line holds a path, and equal places stay equal."""
-    store, files = await filled(3)
-    await store.put("idx/001.puffin", b"garbage" * 100)
-    with caplog.at_level(logging.DEBUG, logger="lakehouse"):
-        scan = iterate_index_metas(FileListSource(store, files), mask_locations=True)
-        found = await entries(scan)
-    shown = repr(found) + repr(scan.problems) + caplog.text
-    assert "idx/" not in shown
-    assert len({entry.locator.table_dir for entry in found}) == 1
-    assert len({entry.locator.index_file_path for entry in found}) == 2
 
 
 async def test_a_slow_consumer_stops_the_work() -> None:
@@ -295,30 +193,63 @@ async def test_files_may_come_from_anywhere() -> None:
     assert len(await entries(iterate_index_metas(Mine(store)))) == len(KINDS)
 
 
-async def test_an_object_replaced_between_two_reads_is_a_problem() -> None:
-    """Metadata of two versions of a file is never mixed."""
-    store, files = await filled(1, filler=50_000)
-    settings = IndexSettings(prefetch_bytes=2048, prefetch_max_bytes=2048)
-
-    class Replacing(RecordingStore):
-        async def call(self, verb: str, key: str, request: Any, size: int = 0) -> Any:
-            result = await super().call(verb, key, request, size)
-            if verb == "get_range" and len(self.calls) == 1:
-                await store.inner.put(key, all_kinds(rows=30, filler=50_000))
-            return result
-
-    scan = iterate_index_metas(FileListSource(Replacing(store.inner), files), settings=settings)
-    assert await entries(scan) == []
-    assert [problem.kind for problem in scan.problems] == ["object-changed"]
+async def test_a_scan_is_iterated_once() -> None:
+    """A scan that was iterated is used up, and says so."""
+    store, files = await filled(1)
+    scan = iterate_index_metas(FileListSource(store, files))
+    await entries(scan)
+    with pytest.raises(InvalidInputError, match="once"):
+        await entries(scan)
 
 
-class Held(dict[Any, Any]):
-    """The simplest cache there is."""
+@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"errors": "ignore"}, {"order": "size"}])
+async def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
+    """An argument that means nothing is refused, and never taken for another."""
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        iterate_index_metas(PrefixSource(memory_store()), **wrong)
 
-    def get_if_present(self, key: Any) -> Any:
-        """What is held."""
-        return self.get(key)
 
-    def put(self, key: Any, value: Any) -> None:
-        """Holds it."""
-        self[key] = value
+async def test_what_was_replaced_since_the_listing_is_not_kept() -> None:
+    """Metadata of a newer object never stand in the cache under the listed one's version."""
+    store, _ = await filled(1)
+    cache = Held()
+
+    class Late(PrefixSource):
+        async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+            async for file in super().files():
+                await store.put("idx/000.puffin", all_kinds())
+                yield file
+
+    assert len(await entries(iterate_index_metas(Late(store), cache=cache))) == len(KINDS)
+    assert cache == {}
+
+
+async def test_rows_are_queried_by_duckdb() -> None:
+    """DuckDB reads the table, and the stream of batches, as they are."""
+    duckdb = pytest.importorskip("duckdb")
+    store, files = await filled(4)
+    indexes = await iterate_index_metas(FileListSource(store, files)).to_arrow(FLAT)
+    batches = [batch async for batch in iterate_index_metas(FileListSource(store, files)).batches(COMPACT)]
+    stream = pa.RecordBatchReader.from_batches(COMPACT.schema, batches)
+    with duckdb.connect() as database:
+        database.register("indexes", indexes)
+        database.register("stream", stream)
+        per_kind = "SELECT index_type, count(*), sum(bloom_row_count) FROM indexes GROUP BY 1 ORDER BY 1"
+        assert database.execute(per_kind).fetchall() == [
+            ("bloom_skipping", 4, 80),
+            ("fulltext_bloom", 4, 80),
+            ("fulltext_tantivy", 4, None),
+            ("inverted", 8, None),
+        ]
+        total = "SELECT sum((meta_json->'inverted'->>'total_row_count')::INT) FROM stream"
+        assert database.execute(total).fetchall() == [(160,)]
+
+
+async def test_a_listing_reads_one_table_when_it_is_told_which() -> None:
+    """The prefix of a source may be one table's directory."""
+    store = memory_store()
+    for table in (1024, 2048):
+        path = f"{table_dir('greptime', 'public', table)}{table}_0000000000/index/{FILE_ID.format(1)}.puffin"
+        await store.put(path, all_kinds())
+    scan = iterate_index_metas(GreptimeListing(store, table_dir("greptime", "public", 2048)))
+    assert {entry.locator.table_id for entry in await entries(scan)} == {2048}
