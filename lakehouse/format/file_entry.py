@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 __all__ = [
     "KIND_COLUMN",
@@ -83,9 +82,6 @@ class IndexRef:
     size: int
 
 
-_NO_STATS: Mapping[int, ColumnStats] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """One data file of a snapshot. Its identity is its path."""
@@ -119,7 +115,7 @@ class FileEntry:
     """Least row key; None in a table without a primary key."""
     max_key: bytes | None = None
     """Greatest row key."""
-    stats: Mapping[int, ColumnStats] = field(default_factory=lambda: _NO_STATS)
+    stats: Mapping[int, ColumnStats] = field(default_factory=dict)
     """By field id; a field that is missing is not known."""
     schema_id: int = 0
     """Schema its rows were written with."""

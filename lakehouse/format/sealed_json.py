@@ -49,10 +49,10 @@ def unseal(data: bytes, *, key: str, what: str, newest: int) -> dict[str, Any]:
         )
     try:
         members = json.loads(data)
-        version = members["format"]
+        version = int(members["format"])
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"{key} is not a {what}: {error}", key=key) from error
-    if version != 1 and not 1 <= version <= newest:
+    if not 1 <= version <= newest:
         raise UnsupportedVersionError(
             f"{key} is a {what} of format {version}; this release reads up to {newest}. Upgrade lakehouse.",
             key=key,

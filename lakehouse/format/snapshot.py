@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from types import MappingProxyType
 from typing import Any
 
 from lakehouse.errors import CorruptionError
@@ -148,10 +147,6 @@ class Counts:
         )
 
 
-_NO_WRITERS: Mapping[str, WriterMark] = MappingProxyType({})
-_NO_REFS: Mapping[str, Ref] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a table after one commit."""
@@ -176,8 +171,8 @@ class Snapshot:
     segments: tuple[str, ...] = ()
     """WAL segments that are covered and not flushed."""
     wal: WalRef | None = None
-    writers: Mapping[str, WriterMark] = dataclass_field(default_factory=lambda: _NO_WRITERS)
-    refs: Mapping[str, Ref] = dataclass_field(default_factory=lambda: _NO_REFS)
+    writers: Mapping[str, WriterMark] = dataclass_field(default_factory=dict)
+    refs: Mapping[str, Ref] = dataclass_field(default_factory=dict)
     earliest: int = 1
     """Snapshots below do not exist for readers, tagged ones aside."""
     orphan_horizon_ms: int | None = None

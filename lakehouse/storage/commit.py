@@ -35,6 +35,7 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.storage.history import Head, History
 from lakehouse.storage.layout import join, new_manifest_path
 from lakehouse.storage.next_snapshot import Draft, Fold, child_of, counts_of, fold_is_due, plan_fold
+from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.state import Manifests, placed
 
 __all__ = ["Base", "Change", "Committed", "Committer", "OwnManifest"]
@@ -90,6 +91,7 @@ class Committer:
         root: its directory.
         history: its snapshots.
         manifests: its files.
+        schemas: its schemas.
         clock: measures the deadline.
     """
 
@@ -100,10 +102,11 @@ class Committer:
         *,
         history: History,
         manifests: Manifests,
+        schemas: Schemas,
         clock: Clock,
     ) -> None:
         self._store, self._root = store, root
-        self._history, self._manifests = history, manifests
+        self._history, self._manifests, self._schemas = history, manifests, schemas
         self._clock = clock
         # Commits of one process would only lose races against each other.
         self._turn = anyio.Lock()
@@ -167,6 +170,7 @@ class Committer:
             if writer is None:
                 return Committed(snapshot=base, changed=False, attempts=attempt)
             raise InternalError("a commit that carries a sequence must leave a snapshot")
+        await self._check_schemas(base, draft)
         child = child_of(
             base,
             draft,
@@ -190,6 +194,20 @@ class Committer:
         self._history.note(child, head.seen_at)
         self._history.hint()
         return Committed(snapshot=child, changed=True, attempts=attempt + 1)
+
+    async def _check_schemas(self, base: Snapshot, draft: Draft) -> None:
+        """Refuses files written with a schema that a rollback has undone meanwhile."""
+        used = {one.schema_id for one in draft.added} - {base.schema.id}
+        if not used:
+            return
+        known = {one.id for one in (await self._schemas.read(base.schema)).ancestors}
+        if used - known:
+            raise ConflictError(
+                f"rows were written with schema {min(used - known)}, which is not among those before schema "
+                f"{base.schema.id} of snapshot {base.id}: a rollback has undone it. Write the rows again.",
+                snapshot=base.id,
+                schema=min(used - known),
+            )
 
     async def _append(self, child: Snapshot) -> Stored:
         """Creates the snapshot; a caller that gives up meanwhile waits for the answer all the same."""
@@ -245,7 +263,7 @@ class Committer:
         fold = plan_fold(base, [placed(one, base.id) for one in base.added], listed)
         if fold is None:
             return None
-        refs = [await write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
+        refs = [await _write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
         self._fold = dataclasses.replace(fold, manifests=tuple(refs))
         return self._fold
 
@@ -262,11 +280,11 @@ class OwnManifest:
         if len(entries) <= _OWN_ENTRIES_MAX:
             return None
         if self._written is None or self._written[0] is not entries:
-            self._written = entries, await write_manifest(self._store, self._root, base, entries)
+            self._written = entries, await _write_manifest(self._store, self._root, base, entries)
         return self._written[1]
 
 
-async def write_manifest(
+async def _write_manifest(
     store: ObjectStore, root: str, base: Snapshot, entries: tuple[FileEntry, ...]
 ) -> ManifestRef:
     """Stores a manifest of these entries."""

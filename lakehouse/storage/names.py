@@ -214,6 +214,16 @@ class Names:
         key = pointer_key(name.database, name.table)
         await self._store.put_if_match(key, encode_pointer(ended), version=version, token=token)
 
+    async def move(
+        self, old: TableName, new: TableName, pointer: NamePointer, *, time_ms: int
+    ) -> NamePointer:
+        """Gives a table another name; repeating it after a failure ends it."""
+        await self._database(new.database)
+        moved = dataclasses.replace(pointer, token=new_token(), time_ms=time_ms)
+        await self.claim(new, moved)
+        await self.release(old, pointer, state=NameState.MOVED, time_ms=time_ms, moved_to=str(new))
+        return moved
+
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
     ) -> AsyncIterator[TableName]:

@@ -25,18 +25,18 @@ from lakehouse.format.snapshot import (
 
 __all__ = ["Draft", "Fold", "child_of", "counts_of", "fold_is_due", "plan_fold"]
 
-INLINE_ENTRIES_MAX = 128
+_INLINE_ENTRIES_MAX = 128
 """Entries of older commits that a snapshot carries before they are folded into a manifest."""
-REMOVED_MAX = 512
+_REMOVED_MAX = 512
 """Removed paths that a snapshot carries before the manifests that list them are written anew."""
-MANIFESTS_MAX = 32
+_MANIFESTS_MAX = 32
 """Manifests before small ones are put together."""
-MANIFEST_ENTRIES = 8_192
+_MANIFEST_ENTRIES = 8_192
 """Entries of a manifest that is not small."""
-GONE_MAX = 256
+_GONE_MAX = 256
 """Removed paths that a snapshot names; more are found by comparing it with its parent."""
-WRITERS_MAX = 1_000
-WRITER_IDLE_MS = 7 * 24 * 3_600_000
+_WRITERS_MAX = 1_000
+_WRITER_IDLE_MS = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,33 +98,33 @@ def plan_fold(
     """
     removed = frozenset(head.removed)
     replaced, entries, forgotten = set[str](), list(inline), set[str]()
-    many = len(head.manifests) > MANIFESTS_MAX
+    many = len(head.manifests) > _MANIFESTS_MAX
     for ref in head.manifests:
         mine = listed[ref.path]
         dead = {one.path for one in mine if one.path in removed}
-        small = many and ref.entries < MANIFEST_ENTRIES
-        if small or (dead and len(removed) > REMOVED_MAX):
+        small = many and ref.entries < _MANIFEST_ENTRIES
+        if small or (dead and len(removed) > _REMOVED_MAX):
             replaced.add(ref.path)
             forgotten |= dead
             entries += [one for one in mine if one.path not in dead]
     if not entries and not replaced:
         return None
     entries.sort(key=lambda one: (one.partition, one.bucket, one.lo or (0, 0, 0)))
-    cuts = range(0, len(entries), MANIFEST_ENTRIES)
+    cuts = range(0, len(entries), _MANIFEST_ENTRIES)
     return Fold(
         inline=frozenset(one.path for one in inline),
         replaced=frozenset(replaced),
         forgotten=frozenset(forgotten),
-        outputs=tuple(tuple(entries[at : at + MANIFEST_ENTRIES]) for at in cuts),
+        outputs=tuple(tuple(entries[at : at + _MANIFEST_ENTRIES]) for at in cuts),
     )
 
 
 def fold_is_due(head: Snapshot) -> bool:
     """Whether the head has become long."""
     return (
-        len(head.added) > INLINE_ENTRIES_MAX
-        or len(head.removed) > REMOVED_MAX
-        or len(head.manifests) > MANIFESTS_MAX
+        len(head.added) > _INLINE_ENTRIES_MAX
+        or len(head.removed) > _REMOVED_MAX
+        or len(head.manifests) > _MANIFESTS_MAX
     )
 
 
@@ -148,7 +148,7 @@ def child_of(
         minus, gone = head.total, None
     else:
         minus = counts_of(draft.removed)
-        gone = tuple(one.path for one in draft.removed) if len(draft.removed) <= GONE_MAX else None
+        gone = tuple(one.path for one in draft.removed) if len(draft.removed) <= _GONE_MAX else None
     return dataclasses.replace(
         head,
         id=number,
@@ -206,12 +206,12 @@ def counts_of(entries: Sequence[FileEntry]) -> Counts:
 def _writers(
     head: Snapshot, writer: tuple[str, int] | None, number: int, time_ms: int
 ) -> Mapping[str, WriterMark]:
-    kept = {name: mark for name, mark in head.writers.items() if time_ms - mark.time_ms <= WRITER_IDLE_MS}
+    kept = {name: mark for name, mark in head.writers.items() if time_ms - mark.time_ms <= _WRITER_IDLE_MS}
     if writer is not None:
         name, sequence = writer
         kept[name] = WriterMark(sequence=sequence, snapshot=number, time_ms=time_ms)
-    if len(kept) > WRITERS_MAX:
-        newest = sorted(kept.items(), key=lambda item: item[1].time_ms)[-WRITERS_MAX:]
+    if len(kept) > _WRITERS_MAX:
+        newest = sorted(kept.items(), key=lambda item: item[1].time_ms)[-_WRITERS_MAX:]
         kept = dict(newest)
     return kept
 

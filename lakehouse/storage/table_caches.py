@@ -10,6 +10,7 @@ from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.schema_json import SchemaObject
 from lakehouse.format.snapshot import Snapshot
+from lakehouse.storage.run_caches import RunCaches
 
 __all__ = ["TableCaches"]
 
@@ -37,6 +38,7 @@ class TableCaches:
 
     def __init__(self, budget: CacheBudget) -> None:
         self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS)
+        self.runs = RunCaches(budget)
         self.schemas: CacheRegion[tuple[str, str], SchemaObject] = budget.region(_SCHEMAS)
         self.manifests: CacheRegion[tuple[str, str], tuple[FileEntry, ...]] = budget.region(_MANIFESTS)
 

@@ -12,6 +12,7 @@ from lakehouse.io.retrying import RetryingStore
 from lakehouse.storage.commit import Committer, OwnManifest
 from lakehouse.storage.history import History
 from lakehouse.storage.intents import AddFiles
+from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.state import Manifests
 from lakehouse.storage.table_caches import TableCaches
 from tests.format.table_samples import TABLE
@@ -59,6 +60,7 @@ class TestTable:
             ROOT,
             history=self.history,
             manifests=self.manifests,
+            schemas=Schemas(self.store, ROOT, TABLE, caches.schemas),
             clock=clock,
         )
         self.max_retries = max_retries

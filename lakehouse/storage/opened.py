@@ -23,11 +23,13 @@ from lakehouse.storage.commit import Change, Committed, Committer
 from lakehouse.storage.history import History, Spawn
 from lakehouse.storage.layout import table_directory
 from lakehouse.storage.names import Names, TableName, taken
+from lakehouse.storage.open_run import open_run
+from lakehouse.storage.runs import RunReader
 from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.state import Manifests
 from lakehouse.storage.table_caches import TableCaches
 
-__all__ = ["Environment", "TableCore", "View", "create_table", "open_table"]
+__all__ = ["Environment", "OpenTable", "View", "create_table", "open_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class View:
         return await self.manifests.entries(self.snapshot)
 
 
-class TableCore:
+class OpenTable:
     """One incarnation of a table.
 
     Args:
@@ -97,17 +99,22 @@ class TableCore:
         self.manifests = Manifests(store, self.root, self.uuid, caches.manifests)
         self.schemas = Schemas(store, self.root, self.uuid, caches.schemas)
         self._committer = Committer(
-            store, self.root, history=self.history, manifests=self.manifests, clock=env.clock
+            store,
+            self.root,
+            history=self.history,
+            manifests=self.manifests,
+            schemas=self.schemas,
+            clock=env.clock,
         )
 
     async def known(self) -> View:
         """The newest state this process knows: good enough to prepare a write."""
-        return await self._view((await self.history.known_head()).snapshot)
+        return await self.view_of((await self.history.known_head()).snapshot)
 
     async def newest(self) -> View:
         """The newest state there is."""
         head = (await self.history.head()).snapshot
-        return await self._view(self.history.check_live(head))
+        return await self.view_of(self.history.check_live(head))
 
     async def view(
         self,
@@ -128,14 +135,19 @@ class TableCore:
                 )
             snapshot = ref.snapshot
         if snapshot is not None:
-            return await self._view(await self.history.snapshot(snapshot, head))
+            return await self.view_of(await self.history.snapshot(snapshot, head))
         if timestamp is not None:
-            return await self._view(await self.history.at_time(time_ms_of(timestamp), head))
-        return await self._view(head)
+            return await self.view_of(await self.history.at_time(_time_ms_of(timestamp), head))
+        return await self.view_of(head)
 
-    async def _view(self, snapshot: Snapshot) -> View:
+    async def view_of(self, snapshot: Snapshot) -> View:
+        """A snapshot with its schema."""
         found = await self.schemas.read(snapshot.schema)
         return View(snapshot=snapshot, schema_object=found, manifests=self.manifests)
+
+    async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
+        """A reader of one of the table's files, for reads with a schema."""
+        return await open_run(self.env.store, self.root, entry, schema, self.env.caches.runs)
 
     async def commit(
         self,
@@ -153,7 +165,7 @@ class TableCore:
         )
 
 
-def time_ms_of(when: dt.datetime | int | str) -> int:
+def _time_ms_of(when: dt.datetime | int | str) -> int:
     """Milliseconds since 1970 of a moment; text is ISO 8601, without a zone it is UTC."""
     if isinstance(when, bool) or not isinstance(when, dt.datetime | int | str):
         raise InvalidInputError(f"a timestamp is a datetime, ISO text or milliseconds, not {when!r}")
@@ -170,17 +182,17 @@ def time_ms_of(when: dt.datetime | int | str) -> int:
     return int(moment.timestamp() * 1000)
 
 
-async def open_table(env: Environment, names: Names, name: TableName) -> TableCore:
+async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
     """The table that a name stands for."""
-    return TableCore(env, name, await names.resolve(name))
+    return OpenTable(env, name, await names.resolve(name))
 
 
-async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> TableCore:
+async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
     """A new table under a free name; AlreadyExistsError when the name is not free."""
     table, now_ms = new_uuid(), env.clock.now_ms()
     holder = await names.find(name)
     if holder is not None:
-        if not await _is_dropped(TableCore(env, name, holder)):
+        if not await _is_dropped(OpenTable(env, name, holder)):
             raise taken(name)
         # A drop that ended before it gave the name back.
         await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms)
@@ -190,7 +202,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
         token=new_token(),
         time_ms=now_ms,
     )
-    core = TableCore(env, name, pointer)
+    core = OpenTable(env, name, pointer)
     first = Snapshot(
         id=1,
         token=new_token(),
@@ -208,7 +220,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     return core
 
 
-async def _is_dropped(core: TableCore) -> bool:
+async def _is_dropped(core: OpenTable) -> bool:
     try:
         return (await core.history.head()).snapshot.kind is CommitKind.DROP
     except NotFoundError:

@@ -1,0 +1,387 @@
+"""Writes that read: delete and overwrite by a condition, inserts that must not meet a row.
+
+Each is decided at a base. When others commit first, it looks at what they added: files that cannot
+match the condition, and hold no key it wrote, change nothing; otherwise it decides again.
+
+Invariant: the snapshot that a reading write makes is what it would have made had it begun when its
+parent was committed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
+from typing import ClassVar
+
+import pyarrow as pa
+
+from lakehouse.errors import AlreadyExistsError, InvalidInputError
+from lakehouse.expr import Expr, any_of, bind, matching
+from lakehouse.expr.bounds import Verdict
+from lakehouse.expr.nodes import IsNull
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.order_value import decode_value
+from lakehouse.format.snapshot import CommitKind
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import arrow_field
+from lakehouse.io.cost import measure
+from lakehouse.io.fanout import map_bounded
+from lakehouse.storage.commit import Base, OwnManifest
+from lakehouse.storage.conform import conform
+from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.lookup import Lookup
+from lakehouse.storage.next_snapshot import Draft
+from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.prune import Pruner
+from lakehouse.storage.reads import TableRuns
+from lakehouse.storage.scan import Scan
+from lakehouse.storage.upload import delete_files
+from lakehouse.storage.write import WrittenRows, write_rows
+from lakehouse.storage.writes import (
+    CommitResult,
+    WriterId,
+    committed_or_deleted,
+    replace_partitions,
+    result_of,
+)
+
+__all__ = ["delete_matching", "insert_rows", "overwrite_matching", "partition_test"]
+
+_REWRITES = 4
+"""Files of an append-only table that are rewritten at once."""
+
+
+async def delete_matching(
+    core: OpenTable, where: Expr, *, writer: WriterId | None = None, message: str | None = None
+) -> CommitResult:
+    """Deletes the rows that match."""
+    return await _replace_matching(core, where, None, CommitKind.DELETE, writer, message)
+
+
+async def overwrite_matching(
+    core: OpenTable, data: object, where: Expr, *, writer: WriterId | None = None, message: str | None = None
+) -> CommitResult:
+    """Replaces the rows that match by others, which must match too."""
+    view = await core.known()
+    if partition_test(where, view.schema) is not None:
+
+        def holds(view: View):  # type: ignore[no-untyped-def]
+            return partition_test(where, view.schema)
+
+        return await replace_partitions(core, data, holds=holds, writer=writer, message=message)
+    return await _replace_matching(core, where, data, CommitKind.OVERWRITE, writer, message)
+
+
+async def _replace_matching(
+    core: OpenTable,
+    where: Expr,
+    data: object | None,
+    kind: CommitKind,
+    writer: WriterId | None,
+    message: str | None,
+) -> CommitResult:
+    with measure() as cost:
+        view = await core.known()
+        bind(where, view.schema.arrow())
+        new = WrittenRows()
+        if data is not None:
+            rows = _matching_rows(data, view, where)
+            new = await write_rows(core.env.store, core.root, view.schema, view.options, rows)
+        change = _ReplaceMatching(
+            core, where, new, kind=kind, must_commit=writer is not None, message=message
+        )
+        async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+            done = await core.commit(change, view=view, writer=writer, uploaded_ms=change.first_upload_ms)
+            fate.kept = done.changed
+        if done.changed:
+            await delete_files(core.env.store, core.root, change.abandoned())
+    found = result_of(done, change.written, cost)
+    return dataclasses.replace(found, rows=new.rows if data is not None else change.deleted)
+
+
+async def _matching_rows(data: object, view: View, where: Expr) -> AsyncGenerator[pa.Table, None]:
+    """The rows handed in, each of which must match."""
+    bound, first = bind(where, view.schema.arrow()), 0
+    chunks = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            rows = conform(chunk, view.schema, first_row=first)
+            outside = rows.filter(pa.compute.invert(pa.compute.fill_null(matching(bound, rows), False)))
+            if outside.num_rows:
+                raise InvalidInputError(
+                    f"{outside.num_rows:,} of the new rows do not match the condition of the overwrite, such "
+                    f"as {_shown(outside)}: leave them out, or widen the condition"
+                )
+            first += chunk.num_rows
+            yield rows
+
+
+def _shown(rows: pa.Table) -> str:
+    text = str(rows.slice(0, 1).to_pylist()[0])
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+class _ReplaceMatching:
+    """Takes the rows away that match a condition, and adds others.
+
+    Args:
+        core: the table.
+        where: the condition.
+        new: rows to add, uploaded.
+        kind: what the snapshot says it is.
+        must_commit: also when nothing matches.
+        message: for people.
+    """
+
+    blind: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        core: OpenTable,
+        where: Expr,
+        new: WrittenRows,
+        *,
+        kind: CommitKind,
+        must_commit: bool,
+        message: str | None,
+    ) -> None:
+        self._core, self._where, self._new = core, where, new
+        self._kind, self._must_commit, self._message = kind, must_commit, message
+        self._own = OwnManifest(core.env.store, core.root)
+        self._base: Base | None = None
+        self._draft: Draft | None = None
+        self.uploaded = [one.path for one in new.entries]
+        """Every file that was uploaded, for whatever base."""
+        self.first_upload_ms = new.first_upload_ms
+        self.written = new
+        """What the last draft adds."""
+        self.deleted = 0
+        """Rows that the last draft takes away."""
+
+    def abandoned(self) -> list[str]:
+        """Files of drafts that were given up."""
+        kept = {one.path for one in self.written.entries}
+        return [path for path in self.uploaded if path not in kept]
+
+    async def draft(self, base: Base) -> Draft | None:
+        """The same as before when what others committed meanwhile cannot matter."""
+        if self._base is None or not await self._still_right(self._base, base):
+            self._draft = await self._decide(base)
+            self._base = base
+        return self._draft
+
+    async def _still_right(self, old: Base, new: Base) -> bool:
+        if self._draft is None or self._draft.removed or new.snapshot.schema != old.snapshot.schema:
+            return False
+        known = {one.path for one in await old.entries()}
+        view = await self._core.view_of(new.snapshot)
+        pruner = Pruner(bind(self._where, view.schema.arrow()), view.schema)
+        return not any(
+            one.hi is not None
+            and one.hi[0] > old.snapshot.id
+            and (pruner.judge(one)[0] is not Verdict.NONE or _overlaps(one, self.written.entries))
+            for one in await new.entries()
+            if one.path not in known
+        )
+
+    async def _decide(self, base: Base) -> Draft | None:
+        view = await self._core.view_of(base.snapshot)
+        bound = bind(self._where, view.schema.arrow())
+        entries = await base.entries()
+        holds = partition_test(self._where, view.schema)
+        if holds is not None:
+            removed = tuple(one for one in entries if holds(one.partition))
+            self.deleted = sum(one.rows for one in removed)
+            added: tuple[FileEntry, ...] = ()
+        elif view.schema.primary_key:
+            removed = ()
+            added = await self._deletions(view, entries)
+        else:
+            removed, added = await self._rewritten(view, entries, bound)
+        after = max((one.run + 1 for one in added if one.lo is None), default=0)
+        added += tuple(dataclasses.replace(one, run=one.run + after) for one in self._new.entries)
+        self.written = dataclasses.replace(
+            self._new, entries=added, bytes=sum(one.size for one in added), rows=self._new.rows
+        )
+        if not added and not removed and not self._must_commit:
+            return None
+        return Draft(
+            kind=self._kind,
+            added=added,
+            manifest=await self._own.of(added, base.snapshot),
+            removed=removed,
+            message=self._message,
+        )
+
+    async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
+        """Rows that delete the keys of the rows that match."""
+        scan = Scan(
+            entries,
+            view.schema,
+            TableRuns(self._core, view.schema),
+            columns=view.schema.primary_key,
+            where=self._where,
+            settings=self._core.env.settings.table,
+        )
+        written = await self._write(view, scan.tables(), deletes=True)
+        self.deleted = written.rows
+        return written.entries
+
+    async def _rewritten(
+        self, view: View, entries: Sequence[FileEntry], bound: Expr
+    ) -> tuple[tuple[FileEntry, ...], tuple[FileEntry, ...]]:
+        """Files of a table without a key that hold rows that match, and files of their other rows."""
+        pruner = Pruner(bound, view.schema)
+        others = any_of(~self._where, IsNull(self._where))
+
+        async def rewrite(entry: FileEntry) -> tuple[FileEntry, WrittenRows] | None:
+            scan = Scan(
+                [entry],
+                view.schema,
+                TableRuns(self._core, view.schema),
+                where=others,
+                settings=self._core.env.settings.table,
+            )
+            written = await self._write(view, scan.tables())
+            if written.rows == entry.rows:
+                self.uploaded += [one.path for one in written.entries]
+                return None
+            return entry, written
+
+        touched = [one for one in entries if pruner.judge(one)[0] is not Verdict.NONE]
+        removed, added = [], []
+        async for found in map_bounded(rewrite, touched, _REWRITES):
+            if found is None:
+                continue
+            entry, written = found
+            removed.append(entry)
+            # The rows stay where they were in the order of the table.
+            added += [dataclasses.replace(one, lo=entry.lo, hi=entry.hi) for one in written.entries]
+        self.deleted = sum(one.rows for one in removed) - sum(one.rows for one in added)
+        return tuple(removed), tuple(added)
+
+    async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
+        core = self._core
+        written = await write_rows(
+            core.env.store, core.root, view.schema, view.options, rows, deletes=deletes
+        )
+        self.uploaded += [one.path for one in written.entries]
+        if self.first_upload_ms is None:
+            self.first_upload_ms = written.first_upload_ms
+        return written
+
+
+def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped-def]
+    """Whether a partition matches, for a condition that speaks of whole partitions; else None.
+
+    Files of a partition may be taken away unread only where they cannot hide rows of another.
+    """
+    names = where.columns()
+    independent = schema.key_holds_partition or not schema.primary_key
+    if not names or not names <= set(schema.partition_by) or not independent:
+        return None
+    fields = schema.partition_fields
+    arrow = pa.schema([arrow_field(one) for one in fields])
+    bound = bind(where, schema.arrow())
+
+    def holds(partition: tuple[bytes, ...]) -> bool:
+        values = {
+            one.name: decode_value(value, one.type) for one, value in zip(fields, partition, strict=True)
+        }
+        row = pa.Table.from_pylist([values], arrow)
+        return bool(matching(bound, row)[0].as_py())
+
+    return holds
+
+
+def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
+    """Whether a file may hold a key of one of these."""
+    low, high = entry.min_key, entry.max_key
+    return any(
+        low is None
+        or high is None
+        or one.min_key is None
+        or one.max_key is None
+        or (one.min_key <= high and low <= one.max_key)
+        for one in others
+    )
+
+
+async def insert_rows(
+    core: OpenTable, data: object, *, writer: WriterId | None = None, message: str | None = None
+) -> CommitResult:
+    """Adds rows whose keys must be new; AlreadyExistsError names one that is there."""
+    with measure() as cost:
+        view = await core.known()
+        keys: list[pa.Table] = []
+        written = await write_rows(
+            core.env.store, core.root, view.schema, view.options, _remembered(data, view, keys)
+        )
+        change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
+        async with committed_or_deleted(core, lambda: [one.path for one in written.entries]) as fate:
+            done = await core.commit(change, view=view, writer=writer, uploaded_ms=written.first_upload_ms)
+            fate.kept = done.changed
+    return result_of(done, written, cost)
+
+
+async def _remembered(data: object, view: View, keys: list[pa.Table]) -> AsyncGenerator[pa.Table, None]:
+    """The rows, their keys kept aside."""
+    first = 0
+    chunks = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            rows = conform(chunk, view.schema, first_row=first)
+            first += chunk.num_rows
+            keys.append(rows.select(view.schema.primary_key))
+            yield rows
+
+
+class _InsertNew:
+    """Adds files of rows whose keys the head must not have."""
+
+    blind: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        core: OpenTable,
+        written: WrittenRows,
+        keys: Collection[pa.Table],
+        *,
+        must_commit: bool,
+        message: str | None,
+    ) -> None:
+        self._core, self._written = core, written
+        self._keys = pa.concat_tables(keys) if keys else None
+        self._must_commit, self._message = must_commit, message
+        self._own = OwnManifest(core.env.store, core.root)
+        self._checked = 0
+
+    async def draft(self, base: Base) -> Draft | None:
+        """Looks for the keys among the rows that came since the last look."""
+        if not self._written.entries and not self._must_commit:
+            return None
+        if self._keys is not None and self._keys.num_rows:
+            await self._refuse_known(base)
+        self._checked = base.snapshot.id
+        return Draft(
+            kind=CommitKind.APPEND,
+            added=self._written.entries,
+            manifest=await self._own.of(self._written.entries, base.snapshot),
+            message=self._message,
+        )
+
+    async def _refuse_known(self, base: Base) -> None:
+        view = await self._core.view_of(base.snapshot)
+        entries = await base.entries()
+        if all(one.hi is not None and one.hi[0] <= self._checked for one in entries):
+            return
+        lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema))
+        found = await lookup.get_many(self._keys, columns=view.schema.primary_key)
+        if found.num_rows:
+            raise AlreadyExistsError(
+                f"{found.num_rows:,} of the new rows have keys that are there already, such as "
+                f"{found.slice(0, 1).to_pylist()[0]}: use upsert to replace them",
+                rows=found.num_rows,
+                key=found.slice(0, 1).to_pylist()[0],
+            )

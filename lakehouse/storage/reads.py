@@ -1,0 +1,201 @@
+"""Reading a table as of a snapshot: what a scan of it is asked for, and the forms its rows come in.
+
+Invariant: one :class:`TableScan` reads one snapshot, found when it is first asked for anything,
+however often and in whatever forms its rows are taken.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, parse_where
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.io.cost import counting
+from lakehouse.io.threads import in_thread
+from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.runs import RunReader
+from lakehouse.storage.scan import Scan
+from lakehouse.storage.scan_report import ScanReport
+
+__all__ = ["TableRuns", "TableScan", "to_expr"]
+
+
+def to_expr(where: Expr | str | None) -> Expr | None:
+    """A condition as an expression; text is SQL."""
+    if where is None or isinstance(where, Expr):
+        return where
+    if isinstance(where, str):
+        return parse_where(where)
+    raise InvalidInputError(
+        f"a condition is SQL text such as \"amount > 10\", or lakehouse.col('amount') > 10, not {where!r}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableRuns:
+    """Opens a table's files for reads with one schema."""
+
+    core: OpenTable
+    schema: TableSchema
+
+    async def open(self, entry: FileEntry) -> RunReader:
+        """A reader of the file."""
+        return await self.core.open(entry, self.schema)
+
+
+class TableScan:
+    """The rows of a table that match a condition, as of one snapshot.
+
+    Nothing is read before rows are asked for. Made by ``Table.scan``.
+
+    Example::
+
+        scan = table.scan(where="amount > 10", columns=["id", "amount"])
+        async for batch in scan.batches():
+            print(batch.num_rows)
+        print(scan.report)
+    """
+
+    def __init__(
+        self,
+        core: OpenTable,
+        *,
+        where: Expr | str | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
+        snapshot: int | None,
+        timestamp: dt.datetime | int | str | None,
+        tag: str | None,
+    ) -> None:
+        _check(columns, limit)
+        self._core = core
+        self._where, self._limit = to_expr(where), limit
+        self._columns = None if columns is None else tuple(columns)
+        self._at: dict[str, Any] = {"snapshot": snapshot, "timestamp": timestamp, "tag": tag}
+        self._view: View | None = None
+        self.report = ScanReport()
+        """What the last reading looked at, left out and paid."""
+
+    async def view(self) -> View:
+        """The snapshot that is read."""
+        if self._view is None:
+            self._view = await self._core.view(**self._at)
+        return self._view
+
+    async def _scan(self) -> Scan:
+        """A scan, planned and not begun."""
+        view = await self.view()
+        found = Scan(
+            await view.entries(),
+            view.schema,
+            TableRuns(self._core, view.schema),
+            columns=self._columns,
+            where=self._where,
+            limit=self._limit,
+            settings=self._core.env.settings.table,
+        )
+        self.report = found.report
+        return found
+
+    async def tables(self) -> AsyncGenerator[pa.Table, None]:
+        """The rows in pieces as they are read, in bounded memory."""
+        scan = await self._scan()
+        async with aclosing(scan.tables()) as tables:
+            async for table in tables:
+                yield table
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """The rows as record batches, in bounded memory.
+
+        Rows come by bucket, and by key within one; an append-only table's as they were written.
+        """
+        async with aclosing(self.tables()) as tables:
+            async for table in tables:
+                for batch in table.to_batches():
+                    yield batch
+
+    async def to_arrow(self) -> pa.Table:
+        """All rows."""
+        scan = await self._scan()
+        found = [table async for table in scan.tables()]
+        return pa.concat_tables(found) if found else scan.schema.empty_table()
+
+    async def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        rows = await self.to_arrow()
+        return await in_thread(rows.to_pandas)
+
+    async def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise _missing("polars") from error
+        rows = await self.to_arrow()
+        return await in_thread(pl.from_arrow, rows)
+
+    async def to_pylist(self) -> list[dict[str, Any]]:
+        """All rows as dicts."""
+        rows = await self.to_arrow()
+        found: list[dict[str, Any]] = await in_thread(rows.to_pylist)
+        return found
+
+    async def to_duckdb(self, name: str = "rows", connection: Any = None) -> Any:
+        """All rows as a table of a DuckDB connection, which is returned.
+
+        Args:
+            name: of the table in DuckDB.
+            connection: an open one; a new one in memory when not given.
+        """
+        try:
+            import duckdb
+        except ImportError as error:
+            raise _missing("duckdb") from error
+        rows = await self.to_arrow()
+        found = connection if connection is not None else duckdb.connect()
+        found.register(name, rows)
+        return found
+
+    async def count(self) -> int:
+        """Number of rows; reads keys and the condition's columns only."""
+        view = await self.view()
+        scan = Scan(
+            await view.entries(),
+            view.schema,
+            TableRuns(self._core, view.schema),
+            columns=(),
+            where=self._where,
+            limit=self._limit,
+            settings=self._core.env.settings.table,
+        )
+        self.report = scan.report
+        return sum([table.num_rows async for table in scan.tables()])
+
+    async def explain(self) -> ScanReport:
+        """Which files the scan would read and why others not; no data file is opened.
+
+        After rows were read, :attr:`report` says what they cost as well.
+        """
+        self.report = ScanReport()
+        with counting(self.report.cost):
+            scan = await self._scan()
+        return scan.report
+
+
+def _check(columns: object, limit: object) -> None:
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is a list of names, not the text {columns!r}")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidInputError(f"limit is a number of rows from 0, not {limit!r}")
+
+
+def _missing(package: str) -> InvalidInputError:
+    return InvalidInputError(f"this needs the {package} package: pip install {package}", kind="missing-extra")

@@ -1,0 +1,239 @@
+"""What a table says about itself, as Arrow tables: snapshots, schemas, files, manifests, partitions, tags.
+
+Invariant: a relation is made of metadata alone; no data file is opened for it. Column names and types
+never change, columns may be added at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.order_value import decode_value
+from lakehouse.format.row_key import RowKeyCodec
+from lakehouse.format.schema_json import SchemaObject
+from lakehouse.format.snapshot import Snapshot
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.type_text import type_text
+from lakehouse.format.types import arrow_type
+
+__all__ = [
+    "files_relation",
+    "manifests_relation",
+    "partitions_relation",
+    "schemas_relation",
+    "snapshots_relation",
+    "tags_relation",
+]
+
+_TIME = pa.timestamp("ms", tz="UTC")
+_SNAPSHOTS = pa.schema(
+    {
+        "snapshot": pa.int64(),
+        "parent": pa.int64(),
+        "kind": pa.string(),
+        "time": _TIME,
+        "schema": pa.int32(),
+        "files": pa.int64(),
+        "rows": pa.int64(),
+        "bytes": pa.int64(),
+        "added_files": pa.int64(),
+        "added_rows": pa.int64(),
+        "removed_files": pa.int64(),
+        "removed_rows": pa.int64(),
+        "tags": pa.list_(pa.string()),
+        "message": pa.string(),
+        "token": pa.string(),
+    }
+)
+_SCHEMAS = pa.schema(
+    {
+        "schema": pa.int32(),
+        "time": _TIME,
+        "columns": pa.list_(
+            pa.struct({"id": pa.int32(), "name": pa.string(), "type": pa.string(), "required": pa.bool_()})
+        ),
+        "primary_key": pa.list_(pa.string()),
+        "partition_by": pa.list_(pa.string()),
+        "buckets": pa.int32(),
+        "options": pa.map_(pa.string(), pa.string()),
+        "comment": pa.string(),
+    }
+)
+_MANIFESTS = pa.schema(
+    {
+        "path": pa.string(),
+        "bytes": pa.int64(),
+        "files": pa.int64(),
+        "rows": pa.int64(),
+        "snapshot": pa.int64(),
+    }
+)
+_TAGS = pa.schema({"name": pa.string(), "snapshot": pa.int64(), "kind": pa.string(), "expires": _TIME})
+
+
+def snapshots_relation(snapshots: Iterable[Snapshot], head: Snapshot) -> pa.Table:
+    """One row per snapshot."""
+    tags: dict[int, list[str]] = {}
+    for name, ref in sorted(head.refs.items()):
+        tags.setdefault(ref.snapshot, []).append(name)
+    rows = [
+        {
+            "snapshot": one.id,
+            "parent": one.parent.id if one.parent else None,
+            "kind": one.kind.value,
+            "time": one.time_ms,
+            "schema": one.schema.id,
+            "files": one.total.files,
+            "rows": one.total.rows,
+            "bytes": one.total.bytes,
+            "added_files": one.plus.files,
+            "added_rows": one.plus.rows,
+            "removed_files": one.minus.files,
+            "removed_rows": one.minus.rows,
+            "tags": tags.get(one.id, []),
+            "message": one.message,
+            "token": one.token,
+        }
+        for one in snapshots
+    ]
+    return pa.Table.from_pylist(rows, _SNAPSHOTS)
+
+
+def schemas_relation(schemas: Iterable[SchemaObject]) -> pa.Table:
+    """One row per schema."""
+    rows = [
+        {
+            "schema": one.schema.id,
+            "time": one.time_ms,
+            "columns": [
+                {
+                    "id": field.id,
+                    "name": field.name,
+                    "type": type_text(field.type),
+                    "required": field.required,
+                }
+                for field in one.schema.fields
+            ],
+            "primary_key": list(one.schema.primary_key),
+            "partition_by": list(one.schema.partition_by),
+            "buckets": one.schema.buckets,
+            "options": list(one.schema.options.items()),
+            "comment": one.schema.comment,
+        }
+        for one in schemas
+    ]
+    return pa.Table.from_pylist(rows, _SCHEMAS)
+
+
+def files_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Table:
+    """One row per live data file; keys and partition values as the table's own types."""
+    partition = _partition_struct(schema)
+    keys = pa.struct([pa.field(one.name, arrow_type(one.type)) for one in schema.key_fields])
+    codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+
+    def key(data: bytes | None) -> dict[str, Any] | None:
+        if data is None or codec is None:
+            return None
+        return dict(zip(schema.primary_key, codec.decode_one(data), strict=True))
+
+    plain = {
+        "path": pa.string(),
+        "bucket": pa.int32(),
+        "level": pa.int8(),
+        "format": pa.string(),
+        "bytes": pa.int64(),
+        "rows": pa.int64(),
+        "deletes": pa.int64(),
+        "schema": pa.int32(),
+        "snapshot": pa.int64(),
+    }
+    rows = [
+        {
+            "path": one.path,
+            "bucket": one.bucket,
+            "level": int(one.level),
+            "format": one.format.value,
+            "bytes": one.size,
+            "rows": one.rows,
+            "deletes": one.deletes,
+            "schema": one.schema_id,
+            "snapshot": one.at,
+            "partition": _partition_values(one.partition, schema),
+            "min_key": key(one.min_key),
+            "max_key": key(one.max_key),
+            "index_bytes": one.index.size if one.index else None,
+        }
+        for one in entries
+    ]
+    more = {"partition": partition, "min_key": keys, "max_key": keys, "index_bytes": pa.int64()}
+    return pa.Table.from_pylist(rows, pa.schema({**plain, **more}))
+
+
+def _partition_struct(schema: TableSchema) -> pa.StructType:
+    """The Arrow type of a partition."""
+    return pa.struct([pa.field(one.name, arrow_type(one.type)) for one in schema.partition_fields])
+
+
+def _partition_values(partition: tuple[bytes, ...], schema: TableSchema) -> Mapping[str, Any] | None:
+    """A partition's values by column; None for rows that delete keys of any partition."""
+    if len(partition) != len(schema.partition_by):
+        return None
+    fields = schema.partition_fields
+    return {
+        field.name: decode_value(value, field.type) for field, value in zip(fields, partition, strict=True)
+    }
+
+
+def partitions_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Table:
+    """One row per partition that has files."""
+    sums: dict[tuple[bytes, ...], list[int]] = {}
+    for one in entries:
+        found = sums.setdefault(one.partition, [0, 0, 0, 0])
+        for at, value in enumerate((1, one.rows, one.size, one.at or 0)):
+            found[at] = max(found[at], value) if at == 3 else found[at] + value
+    rows = [
+        {
+            "partition": _partition_values(partition, schema),
+            "files": files,
+            "rows": count,
+            "bytes": size,
+            "last_snapshot": last,
+        }
+        for partition, (files, count, size, last) in sorted(sums.items())
+    ]
+    columns = {
+        "partition": _partition_struct(schema),
+        "files": pa.int64(),
+        "rows": pa.int64(),
+        "bytes": pa.int64(),
+        "last_snapshot": pa.int64(),
+    }
+    return pa.Table.from_pylist(rows, pa.schema(columns))
+
+
+def manifests_relation(snapshot: Snapshot) -> pa.Table:
+    """One row per manifest of a snapshot."""
+    rows = [
+        {
+            "path": one.path,
+            "bytes": one.size,
+            "files": one.entries,
+            "rows": one.rows,
+            "snapshot": one.at or snapshot.id,
+        }
+        for one in snapshot.manifests
+    ]
+    return pa.Table.from_pylist(rows, _MANIFESTS)
+
+
+def tags_relation(snapshot: Snapshot) -> pa.Table:
+    """One row per tag and pin."""
+    rows = [
+        {"name": name, "snapshot": ref.snapshot, "kind": ref.kind.value, "expires": ref.expires_ms}
+        for name, ref in sorted(snapshot.refs.items())
+    ]
+    return pa.Table.from_pylist(rows, _TAGS)

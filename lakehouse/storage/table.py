@@ -1,0 +1,461 @@
+"""The table that users hold: everything one can do with one table.
+
+Invariant: every method is one commit or one read of one snapshot; nothing is kept between calls but
+knowledge that cannot go stale, and the newest snapshot seen, which is asked for again by each read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.expr import Expr
+from lakehouse.format.snapshot import CommitKind, Ref, RefKind, Snapshot
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import DataType
+from lakehouse.io.fanout import map_bounded
+from lakehouse.storage import relations
+from lakehouse.storage.alter import Alter, restored_schema
+from lakehouse.storage.changes import net_changes
+from lakehouse.storage.commit import Base, Change, Committed
+from lakehouse.storage.evolution import (
+    AddColumn,
+    ColumnPath,
+    DropColumn,
+    MakeOptional,
+    MoveColumn,
+    RenameColumn,
+    SetComment,
+    SetDefault,
+    SetOptions,
+    SetTableComment,
+    UnsetOptions,
+    WidenColumn,
+)
+from lakehouse.storage.evolution import Change as SchemaChange
+from lakehouse.storage.intents import ChangeRefs, Rollback
+from lakehouse.storage.lookup import Lookup
+from lakehouse.storage.names import check_name
+from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.reading_writes import delete_matching, insert_rows, overwrite_matching
+from lakehouse.storage.reads import TableRuns, TableScan, to_expr
+from lakehouse.storage.writes import CommitResult, WriterId, add_rows, check_writer
+
+__all__ = ["Table"]
+
+_Moment = dt.datetime | int | str
+_SNAPSHOT_READS = 16
+
+
+class Table:
+    """A table. Made by ``Lake.create_table`` and ``Lake.table``.
+
+    Methods that write make one commit each and return what it did. Every read sees the newest
+    snapshot unless it names another. ``writer=(id, sequence)`` makes a write safe to repeat: a
+    sequence that was committed is not committed again, by whatever process.
+    """
+
+    def __init__(self, core: OpenTable) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name} at {self.location}>"
+
+    @property
+    def name(self) -> str:
+        """``database.table``, as it was opened."""
+        return str(self._core.name)
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """Which table it is, whatever its name."""
+        return self._core.uuid
+
+    @property
+    def location(self) -> str:
+        """Its directory's URL."""
+        return f"{self._core.env.store.url.rstrip('/')}/{self._core.root}"
+
+    async def schema(self, *, snapshot: int | None = None) -> TableSchema:
+        """Columns, keys, options; ``.arrow()`` makes an Arrow schema of it."""
+        return (await self._core.view(snapshot=snapshot)).schema
+
+    async def current_snapshot(self) -> int:
+        """Id of the newest snapshot."""
+        return (await self._core.newest()).snapshot.id
+
+    # --- writing ------------------------------------------------------------------
+
+    async def append(
+        self,
+        data: object,
+        *,
+        on_conflict: Literal["update", "error"] = "update",
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Adds rows; with a primary key, a row replaces the older one of its key.
+
+        Args:
+            data: an Arrow table, batch or reader, a pandas or polars frame, dicts, or an
+                iterable of such, of any length.
+            on_conflict: ``update`` does not look at older rows; ``error`` refuses the whole call
+                when a key is there already.
+            writer: (id, sequence) of this write.
+            message: for people; kept with the snapshot.
+
+        Example::
+
+            await table.append([{"id": 1, "amount": 9.5}, {"id": 2, "amount": 3.0}])
+        """
+        check_writer(writer)
+        if on_conflict == "error":
+            await self._needs_key("on_conflict='error'")
+            return await insert_rows(self._core, data, writer=writer, message=message)
+        if on_conflict != "update":
+            raise InvalidInputError(f"on_conflict is 'update' or 'error', not {on_conflict!r}")
+        return await add_rows(self._core, data, kind=CommitKind.APPEND, writer=writer, message=message)
+
+    async def upsert(
+        self, data: object, *, writer: WriterId | None = None, message: str | None = None
+    ) -> CommitResult:
+        """Adds rows that replace the older ones of their keys, without reading these.
+
+        Of several rows of a key in one call the last one stays. The table needs a primary key.
+        """
+        check_writer(writer)
+        await self._needs_key("upsert")
+        return await add_rows(self._core, data, kind=CommitKind.UPSERT, writer=writer, message=message)
+
+    async def delete(
+        self,
+        where: Expr | str | None = None,
+        *,
+        keys: object = None,
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Deletes the rows that match a condition, or the rows of some keys.
+
+        Args:
+            where: SQL text or an expression; it is read, and nothing that others commit meanwhile
+                is missed.
+            keys: the primary keys' columns, in any form that ``append`` takes; nothing is read.
+            writer: (id, sequence) of this write.
+            message: for people.
+
+        Example::
+
+            await table.delete("amount < 0")
+            await table.delete(keys=[{"id": 7}])
+        """
+        check_writer(writer)
+        condition = to_expr(where)
+        if (condition is None) == (keys is None):
+            raise InvalidInputError("delete takes a condition or keys=, and one of them only")
+        if condition is not None:
+            return await delete_matching(self._core, condition, writer=writer, message=message)
+        await self._needs_key("delete(keys=…)")
+        return await add_rows(
+            self._core, keys, kind=CommitKind.DELETE, deletes=True, writer=writer, message=message
+        )
+
+    async def overwrite(
+        self,
+        data: object,
+        where: Expr | str | None = None,
+        *,
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Replaces all rows, or those that match a condition, by other rows.
+
+        Args:
+            data: the new rows; with a condition, each must match it.
+            where: which rows to replace; None = all that are there when it is committed.
+            writer: (id, sequence) of this write.
+            message: for people.
+        """
+        check_writer(writer)
+        condition = to_expr(where)
+        if condition is not None:
+            return await overwrite_matching(self._core, data, condition, writer=writer, message=message)
+        return await add_rows(
+            self._core, data, kind=CommitKind.OVERWRITE, clears=True, writer=writer, message=message
+        )
+
+    async def _needs_key(self, what: str) -> None:
+        if not (await self._core.known()).schema.primary_key:
+            raise InvalidInputError(f"{what} needs a primary key, and {self.name} has none")
+
+    # --- reading ------------------------------------------------------------------
+
+    def scan(
+        self,
+        where: Expr | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        timestamp: _Moment | None = None,
+        tag: str | None = None,
+    ) -> TableScan:
+        """The rows that match, as of a snapshot; nothing is read before they are asked for.
+
+        Args:
+            where: SQL text or an expression; None = all rows.
+            columns: names, in order; None = all.
+            limit: most rows to return.
+            snapshot: id of a snapshot.
+            timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says),
+                or milliseconds.
+            tag: the snapshot of that tag.
+
+        Example::
+
+            rows = await table.scan("amount > 10", columns=["id", "amount"]).to_arrow()
+        """
+        return TableScan(
+            self._core,
+            where=where,
+            columns=columns,
+            limit=limit,
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+        )
+
+    async def get(
+        self,
+        key: Mapping[str, object],
+        *,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        timestamp: _Moment | None = None,
+        tag: str | None = None,
+    ) -> dict[str, Any] | None:
+        """The row of a key as a dict; None when there is none.
+
+        Example::
+
+            row = await table.get({"id": 7})
+        """
+        lookup = await self._lookup(snapshot, timestamp, tag)
+        return await lookup.get(key, columns=columns)
+
+    async def get_many(
+        self,
+        keys: object,
+        *,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        timestamp: _Moment | None = None,
+        tag: str | None = None,
+    ) -> pa.Table:
+        """The rows of many keys, by key; keys without a row are left out.
+
+        Args:
+            keys: dicts, or a table, of the primary key's columns.
+            columns: names, in order; None = all.
+            snapshot: id of a snapshot.
+            timestamp: the last snapshot not after it.
+            tag: the snapshot of that tag.
+        """
+        lookup = await self._lookup(snapshot, timestamp, tag)
+        return await lookup.get_many(keys, columns=columns)
+
+    async def _lookup(self, snapshot: int | None, timestamp: _Moment | None, tag: str | None) -> Lookup:
+        await self._needs_key("get")
+        view = await self._core.view(snapshot=snapshot, timestamp=timestamp, tag=tag)
+        return Lookup(
+            await view.entries(),
+            view.schema,
+            TableRuns(self._core, view.schema),
+            settings=self._core.env.settings.table,
+        )
+
+    async def changes(self, start: int, end: int | None = None) -> AsyncIterator[pa.Table]:
+        """Net changes of rows between two snapshots, whatever was compacted in between.
+
+        Rows come with a column ``_change``: insert, update_before, update_after or delete. A row that
+        changed and changed back is left out.
+
+        Args:
+            start: id of a snapshot.
+            end: id of a later one; None = the newest.
+        """
+        await self._needs_key("changes")
+        after = await self._core.view(snapshot=end)
+        before = await self._core.view(snapshot=start)
+        if before.snapshot.id > after.snapshot.id:
+            raise InvalidInputError(f"changes from snapshot {start} to {end} go back: swap them")
+        found = net_changes(
+            await before.entries(),
+            await after.entries(),
+            after.schema,
+            TableRuns(self._core, after.schema),
+            settings=self._core.env.settings.table,
+        )
+        async with contextlib.aclosing(found) as tables:
+            async for table in tables:
+                yield table
+
+    # --- what there is ------------------------------------------------------------
+
+    async def snapshots(self) -> pa.Table:
+        """One row per snapshot, oldest first."""
+        head = (await self._core.newest()).snapshot
+        kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
+
+        async def read(number: int) -> Snapshot:
+            return await self._core.history.snapshot(number, head)
+
+        found = [one async for one in map_bounded(read, kept, _SNAPSHOT_READS)]
+        return relations.snapshots_relation(found, head)
+
+    async def schemas(self) -> pa.Table:
+        """One row per schema there ever was, oldest first."""
+        newest = (await self._core.newest()).schema_object
+        older = [one async for one in map_bounded(self._core.schemas.read, newest.ancestors, _SNAPSHOT_READS)]
+        return relations.schemas_relation([*older, newest])
+
+    async def files(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per data file of a snapshot."""
+        view = await self._core.view(snapshot=snapshot)
+        return relations.files_relation(await view.entries(), view.schema)
+
+    async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
+        return relations.manifests_relation((await self._core.view(snapshot=snapshot)).snapshot)
+
+    async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per partition that has files."""
+        view = await self._core.view(snapshot=snapshot)
+        return relations.partitions_relation(await view.entries(), view.schema)
+
+    async def tags(self) -> pa.Table:
+        """One row per tag and pin."""
+        return relations.tags_relation((await self._core.newest()).snapshot)
+
+    # --- tags, rollback -----------------------------------------------------------
+
+    async def create_tag(
+        self, name: str, *, snapshot: int | None = None, replace: bool = False
+    ) -> CommitResult:
+        """Gives a snapshot a name, which keeps it; the newest one when none is given."""
+        check_name(name, "tag")
+        number = snapshot if snapshot is not None else await self.current_snapshot()
+        return await self._change(ChangeRefs(make={name: Ref(snapshot=number)}, replace=replace))
+
+    async def delete_tag(self, name: str) -> CommitResult:
+        """Takes a name away; the snapshot may expire then."""
+        return await self._change(ChangeRefs(drop=(name,)))
+
+    @contextlib.asynccontextmanager
+    async def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AsyncIterator[int]:
+        """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it."""
+        view = await self._core.view(snapshot=snapshot)
+        name = f"pin-{uuid.uuid4().hex}"
+        expires = self._core.history.time.now_ms() + int(ttl_s * 1000)
+        ref = Ref(snapshot=view.snapshot.id, kind=RefKind.PIN, expires_ms=expires)
+        await self._change(ChangeRefs(make={name: ref}))
+        try:
+            yield view.snapshot.id
+        finally:
+            with contextlib.suppress(NotFoundError):
+                await self._change(ChangeRefs(drop=(name,)))
+
+    async def rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: _Moment | None = None,
+        tag: str | None = None,
+    ) -> CommitResult:
+        """Makes an older state the newest, by a commit; what came between stays reachable."""
+        if snapshot is None and timestamp is None and tag is None:
+            raise InvalidInputError("rollback needs a snapshot, a timestamp or a tag")
+        target = (await self._core.view(snapshot=snapshot, timestamp=timestamp, tag=tag)).snapshot
+
+        async def schema(base: Base) -> Any:
+            return await restored_schema(self._core.schemas, self._core.history, base.snapshot, target)
+
+        return await self._change(Rollback(target=target, schema=schema))
+
+    # --- schema -------------------------------------------------------------------
+
+    async def alter(self, *changes: SchemaChange) -> CommitResult:
+        """Changes columns and options, all of it or nothing, in one commit.
+
+        Example::
+
+            from lakehouse.storage.evolution import AddColumn, RenameColumn
+            await table.alter(AddColumn("note", "string"), RenameColumn("amount", "total"))
+        """
+        return await self._change(Alter(self._core.schemas, self._core.history, changes))
+
+    async def add_column(
+        self,
+        path: ColumnPath,
+        type: DataType | str,  # noqa: A002 - what everybody calls it
+        *,
+        required: bool = False,
+        default: Any = None,
+        comment: str | None = None,
+        first: bool = False,
+        after: str | None = None,
+    ) -> CommitResult:
+        """Adds a column, or a field of a struct; older rows have the default."""
+        return await self.alter(
+            AddColumn(
+                path, type, required=required, default=default, comment=comment, first=first, after=after
+            )
+        )
+
+    async def drop_column(self, path: ColumnPath) -> CommitResult:
+        """Takes a column away; adding one of that name later does not bring its values back."""
+        return await self.alter(DropColumn(path))
+
+    async def rename_column(self, path: ColumnPath, name: str) -> CommitResult:
+        """Gives a column another name."""
+        return await self.alter(RenameColumn(path, name))
+
+    async def move_column(
+        self, path: ColumnPath, *, first: bool = False, after: str | None = None
+    ) -> CommitResult:
+        """Gives a column another place."""
+        return await self.alter(MoveColumn(path, first=first, after=after))
+
+    async def widen_column(self, path: ColumnPath, type: DataType | str) -> CommitResult:  # noqa: A002
+        """Gives a column a type that holds more."""
+        return await self.alter(WidenColumn(path, type))
+
+    async def make_optional(self, path: ColumnPath) -> CommitResult:
+        """Lets a column have nulls."""
+        return await self.alter(MakeOptional(path))
+
+    async def set_default(self, path: ColumnPath, default: Any) -> CommitResult:
+        """What new rows get that come without the column."""
+        return await self.alter(SetDefault(path, default))
+
+    async def set_comment(self, comment: str | None, *, column: ColumnPath | None = None) -> CommitResult:
+        """Says what the table, or one of its columns, is for."""
+        return await self.alter(SetTableComment(comment) if column is None else SetComment(column, comment))
+
+    async def set_option(self, name: str, value: object) -> CommitResult:
+        """Sets an option of the table; ``docs/spec/v1/schema.md`` lists them."""
+        return await self.alter(SetOptions({name: value}))
+
+    async def unset_option(self, name: str) -> CommitResult:
+        """Gives an option its default back."""
+        return await self.alter(UnsetOptions([name]))
+
+    async def _change(self, change: Change) -> CommitResult:
+        done: Committed = await self._core.commit(change, view=await self._core.known())
+        return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)
