@@ -17,6 +17,13 @@ __all__ = ["PuffinWriter"]
 class PuffinWriter:
     """Streams blobs into one file; the file appears when the block ends without an error.
 
+    Args:
+        store: where the file will be.
+        key: its key.
+        properties: of the file.
+        lz4_footer: whether the footer is compressed.
+        allow_duplicates: whether a type may occur more than once, as Iceberg's deletion vectors do.
+
     ::
 
         async with PuffinWriter(store, "index/x.puffin") as writer:
@@ -31,9 +38,12 @@ class PuffinWriter:
         *,
         properties: Mapping[str, str] | None = None,
         lz4_footer: bool = False,
+        allow_duplicates: bool = False,
     ) -> None:
         self._sink = store.writer(key)
-        self._builder = PuffinBuilder(properties=properties, lz4_footer=lz4_footer)
+        self._builder = PuffinBuilder(
+            properties=properties, lz4_footer=lz4_footer, allow_duplicates=allow_duplicates
+        )
         self.key = key
 
     async def add(

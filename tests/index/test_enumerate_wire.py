@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from lakehouse.cache import CacheBudget, CacheSpec
 from lakehouse.config import IndexSettings, IoSettings
 from lakehouse.index.enumerate import iterate_index_metas
 from lakehouse.index.sources import FileListSource, PrefixSource
@@ -41,3 +42,26 @@ async def test_requests_per_file(minio: ServerInfo, fast_reads: str, filler: int
                 async for _ in iterate_index_metas(PrefixSource(store), settings=settings):
                     pass
                 assert proxy.counts == Counter(GET=gets * FILES + 1)
+
+
+async def test_a_second_pass_makes_no_request(minio: ServerInfo) -> None:
+    """Files that a cache knows cost nothing, whether a list or a listing tells of them."""
+    data = all_kinds()
+    with fresh_bucket(minio) as bucket:
+        async with FaultProxy(minio.endpoint_url) as proxy:
+            options = {**minio.storage_options, "endpoint_url": proxy.url}
+            async with open_store(f"s3://{bucket}/idx", storage_options=options) as store:
+                for number in range(FILES):
+                    await store.put(f"{number:03}.puffin", data)
+                listed = [(f"{number:03}.puffin", len(data)) for number in range(FILES)]
+                cache = CacheBudget().region(CacheSpec(name="puffin"))
+                for source, listings in (
+                    (FileListSource(store, listed), 0),
+                    (PrefixSource(store), 1),
+                ):
+                    first = {entry async for entry in iterate_index_metas(source, cache=cache)}
+                    proxy.forget()
+                    scan = iterate_index_metas(source, cache=cache)
+                    assert {entry async for entry in scan} == first
+                    assert proxy.counts == Counter(GET=listings)
+                    assert scan.stats.cache_hits == FILES

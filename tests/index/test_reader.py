@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from lakehouse.cache import CacheBudget, CacheSpec
 from lakehouse.config import IndexSettings
 from lakehouse.errors import ConflictError, CorruptionError, FormatError, InvalidInputError
 from lakehouse.format.puffin_builder import PuffinBuilder
 from lakehouse.index.reader import PuffinReader
 from lakehouse.index.writer import PuffinWriter
-from lakehouse.testing import RecordingStore, memory_store
+from lakehouse.testing import Fault, FaultKind, FaultyStore, RecordingStore, memory_store
+from tests.index.scans import Held
 
 BIG = bytes(range(256)) * 400
 
@@ -65,6 +67,15 @@ async def test_a_wrong_size_is_put_right(wrong: int) -> None:
     assert reader.size == size
     assert await reader.blob("small-1") == b"1" * 50
     assert len(store.calls) <= 3
+
+
+async def test_a_file_said_to_be_empty_is_looked_at() -> None:
+    """A size of 0 means that nobody knew it: the tail is read, not the whole file."""
+    store, size = await stored_file()
+    reader = PuffinReader(store, "a.puffin", size=0)
+    assert len((await reader.footer()).blobs) == 4
+    assert reader.size == size
+    assert [call.verb for call in store.calls] == ["get_suffix"]
 
 
 async def test_several_far_blobs_are_coalesced() -> None:
@@ -142,3 +153,71 @@ async def test_the_writer_writes_what_the_builder_does() -> None:
     async with PuffinWriter(store, "d.puffin", properties={"created-by": "test"}) as writer:
         await writer.add("x", b"abc", codec="zstd")
     assert (await store.get("d.puffin")).data == expected
+
+
+async def test_many_blobs_of_one_type_when_asked_for() -> None:
+    """Iceberg's deletion vectors share a type, so the writer takes that where it is wanted."""
+    store = memory_store()
+    async with PuffinWriter(store, "e.puffin", allow_duplicates=True) as writer:
+        await writer.add("deletion-vector-v1", b"1")
+        await writer.add("deletion-vector-v1", b"2")
+    footer = await PuffinReader(store, "e.puffin").footer()
+    assert await PuffinReader(store, "e.puffin").blobs(footer.blobs) == [b"1", b"2"]
+
+
+async def test_a_cached_footer_saves_the_first_request() -> None:
+    """Of a file whose footer is cached only the blobs asked for are read."""
+    store, size = await stored_file()
+    cache = CacheBudget().region(CacheSpec(name="footers"))
+    first = PuffinReader(store, "a.puffin", size=size, cache=cache)
+    footer = await first.footer()
+    store.clear()
+    second = PuffinReader(store, "a.puffin", size=size, cache=cache)
+    assert await second.footer() == footer
+    assert store.calls == []
+    assert (second.size, second.version, second.footer_start) == (size, first.version, first.footer_start)
+    assert await second.blob("small-1") == b"1" * 50
+    assert store.kinds() == {"get": 1}
+
+
+async def test_a_cached_footer_of_another_version_is_noticed_and_dropped() -> None:
+    """A file that was replaced is an error for who trusted its footer, and read anew by the next."""
+    store, _ = await stored_file()
+    cache = Held()
+    await PuffinReader(store, "a.puffin", cache=cache).footer()
+    async with PuffinWriter(store, "a.puffin") as writer:
+        await writer.add("other", b"1")
+    with pytest.raises(ConflictError):
+        await PuffinReader(store, "a.puffin", cache=cache).blob("small-1")
+    assert cache == {}
+    assert await PuffinReader(store, "a.puffin", cache=cache).blob("other") == b"1"
+
+
+async def test_a_blob_larger_than_the_limit_is_not_fetched() -> None:
+    """A blob of more bytes than may be read is refused by name before it is read."""
+    store, size = await stored_file()
+    reader = PuffinReader(store, "a.puffin", size=size, settings=IndexSettings(blob_max_bytes=1000))
+    await reader.footer()
+    store.clear()
+    with pytest.raises(FormatError, match=r"a\.puffin, blob 'big' at byte 4: .*blob_max_bytes"):
+        await reader.blob("big")
+    assert store.calls == []
+    assert await reader.blob_range("big", 0, 10) == BIG[:10]
+
+
+async def test_a_store_that_sends_too_little_is_an_error() -> None:
+    """Whatever goes on missing of a file's end, there is an error that says where, and no loop."""
+    inner, size = await stored_file(names=400)
+    faults = [Fault(kind=FaultKind.TRUNCATE, at=number) for number in range(20)]
+    store = RecordingStore(FaultyStore(inner.inner, faults))
+    with pytest.raises(FormatError, match=r"a\.puffin.*sent") as short:
+        await PuffinReader(store, "a.puffin", size=size, prefetch_bytes=1000).footer()
+    assert short.value.context["offset"] == size - 1
+    assert len(store.calls) <= 3
+
+
+@pytest.mark.parametrize("attribute", ["size", "version", "window", "footer_start"])
+def test_what_is_not_read_yet_is_not_known(attribute: str) -> None:
+    """Facts of a file that was not read are a mistake of the caller."""
+    with pytest.raises(InvalidInputError, match="footer"):
+        getattr(PuffinReader(memory_store(), "a.puffin"), attribute)
