@@ -1,0 +1,270 @@
+"""Scans: the rows of a snapshot that match a condition, as tables that follow each other.
+
+A scan is planned without I/O when it is made. Executing it opens the files in the order of their
+keys, cuts them into sections (:mod:`lakehouse.storage.sections`) and reads some of these at once,
+while the results are handed out in order: by merge unit, and by key within one.
+
+Invariant: what is under way keeps to ``table.scan_concurrency`` and ``table.scan_memory_bytes``, a
+single section and the pieces at its border aside; when the iteration ends, nothing goes on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+import pyarrow as pa
+
+from lakehouse.config import TableSettings
+from lakehouse.expr import Expr, bind
+from lakehouse.expr.bounds import Verdict
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import arrow_field
+from lakehouse.io.cost import counting
+from lakehouse.io.fanout import map_bounded
+from lakehouse.storage.plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
+from lakehouse.storage.prune import Pruner
+from lakehouse.storage.runs import RunReader
+from lakehouse.storage.scan_report import ScanReport
+from lakehouse.storage.section_reader import RowSize, SectionReader, Wanted
+from lakehouse.storage.sections import Chunk, Section, Sweep
+
+__all__ = ["RunSource", "Scan"]
+
+_COPIES = 2
+"""Times a row is in memory while it is merged: as it was read, and as it is returned."""
+_PLACE = struct.Struct(">QQ")
+_OPENS = 16
+"""Files that are opened at once, ahead of their first section."""
+
+
+class RunSource(Protocol):
+    """Opens the data files of a table."""
+
+    async def open(self, entry: FileEntry) -> RunReader: ...
+
+
+class Scan:
+    """One scan of the live files of a snapshot.
+
+    Args:
+        entries: with their positions filled in.
+        schema: of the snapshot.
+        source: opens the files.
+        columns: names, in order; None = all.
+        where: a condition; its names are looked up in the schema.
+        limit: most rows to return; None = all.
+        deletions: return keys whose newest row deletes them as well.
+        pruner: what is known of the condition and the files; None = what their entries tell.
+        settings: bounds.
+
+    Raises:
+        InvalidInputError: a column is not there, or the condition does not fit the schema.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[FileEntry],
+        schema: TableSchema,
+        source: RunSource,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Expr | None = None,
+        limit: int | None = None,
+        deletions: bool = False,
+        pruner: Prunes | None = None,
+        settings: TableSettings | None = None,
+    ) -> None:
+        arrow = schema.arrow()
+        bound = None if where is None else bind(where, arrow)
+        looked_at = set() if bound is None else {name.split(".")[0] for name in bound.columns()}
+        self._source = source
+        self._settings = settings or TableSettings()
+        self._limit = limit
+        if pruner is None and bound is not None:
+            pruner = Pruner(bound, schema)
+        self._pruner = pruner
+        self.wanted = Wanted(
+            fields=schema.fields if columns is None else tuple(schema.field(name) for name in columns),
+            where=bound,
+            where_fields=tuple(field for field in schema.fields if field.name in looked_at),
+            key_fields=schema.key_fields,
+            deletions=deletions,
+        )
+        self.files: FilePlan = plan_files(entries, schema, self._pruner)
+        self.report = ScanReport(
+            files=self.files.considered,
+            files_pruned=self.files.pruned,
+            files_keys_only=self.files.keys_only,
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the tables that the scan returns."""
+        return pa.schema([arrow_field(field) for field in self.wanted.fields])
+
+    async def tables(self) -> AsyncGenerator[pa.Table, None]:
+        """The rows, a table for each section that has any."""
+        tables = self._tables(self.files.units)
+        async with aclosing(tables):
+            async for table in tables:
+                yield table
+
+    async def count(self) -> int:
+        """How many rows there are; files whose entries tell are not opened."""
+        known = 0
+        units: Sequence[PlannedUnit] = self.files.units
+        if self._limit is None and not self.wanted.deletions:
+            files = [file for unit in self.files.units for file in unit.files]
+            known = sum(file.entry.rows - file.entry.deletes for file in files if file.told)
+            units = [
+                replace(unit, files=tuple(file for file in unit.files if not file.told))
+                for unit in self.files.units
+            ]
+        self.report.rows += known
+        async for table in self._tables(units):
+            known += table.num_rows
+        return known
+
+    async def _tables(self, units: Sequence[PlannedUnit]) -> AsyncGenerator[pa.Table, None]:
+        left = self._limit
+        if left == 0:
+            return
+        size = RowSize((*self.wanted.key_fields, *self.wanted.where_fields, *self.wanted.fields))
+        reader = SectionReader(self.wanted, size, self.report)
+        gate = _Gate(self._settings, size, left)
+
+        async def read(item: tuple[Section, int]) -> tuple[pa.Table, int]:
+            section, weight = item
+            return await reader.read(section), weight
+
+        results = map_bounded(read, self._sections(units, gate), self._settings.scan_concurrency)
+        async with aclosing(results):
+            async for table, weight in results:
+                gate.leave(weight)
+                if left is not None:
+                    table = table.slice(0, min(left, table.num_rows))
+                    left -= table.num_rows
+                self.report.rows += table.num_rows
+                if table.num_rows:
+                    yield table
+                if left == 0:
+                    return
+
+    async def _sections(
+        self, units: Sequence[PlannedUnit], gate: _Gate
+    ) -> AsyncGenerator[tuple[Section, int], None]:
+        """The sections of all merge units, each when there is room for it."""
+        files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
+        sweep = Sweep(gate.target_rows)
+        opened = self._opened([file for _, file in files])
+        async with aclosing(opened):
+            at = 0
+            async for reader in opened:
+                unit, file = files[at]
+                sweep.add(self._chunks(at, file, reader))
+                at += 1
+                is_last = at == len(files) or files[at][0] != unit
+                for section in sweep.sections(None if is_last else self._first_key(at, files[at][1])):
+                    weight = gate.weight(section)
+                    await gate.enter(weight)
+                    yield section, weight
+                    sweep.target_rows = gate.target_rows
+                if is_last:
+                    sweep = Sweep(gate.target_rows)
+
+    async def _opened(self, files: Sequence[PlannedFile]) -> AsyncGenerator[RunReader, None]:
+        """The readers of the files, in order; of a scan with a limit not many more than it comes to."""
+
+        async def open_file(file: PlannedFile) -> RunReader:
+            with counting(self.report.cost):
+                return await self._source.open(file.entry)
+
+        begin, count = 0, 1 if self._limit is not None else len(files)
+        while begin < len(files):
+            readers = map_bounded(open_file, files[begin : begin + count], _OPENS)
+            async with aclosing(readers):
+                async for reader in readers:
+                    yield reader
+            begin, count = begin + count, count * 2
+
+    def _first_key(self, number: int, file: PlannedFile, piece: int = 0) -> bytes:
+        """Where a piece of a file stands in its merge unit; in append-only tables, as it came."""
+        if self.wanted.key_fields:
+            return file.entry.min_key or b""
+        return _PLACE.pack(number, piece)
+
+    def _chunks(self, number: int, file: PlannedFile, reader: RunReader) -> list[Chunk]:
+        """The pieces of a file that may take part."""
+        self.report.pieces += len(reader.pieces)
+        chunks = []
+        for at, piece in enumerate(reader.pieces):
+            verdict = Verdict.ALL if file.matches else Verdict.SOME
+            if self._pruner is not None and verdict is Verdict.SOME:
+                if self._pruner.excludes_piece(reader.entry, piece):
+                    continue
+                verdict = self._pruner.judge_piece(reader.entry, piece) if file.wanted else Verdict.NONE
+            low, high = piece.min_key, piece.max_key
+            if not self.wanted.key_fields:
+                low = high = self._first_key(number, file, at)
+                if verdict is Verdict.NONE:
+                    continue
+            chunks.append(
+                Chunk(
+                    reader=reader,
+                    number=at,
+                    rows=piece.rows,
+                    low=low or b"",
+                    high=high or b"",
+                    age=file.age,
+                    wanted=verdict is not Verdict.NONE,
+                    matches=verdict is Verdict.ALL,
+                )
+            )
+        return chunks
+
+
+class _Gate:
+    """Lets sections begin while there is room for their rows, and of a limited scan few at first."""
+
+    def __init__(self, settings: TableSettings, size: RowSize, limit: int | None) -> None:
+        self._settings = settings
+        self._size = size
+        self._limit = limit
+        self._window = settings.scan_concurrency if limit is None else 1
+        self._inside = 0
+        self._held = 0
+        self._left = anyio.Event()
+
+    @property
+    def target_rows(self) -> int:
+        """How many rows the next section should have."""
+        share = self._settings.scan_memory_bytes / self._settings.scan_concurrency
+        rows = max(1, int(share / _COPIES / self._size.bytes_per_row))
+        return rows if self._limit is None else min(rows, self._limit * self._window)
+
+    def weight(self, section: Section) -> int:
+        """Bytes that the section is expected to need on top of those before."""
+        rows = sum(sum(part.piece_rows) for part in section.fresh)
+        return int(rows * self._size.bytes_per_row * _COPIES)
+
+    async def enter(self, weight: int) -> None:
+        """Waits until there is room; one section may be under way whatever it weighs."""
+        room = self._settings.scan_memory_bytes
+        while self._inside and (self._inside >= self._window or self._held + weight > room):
+            self._left = anyio.Event()
+            await self._left.wait()
+        self._inside += 1
+        self._held += weight
+
+    def leave(self, weight: int) -> None:
+        """A section was handed out."""
+        self._inside -= 1
+        self._held -= weight
+        self._window = min(self._settings.scan_concurrency, self._window * 2)
+        self._left.set()

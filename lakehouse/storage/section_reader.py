@@ -1,0 +1,248 @@
+"""Reading sections: their parts are fetched, merged and filtered, and what is left is put together.
+
+With a condition that lets few rows through, keys and the columns of the condition come first, the
+other columns only of pieces in which rows are left.
+
+Invariant: the condition is applied to what the merge leaves, never before it. The rows of a section
+come in key order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import anyio
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.expr import Expr, matching
+from lakehouse.format.arrays import I64
+from lakehouse.format.file_entry import FileFormat, RowKind
+from lakehouse.format.types import Field, arrow_field, arrow_type
+from lakehouse.io.cost import counting
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.threads import in_thread
+from lakehouse.storage.key_arrays import KeyColumns
+from lakehouse.storage.merge import kinds_of, merge_order, survivors
+from lakehouse.storage.part_rows import PartHits, PartRows, among_wanted, hits, taken, without_columns
+from lakehouse.storage.scan_report import ScanReport
+from lakehouse.storage.sections import Part, Section
+
+__all__ = ["RowSize", "SectionReader", "Wanted"]
+
+_TEXT_BYTES = 32
+"""What a value without a fixed width is taken to need until rows were read."""
+_WORTH_A_REQUEST = 256 * 1024
+"""Bytes that are not read for a condition from which a second request is worth its wait."""
+_READS = 16
+"""Parts of a section that are read at once."""
+_MANY = 0.6
+"""Share of pieces with rows that pass a condition from which columns are read all at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a scan is to return."""
+
+    fields: tuple[Field, ...]
+    """Columns, in order."""
+    where: Expr | None = None
+    """A condition, bound to the schema."""
+    where_fields: tuple[Field, ...] = ()
+    """The columns it looks at."""
+    key_fields: tuple[Field, ...] = ()
+    """Of the primary key; none in append-only tables."""
+    deletions: bool = False
+    """Whether keys whose newest row deletes them are returned too, as any other row."""
+
+
+class RowSize:
+    """About how many bytes a row takes in memory: a guess until rows were read."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self._rows = 1
+        self._bytes = max(1, sum(_width(field) for field in fields))
+
+    @property
+    def bytes_per_row(self) -> float:
+        """At least a byte."""
+        return max(1.0, self._bytes / self._rows)
+
+    def learn(self, table: pa.Table) -> None:
+        """Takes rows that were read into account."""
+        if table.num_rows:
+            forget = self._rows == 1
+            self._rows = table.num_rows + (0 if forget else self._rows)
+            self._bytes = table.nbytes + (0 if forget else self._bytes)
+
+
+class _Shared:
+    """A part that several sections use: whoever comes first reads it."""
+
+    def __init__(self) -> None:
+        self.lock = anyio.Lock()
+        self.table: pa.Table | None = None
+
+
+class SectionReader:
+    """Reads the sections of one scan."""
+
+    def __init__(self, wanted: Wanted, size: RowSize, report: ScanReport) -> None:
+        self._wanted = wanted
+        self.schema = pa.schema([arrow_field(field) for field in wanted.fields])
+        """Of what is returned."""
+        self._names = self.schema.names
+        self._where_names = [field.name for field in wanted.where_fields]
+        self._keys = KeyColumns(wanted.key_fields) if wanted.key_fields else None
+        self._size = size
+        self._report = report
+        self._shared: WeakKeyDictionary[Part, _Shared] = WeakKeyDictionary()
+        self._share = 0.0
+        """Of the pieces read lately, the share in which rows passed the condition."""
+
+    async def read(self, section: Section) -> pa.Table:
+        """The rows of the section that are wanted, by key."""
+        filters = self._wanted.where is not None and not all(
+            part.matches for part in section.parts if part.wanted
+        )
+        first = self._wanted.where_fields if filters else ()
+        is_late = filters and self._is_worth_waiting(section)
+        rows = await self._load_all(section, first if is_late else _together(first, self._wanted.fields))
+        self._report.saw(section)
+        wanted = [one for one in rows if one.part.wanted]
+        if all(name in one.table.column_names for one in wanted for name in self._names):
+            return await in_thread(self._merge, section, rows, filters)
+        kept = await in_thread(self._keep, section, rows, filters)
+        return await self._fetch_rest(wanted, kept)
+
+    def _is_worth_waiting(self, section: Section) -> bool:
+        """Whether to read the columns of the condition first and others for what passes it."""
+        rest = [field for field in self._wanted.fields if field not in self._wanted.where_fields]
+        if not rest or self._share > _MANY:
+            return False
+        wanted = [part for part in section.parts if part.wanted]
+        if any(part.reader.entry.format is not FileFormat.PARQUET for part in wanted):
+            return False  # formats that store rows have no columns to leave out
+        size = sum(part.reader.pieces[number].size for part in wanted for number in part.pieces)
+        every = sum(_width(field) for field in _together(self._wanted.where_fields, self._wanted.fields))
+        return size * sum(_width(field) for field in rest) / every >= _WORTH_A_REQUEST
+
+    # --- reading -----------------------------------------------------------------
+
+    async def _load_all(self, section: Section, fields: Sequence[Field]) -> list[PartRows]:
+        """The rows of all parts within the section, in the order that their numbers are counted in."""
+
+        async def load(part: Part) -> PartRows:
+            low, high = section.cuts(part)
+            needs_keys = section.merges or part.spans or low is not None
+            columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
+            if part.spans and part.wanted:  # the next section may have to look at the condition
+                columns = _together(columns, self._wanted.where_fields)
+            table = await self._table(part, columns)
+            return self._cut(part, table, low, high)
+
+        parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
+        return [rows async for rows in map_bounded(load, parts, _READS)]
+
+    def _cut(self, part: Part, table: pa.Table, low: bytes | None, high: bytes | None) -> PartRows:
+        begin, end = 0, table.num_rows
+        if self._keys is not None:
+            begin = self._keys.rows_below(table, low) if low is not None else begin
+            end = self._keys.rows_below(table, high) if high is not None else end
+        return PartRows(part=part, table=table.slice(begin, end - begin), skipped=begin)
+
+    async def _table(self, part: Part, fields: Sequence[Field]) -> pa.Table:
+        if not part.spans:
+            return await self._fetch(part, fields, part.pieces)
+        shared = self._shared.setdefault(part, _Shared())
+        async with shared.lock:
+            if shared.table is None:
+                shared.table = await self._fetch(part, fields, part.pieces)
+            return shared.table
+
+    async def _fetch(
+        self, part: Part, fields: Sequence[Field], pieces: Sequence[int], *, rest: bool = False
+    ) -> pa.Table:
+        kinds = part.wanted and not rest and part.reader.entry.deletes > 0
+        if not fields and not kinds:
+            return without_columns(sum(part.piece_rows))
+        with counting(self._report.cost):
+            table = await part.reader.read(fields, pieces, kinds=kinds)
+        if not rest:
+            self._size.learn(table)
+        return table
+
+    # --- computing ---------------------------------------------------------------
+
+    def _merge(self, section: Section, rows: list[PartRows], filters: bool) -> pa.Table:
+        """The wanted rows, of parts whose columns are all there."""
+        kept = self._keep(section, rows, filters)
+        wanted = [one for one in rows if one.part.wanted]
+        if filters and kept is not None:
+            self._note_share(wanted, hits(wanted, kept))
+        return taken([one.table.select(self._names) for one in wanted], kept)
+
+    def _keep(self, section: Section, rows: list[PartRows], filters: bool) -> I64 | None:
+        """The rows that stay, by key, counted through the wanted parts; None = all of them."""
+        tables = [one.table for one in rows]
+        kinds = None if self._wanted.deletions else kinds_of(tables)
+        kept: I64 | None = None
+        if section.merges and self._keys is not None:
+            kept = survivors(merge_order(self._keys.arrays(tables)), kinds)
+            if not all(one.part.wanted for one in rows):
+                kept = among_wanted(rows, kept)
+        elif kinds is not None:
+            kept = np.flatnonzero(kinds != RowKind.DELETE)
+        if filters and self._wanted.where is not None:
+            looked_at = [one.table.select(self._where_names) for one in rows if one.part.wanted]
+            passed = matching(self._wanted.where, taken(looked_at, kept)).to_numpy(zero_copy_only=False)
+            kept = np.flatnonzero(passed) if kept is None else kept[passed]
+        return kept
+
+    async def _fetch_rest(self, rows: list[PartRows], kept: I64 | None) -> pa.Table:
+        """The rows that stay with all their columns, of which the parts have some."""
+        if kept is None:
+            kept = np.arange(sum(one.table.num_rows for one in rows))
+        found = hits(rows, kept)
+        self._note_share(rows, found)
+        here = [name for name in self._names if all(name in one.table.column_names for one in rows)]
+        rest = [field for field in self._wanted.fields if field.name not in here]
+        names = [field.name for field in rest]
+
+        async def fetch(hit: PartHits) -> pa.Table:
+            if set(names) <= set(hit.of.table.column_names):  # an earlier section read it whole
+                return hit.of.table.take(pa.array(hit.rows - hit.of.skipped)).select(names)
+            pieces = [hit.of.part.pieces[number] for number in hit.pieces]
+            table = await self._fetch(hit.of.part, rest, pieces, rest=True)
+            return table.take(pa.array(hit.rows_in_pieces()))
+
+        if not found:
+            return self.schema.empty_table()
+        fetched = [table async for table in map_bounded(fetch, found, _READS)]
+        early = taken([one.table.select(here) for one in rows], kept)
+        # Part by part they were fetched; back to the order of the keys.
+        back = np.argsort(np.concatenate([hit.places for hit in found]))
+        late = taken(fetched, back)
+        columns = [(early if name in here else late).column(name) for name in self._names]
+        return pa.table(columns, schema=self.schema)
+
+    def _note_share(self, rows: Sequence[PartRows], found: Sequence[PartHits]) -> None:
+        pieces = sum(len(one.part.pieces) for one in rows)
+        share = sum(len(hit.pieces) for hit in found) / max(1, pieces)
+        self._share = (self._share + share) / 2
+
+
+def _together(first: Sequence[Field], second: Sequence[Field]) -> tuple[Field, ...]:
+    """The fields of both, each once."""
+    return tuple({field.id: field for field in (*first, *second)}.values())
+
+
+def _width(field: Field) -> int:
+    """About how many bytes a value takes."""
+    kind = arrow_type(field.type)
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _TEXT_BYTES

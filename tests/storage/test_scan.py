@@ -1,0 +1,208 @@
+"""Scans of random histories against a plain model, and what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.config import TableSettings
+from lakehouse.expr import Expr, col
+from lakehouse.expr.bounds import Verdict
+from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, RowKind
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import Field, Primitive, StringType
+from lakehouse.storage.runs import Piece
+from lakehouse.storage.scan import Scan
+from tests.storage.memory_runs import MemoryRuns, live_rows
+
+SCHEMA = TableSchema(
+    fields=(
+        Field(id=1, name="id", type=Primitive("int64"), required=True),
+        Field(id=2, name="a", type=Primitive("int64")),
+        Field(id=3, name="b", type=StringType()),
+    ),
+    primary_key=("id",),
+    highest_field_id=3,
+)
+ROW = st.tuples(
+    st.sampled_from([RowKind.INSERT, RowKind.INSERT, RowKind.DELETE]),
+    st.none() | st.integers(0, 9),
+    st.sampled_from(["", "x", "yy", None]),
+)
+RUN = st.dictionaries(st.integers(0, 40), ROW, min_size=1, max_size=25)
+
+
+def run_table(rows: dict[int, tuple[RowKind, int | None, str | None]]) -> pa.Table:
+    """The rows as a run."""
+    keys = sorted(rows)
+    deleted = [rows[key][0] == RowKind.DELETE for key in keys]
+    columns: list[Any] = [
+        pa.array(keys, pa.int64()),
+        pa.array(
+            [None if gone else rows[key][1] for key, gone in zip(keys, deleted, strict=True)], pa.int64()
+        ),
+        pa.array(
+            [None if gone else rows[key][2] for key, gone in zip(keys, deleted, strict=True)], pa.string()
+        ),
+    ]
+    table = pa.table(columns, schema=SCHEMA.arrow())
+    if any(deleted):
+        kinds = pa.array([int(rows[key][0]) for key in keys], pa.int8())
+        table = table.append_column(KIND_COLUMN, kinds)
+    return table
+
+
+History = tuple[list[FileEntry], MemoryRuns, list[pa.Table]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Runs as commits left them and adjacent compactions merged them: entries, files, and the commits."""
+    runs = MemoryRuns(SCHEMA, piece_rows=draw(st.integers(1, 6)))
+    commits = draw(st.lists(RUN, min_size=1, max_size=6))
+    shapes = [((at, 1, 0), (at, 1, 0), rows) for at, rows in enumerate(commits, start=2)]
+    for _ in range(draw(st.integers(0, 2))):
+        first = draw(st.integers(0, len(shapes) - 1))
+        last = draw(st.integers(first, len(shapes) - 1))
+        folded: dict[int, Any] = {}
+        for _, _, rows in shapes[first : last + 1]:
+            folded.update(rows)
+        if first == 0:
+            folded = {key: row for key, row in folded.items() if row[0] != RowKind.DELETE}
+        shapes[first : last + 1] = [(shapes[first][0], shapes[last][1], folded)]
+    entries = []
+    for lo, hi, rows in shapes:
+        keys = sorted(rows)
+        cut = draw(st.integers(1, max(1, len(keys))))
+        parts = [part for part in (keys[:cut], keys[cut:]) if part]
+        entries += [runs.add(run_table({key: rows[key] for key in part}), lo=lo, hi=hi) for part in parts]
+    return draw(st.permutations(entries)), runs, [run_table(rows) for rows in commits]
+
+
+Condition = tuple[Expr | None, Callable[[dict[str, Any]], bool], Callable[[int], bool]]
+"""An expression, the same in Python, and what it asks of the key alone."""
+
+CONDITIONS: list[Condition] = [
+    (None, lambda row: True, lambda key: True),
+    (col("a") > 6, lambda row: row["a"] is not None and row["a"] > 6, lambda key: True),
+    (col("a").is_null(), lambda row: row["a"] is None, lambda key: True),
+    (col("b") == "yy", lambda row: row["b"] == "yy", lambda key: True),
+    (
+        (col("id") >= 10) & (col("id") < 25),
+        lambda row: 10 <= row["id"] < 25,
+        lambda key: 10 <= key < 25,
+    ),
+    ((col("id") < 10) | (col("a") == 3), lambda row: row["id"] < 10 or row["a"] == 3, lambda key: True),
+    (
+        (col("id") > 5) & (col("a") <= 2),
+        lambda row: row["id"] > 5 and row["a"] is not None and row["a"] <= 2,
+        lambda key: key > 5,
+    ),
+]
+
+
+class Oracle:
+    """Knows of every file and piece exactly whether rows of it match: no pruner can exclude more."""
+
+    def __init__(self, runs: MemoryRuns, condition: Condition) -> None:
+        self._runs = runs
+        _, self._passes, self._key_passes = condition
+
+    def _rows(self, entry: FileEntry, piece: Piece | None = None) -> list[dict[str, Any]]:
+        table = self._runs.files[entry.path].table
+        return (table if piece is None else table.slice(piece.first_row, piece.rows)).to_pylist()
+
+    def excludes_keys(self, entry: FileEntry) -> str | None:
+        """By its keys."""
+        return None if any(self._key_passes(row["id"]) for row in self._rows(entry)) else "key range"
+
+    def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
+        """By its keys."""
+        return not any(self._key_passes(row["id"]) for row in self._rows(entry, piece))
+
+    def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
+        """By its rows."""
+        return self._verdict(self._rows(entry)), "stats"
+
+    def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
+        """By its rows."""
+        return self._verdict(self._rows(entry, piece))
+
+    def _verdict(self, rows: list[dict[str, Any]]) -> Verdict:
+        matches = {self._passes(row) for row in rows if row.get(KIND_COLUMN, 0) != RowKind.DELETE}
+        return Verdict.SOME if len(matches) == 2 else Verdict.ALL if matches == {True} else Verdict.NONE
+
+
+async def rows_of(scan: Scan) -> list[dict[str, Any]]:
+    """All rows that a scan returns."""
+    return [row async for table in scan.tables() for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("knows_all", [False, True], ids=["stats", "oracle"])
+@settings(max_examples=100, deadline=None)
+@given(
+    history=histories(),
+    condition=st.sampled_from(CONDITIONS),
+    columns=st.sampled_from([None, ("b",), ("a", "id"), ("id",), ("b", "a", "id")]),
+    limit=st.none() | st.integers(0, 12),
+    memory=st.sampled_from([1, 2_000, 1 << 28]),
+)
+async def test_scan_is_the_model(
+    history: History,
+    condition: Condition,
+    columns: tuple[str, ...] | None,
+    limit: int | None,
+    memory: int,
+    knows_all: bool,
+) -> None:
+    """A scan returns what a dictionary of the newest rows holds, by key, whatever is asked of it."""
+    entries, runs, commits = history
+    where, passes, _ = condition
+    expected = [row for row in live_rows(SCHEMA, commits) if passes(row)][:limit]
+    if columns is not None:
+        expected = [{name: row[name] for name in columns} for row in expected]
+    asked: dict[str, Any] = {
+        "where": where,
+        "limit": limit,
+        "pruner": Oracle(runs, condition) if knows_all else None,
+        "settings": TableSettings(scan_memory_bytes=memory, scan_concurrency=3),
+    }
+    scan = Scan(entries, SCHEMA, runs, columns=columns, **asked)
+    assert await rows_of(scan) == expected
+    assert scan.report.rows == len(expected)
+    assert await Scan(entries, SCHEMA, runs, columns=(), **asked).count() == len(expected)
+
+
+SEARCH = settings(max_examples=1000, phases=[Phase.generate], deadline=None)
+
+
+def wrong_answer(history: History) -> bool:
+    """Whether some condition gets a wrong answer on the history."""
+    entries, runs, commits = history
+
+    async def is_wrong(condition: Condition) -> bool:
+        expected = [row for row in live_rows(SCHEMA, commits) if condition[1](row)]
+        pruner = Oracle(runs, condition)
+        return await rows_of(Scan(entries, SCHEMA, runs, where=condition[0], pruner=pruner)) != expected
+
+    return any(anyio.run(is_wrong, condition) for condition in CONDITIONS)
+
+
+def test_skipping_newer_files_freely_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the rule of pruning, files that hide older rows are skipped and answers are wrong."""
+    monkeypatch.setattr("lakehouse.storage.plan._KeyRanges.overlap", lambda self, entry: False)
+    find(histories(), wrong_answer, settings=SEARCH)
+
+
+def test_skipping_newer_pieces_freely_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the rule of pruning, pieces that hide older rows are skipped and answers are wrong."""
+    monkeypatch.setattr(
+        "lakehouse.storage.sections._needed", lambda chunks: [chunk for chunk in chunks if chunk.wanted]
+    )
+    find(histories(), wrong_answer, settings=SEARCH)
