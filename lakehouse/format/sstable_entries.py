@@ -18,7 +18,7 @@ times the bytes it reads, since no key is longer than what stands between two re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,22 +42,23 @@ from lakehouse.format.sstable_loops import (
 
 __all__ = [
     "ENTRY_BYTES_MIN",
+    "KIND_MAX",
     "RESTART_ROWS",
     "BlockError",
     "Blocks",
     "Entries",
-    "Found",
     "cut_blocks",
     "entry_keys",
     "scan_blocks",
-    "seek",
+    "trailer_size",
 ]
 
 RESTART_ROWS = 16
 """Every so many entries the key is written in full."""
 ENTRY_BYTES_MIN = 4
 """An entry takes no less, so a block has no more rows than a quarter of its bytes."""
-_KIND_MAX = int(max(RowKind))
+KIND_MAX = int(max(RowKind))
+"""No entry is of a higher kind."""
 _OFFSET_MAX = (1 << 31) - 1
 
 
@@ -97,15 +98,6 @@ class Entries:
     """Bytes of the whole key."""
 
 
-class Found(NamedTuple):
-    """A row in a block."""
-
-    kind: int
-    begin: int
-    """Where its value begins in the block."""
-    end: int
-
-
 # --- loops --------------------------------------------------------------------------------
 
 
@@ -117,7 +109,8 @@ def _varint_size(value: int) -> int:
     return size
 
 
-def _trailer_size(rows: int) -> int:
+def trailer_size(rows: int) -> int:
+    """Bytes of the restarts and the count of rows that end a block."""
     return 4 * ((rows + RESTART_ROWS - 1) // RESTART_ROWS + 1)
 
 
@@ -155,7 +148,7 @@ def _plan(
             same = _same(keys, offsets[i - 1], keys, offsets[i], 0, min(before, length))
             if same == length or (same < before and keys[offsets[i - 1] + same] > keys[offsets[i] + same]):
                 return -1 - i
-        trailer = _trailer_size(i - first)
+        trailer = trailer_size(i - first)
         if i == 0 or at - begins[blocks - 1] + trailer >= target:
             if i > 0:
                 at += trailer
@@ -170,7 +163,7 @@ def _plan(
         own = length - same
         at += 1 + _varint_size(same) + _varint_size(own) + _varint_size(sizes[i]) + own + sizes[i]
     firsts[blocks] = len(sizes)
-    begins[blocks] = at + _trailer_size(len(sizes) - first)
+    begins[blocks] = at + trailer_size(len(sizes) - first)
     return blocks
 
 
@@ -209,7 +202,7 @@ def _scan(
     for block in range(len(begins) - 1):
         begin = begins[block]
         rows = firsts[block + 1] - firsts[block]
-        restarts = begins[block + 1] - _trailer_size(rows)
+        restarts = begins[block + 1] - trailer_size(rows)
         if restarts < begin or _get_u32(data, begins[block + 1] - 4) != rows:
             return block
         at = begin
@@ -220,7 +213,7 @@ def _scan(
                 if _get_u32(data, restarts + n // RESTART_ROWS * 4) != at - begin:
                     return block
                 before = 0
-            if at >= restarts or data[at] > _KIND_MAX:
+            if at >= restarts or data[at] > KIND_MAX:
                 return block
             kinds[i] = data[at]
             same, at = read_varint(data, at + 1, restarts)
@@ -267,7 +260,7 @@ def _join(data: Any, shared: Any, suffixes: Any, values: Any, offsets: Any, out:
 _UNIT = Loops(
     *VARINT_PARTS,
     _varint_size,
-    _trailer_size,
+    trailer_size,
     _same,
     _put_u32,
     _get_u32,
@@ -346,65 +339,3 @@ def entry_keys(blocks: Blocks, entries: Entries) -> pa.Array:
         raise BlockError(block, "its keys do not ascend")
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
     return pa.Array.from_buffers(pa.binary(), rows, buffers)
-
-
-# --- one key ------------------------------------------------------------------------------
-
-
-def seek(data: bytes, rows: int, key: bytes) -> Found | None:
-    """The row of that key in one block of so many rows; None when there is none.
-
-    Raises:
-        BlockError: the bytes are no such block.
-    """
-    end = len(data) - _trailer_size(rows)
-    if end < 0 or int.from_bytes(data[-4:], "little") != rows:
-        raise BlockError(0, f"it does not say that it has {rows} rows")
-    try:
-        return _seek(data, rows, key, end)
-    except IndexError as error:
-        raise BlockError(0, "an entry goes beyond its end") from error
-
-
-def _seek(data: bytes, rows: int, key: bytes, restarts: int) -> Found | None:
-    low, high = 0, (rows - 1) // RESTART_ROWS
-    while low < high:
-        middle = (low + high + 1) >> 1
-        at = restarts + 4 * middle
-        _, own, _, at = _parts(data, int.from_bytes(data[at : at + 4], "little"))
-        if data[at : at + own] <= key:
-            low = middle
-        else:
-            high = middle - 1
-    at = restarts + 4 * low
-    at = int.from_bytes(data[at : at + 4], "little")
-    current = b""
-    for _ in range(min(RESTART_ROWS, rows - RESTART_ROWS * low)):
-        kind = data[at]
-        shared, own, size, at = _parts(data, at)
-        current = current[:shared] + data[at : at + own]
-        at += own
-        if current >= key:
-            if at + size > restarts or kind > _KIND_MAX:
-                raise BlockError(0, "an entry goes beyond its end, or is of no kind")
-            return Found(kind, at, at + size) if current == key else None
-        at += size
-    return None
-
-
-def _parts(data: bytes, at: int) -> tuple[int, int, int, int]:
-    """Of the entry at ``at``: bytes shared, bytes of its own, size of its value, where its key begins."""
-    if at + 4 > len(data):
-        raise BlockError(0, "an entry begins behind its end")
-    shared, own, size = data[at + 1 : at + 4]  # one byte each, nearly always
-    if shared < 128 and own < 128 and size < 128:
-        return shared, own, size, at + 4
-    numbers_ = []
-    at += 1
-    for _ in range(3):
-        value, at = read_varint(data, at, len(data))
-        if at < 0:
-            raise BlockError(0, "a size in it has no end")
-        numbers_.append(value)
-    shared, own, size = numbers_
-    return shared, own, size, at

@@ -18,22 +18,29 @@ import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.arrays import I64
+from lakehouse.format.file_entry import RowKind
 from lakehouse.format.order_value import decode_fixed, value_width
 from lakehouse.format.parquet_run import KIND_FIELD
 from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.sstable_bloom import BloomFilter, parse_bloom
-from lakehouse.format.sstable_entries import BlockError, Blocks, Entries, entry_keys, scan_blocks, seek
+from lakehouse.format.sstable_entries import BlockError, Blocks, Entries, entry_keys, scan_blocks
 from lakehouse.format.sstable_frame import BlockType, Footer, Header, open_block
 from lakehouse.format.sstable_index import BlockIndex
 from lakehouse.format.sstable_loops import read_only
 from lakehouse.format.sstable_meta import FileMeta
 from lakehouse.format.sstable_rows import RowError, RowLayout, one_sized, unpack_row, unpack_rows
+from lakehouse.format.sstable_search import SearchBlock
 from lakehouse.format.tail import NeedMore
-from lakehouse.format.types import arrow_field
+from lakehouse.format.types import DataType, Primitive, arrow_field, arrow_type
 
 __all__ = ["Columns", "SstableFile", "decode_sstable"]
 
 _KIND = arrow_field(KIND_FIELD)
+_KINDS = [pa.array([int(kind)], pa.int8()) for kind in RowKind]
+"""The column of each kind of a table of one row."""
+_WIDE = frozenset(map(Primitive, ("int64", "time", "timestamp", "timestamp_ntz")))
+"""Types whose values are the same eight bytes in keys and in Arrow, but for their order and the sign."""
+_SIGN = 1 << 63
 _BATCH_RAW_BYTES = 1 << 25
 """Blocks are decoded together until their content is so large; one chunk of Arrow each."""
 
@@ -217,33 +224,43 @@ class SstableFile:
         by_id.update(zip([field.id for field in self._layout.fields], values, strict=True))
         return [*(by_id[number] for number in columns.order), kinds]
 
-    def row(self, block: int, content: bytes, key: bytes, columns: Columns) -> pa.Table | None:
-        """The row of that key, as a table of one row; None when the block has none.
+    def search_block(self, block: int, stored: bytes) -> SearchBlock:
+        """A block to find keys in, given its bytes in the file.
+
+        Raises:
+            CorruptionError: they are not those of the block.
+        """
+        content = self.content(block, stored)
+        try:
+            found = SearchBlock(content, int(self.index.firsts[block + 1] - self.index.firsts[block]))
+        except BlockError as error:
+            raise self._damaged(block, error.what) from error
+        separators = self.index.separators
+        if (block and found.keys[0] <= separators[block - 1]) or found.keys[-1] > separators[block]:
+            raise self._damaged(block, "its keys are not between the separators of the index")
+        return found
+
+    def row(self, number: int, block: SearchBlock, key: bytes, columns: Columns) -> pa.Table | None:
+        """The row of that key in block ``number``, as a table of one row; None when the block has none.
 
         Raises:
             CorruptionError: the content is not that of a block of this file.
         """
         try:
-            rows = int(self.index.firsts[block + 1] - self.index.firsts[block])
-            found = seek(content, rows, key)
+            found = block.find(key)
             if found is None:
                 return None
-            values = unpack_row(self._layout, content, found.begin, found.end, columns.values)
-        except BlockError as error:
-            raise self._damaged(block, error.what) from error
-        except RowError as error:
-            raise self._damaged(block, f"a row {error.what}") from error
+            values = unpack_row(self._layout, block.content, found.begin, found.end, columns.values)
+        except (BlockError, RowError) as error:
+            raise self._damaged(number, error.what) from error
         keys = self._one_key(key) if columns.keys else ()
-        kind = pa.array([found.kind], pa.int8())
+        kind = _KINDS[found.kind]
         return pa.Table.from_arrays(self._ordered(keys, values, kind, columns), schema=columns.schema)
 
     def _one_key(self, key: bytes) -> Sequence[pa.Array]:
         assert self._key_codec is not None
         parts = zip(self._key_codec.split(key), self._key_types, strict=True)
-        return [
-            decode_fixed(np.frombuffer(part, np.uint8), kind) if value_width(kind) else one_sized(kind, part)
-            for part, kind in parts
-        ]
+        return [_one_value(part, kind) for part, kind in parts]
 
     def _damaged(self, block: int, what: str) -> CorruptionError:
         offset = int(self.index.offsets[block])
@@ -270,6 +287,17 @@ def decode_sstable(data: bytes) -> pa.Table:
     contents = [file.content(block, data[slice(*file.block_range(block))]) for block in blocks]
     rows = file.rows(blocks, contents, file.columns({field.id for field in file.meta.fields}))
     return rows if file.meta.kinds[0] < file.meta.rows else rows.drop_columns([KIND_FIELD.name])
+
+
+def _one_value(part: bytes, kind: DataType) -> pa.Array:
+    """An array of one value that a key holds."""
+    if kind in _WIDE:
+        number = int.from_bytes(part, "big") ^ _SIGN
+        buffers = [None, pa.py_buffer(number.to_bytes(8, "little"))]
+        return pa.Array.from_buffers(arrow_type(kind), 1, buffers)
+    if value_width(kind) is None:
+        return one_sized(kind, part)
+    return decode_fixed(np.frombuffer(part, np.uint8), kind)
 
 
 def _sums(sizes: Sequence[int] | I64) -> I64:

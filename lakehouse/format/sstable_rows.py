@@ -89,6 +89,9 @@ class RowLayout:
     """For each column, where its fixed bytes begin in the row; None = it is a sized one."""
     head_bytes: int
     """Null bits and fixed part: what every row has that is not all nulls."""
+    types: tuple[pa.DataType, ...]
+    widths: tuple[int, ...]
+    """Bytes of each column's fixed part; 0 for sized ones."""
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> RowLayout:
@@ -99,7 +102,13 @@ class RowLayout:
             width = _width(field.type)
             places.append(None if width is None else at)
             at += width or 0
-        return cls(fields=tuple(fields), places=tuple(places), head_bytes=at)
+        return cls(
+            fields=tuple(fields),
+            places=tuple(places),
+            head_bytes=at,
+            types=tuple(arrow_type(field.type) for field in fields),
+            widths=tuple(_width(field.type) or 0 for field in fields),
+        )
 
 
 def _width(kind: DataType) -> int | None:
@@ -134,13 +143,13 @@ def pack_rows(layout: RowLayout, columns: Sequence[pa.Array], rows: int) -> Pack
     out = fresh_bytes(int(offsets[-1]))
     begins = np.where(present, offsets[:-1], -1)
     cursor = offsets[:-1] + layout.head_bytes
-    for bit, (field, column) in enumerate(zip(layout.fields, columns, strict=True)):
+    for bit, column in enumerate(columns):
         place = layout.places[bit]
         if place is None:
             part = sized[bit]
             put_sized(rows, out, begins, cursor, bit, part.data, part.offsets, valid[bit])
         else:
-            width = _width(field.type) or 0
+            width = layout.widths[bit]
             put_fixed(rows, out, begins, place, bit, _fixed_bytes(column, width), width, valid[bit])
     return Packed(data=read_only(out), offsets=offsets)
 
@@ -248,19 +257,20 @@ def unpack_row(
         raise RowError(0, f"is shorter than the {layout.head_bytes} bytes that all rows have")
     at = begin + layout.head_bytes
     columns: list[pa.Array | None] = []
-    for bit, (field, place) in enumerate(zip(layout.fields, layout.places, strict=True)):
+    for bit, place in enumerate(layout.places):
         column = None
         if begin == end or head[bit >> 3] >> (bit & 7) & 1:
-            column = pa.nulls(1, arrow_type(field.type)) if wanted[bit] else None
+            column = pa.nulls(1, layout.types[bit]) if wanted[bit] else None
         elif place is not None:
             if wanted[bit]:
-                column = _one_fixed(field.type, head, place)
+                value = head[place : place + layout.widths[bit]]
+                column = _one_fixed(layout.fields[bit].type, layout.types[bit], value)
         else:
             size, at = read_varint(data, at, end)
             if at < 0 or size > end - at:
                 raise RowError(0, "has a value that goes beyond its end")
             if wanted[bit]:
-                column = one_sized(field.type, data[at : at + size])
+                column = one_sized(layout.fields[bit].type, data[at : at + size])
             at += size
         columns.append(column)
     if begin != end and at != end:
@@ -268,9 +278,7 @@ def unpack_row(
     return columns
 
 
-def _one_fixed(kind: DataType, head: bytes, place: int) -> pa.Array:
-    type_ = arrow_type(kind)
-    value = head[place : place + (_width(kind) or 0)]
+def _one_fixed(kind: DataType, type_: pa.DataType, value: bytes) -> pa.Array:
     if value > b"\x01" and pa.types.is_boolean(type_):
         raise _no_truth_value(0)
     return _checked(kind, pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(value)]))

@@ -23,6 +23,7 @@ from lakehouse.format.parquet_run import KIND_FIELD
 from lakehouse.format.projection import project
 from lakehouse.format.sstable_bloom import BloomFilter
 from lakehouse.format.sstable_reader import Columns, SstableFile
+from lakehouse.format.sstable_search import SearchBlock
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.tail import NeedMore
 from lakehouse.format.types import Field, arrow_schema
@@ -285,9 +286,9 @@ class SstableRun:
                 bloom = self._bloom or await self._load_bloom()
                 if not bloom.may_hold(key):
                     return shown.nothing
-            content = await self._caches.blocks.get((*self._where, block), self._load_block)
-            assert content is not None  # nor does this
-            row = file.row(block, content, key, shown.columns)
+            held = await self._caches.blocks.get((*self._where, block), self._load_block)
+            assert held is not None  # nor does this
+            row = file.row(block, held, key, shown.columns)
         if row is None:
             return shown.nothing
         return row if shown.same else project(row, (*shown.fields, KIND_FIELD))
@@ -302,10 +303,10 @@ class SstableRun:
             self._shown = _Shown(asked, columns, schema.empty_table(), same)
         return self._shown
 
-    async def _load_block(self, where: tuple[str, str, int]) -> bytes:
+    async def _load_block(self, where: tuple[str, str, int]) -> SearchBlock:
         block = where[-1]
         (stored,) = await self._ranges([self._file.block_range(block)])
-        return self._file.content(block, stored)
+        return self._file.search_block(block, stored)
 
     async def _load_bloom(self) -> BloomFilter:
         async def load(_: object) -> BloomFilter:

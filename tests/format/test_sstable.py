@@ -251,9 +251,9 @@ def test_a_key_of_several_columns_is_found() -> None:
     )
     data = encode_sstable(rows, schema)
     file = parsed(data)
-    content = file.content(0, data[slice(*file.block_range(0))])
+    block = file.search_block(0, data[slice(*file.block_range(0))])
     keys = RowKeyCodec(schema.key_fields).encode([rows["name"], rows["day"]]).to_pylist()
     for at, key in enumerate(keys):
-        found = file.row(0, content, key, file.columns({1, 2, 3}))
+        found = file.row(0, block, key, file.columns({1, 2, 3}))
         assert found is not None
         assert found.drop_columns(["_VALUE_KIND"]).equals(rows.slice(at, 1))

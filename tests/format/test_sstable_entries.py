@@ -15,9 +15,9 @@ from lakehouse.format.sstable_entries import (
     cut_blocks,
     entry_keys,
     scan_blocks,
-    seek,
 )
 from lakehouse.format.sstable_loops import Packed, read_only
+from lakehouse.format.sstable_search import SearchBlock
 from tests.format.sstable_samples import WAYS, looped
 
 every_way = pytest.mark.parametrize("way", WAYS)
@@ -96,8 +96,9 @@ def test_seeking_finds_what_scanning_finds(keys: list[bytes], block_bytes: int, 
     for at in range(len(blocks.begins) - 1):
         content, rows = block(blocks, at)
         mine = keys[int(blocks.firsts[at]) :][:rows]
+        searched = SearchBlock(content, rows)
         for key in {*keys, *others}:
-            found = seek(content, rows, key)
+            found = searched.find(key)
             assert (found is not None) == (key in mine)
             if found is not None:
                 assert (found.kind, content[found.begin : found.end]) == (len(key) % 3, key[::-1])
@@ -122,8 +123,9 @@ def test_sizes_beyond_a_byte_are_found() -> None:
     blocks = cut(keys)
     content, rows = block(blocks, 0)
     assert entry_keys(blocks, scan_blocks(blocks)).to_pylist() == keys
+    searched = SearchBlock(content, rows)
     for key in keys:
-        found = seek(content, rows, key)
+        found = searched.find(key)
         assert found is not None
         assert content[found.begin : found.end] == key[::-1]
 
@@ -153,7 +155,7 @@ def test_any_bytes_are_a_block_or_refused(way: str, content: bytes, rows: int, k
     with looped(way), pytest.raises(BlockError):
         entry_keys(blocks, scan_blocks(blocks))
     try:
-        found = seek(content, rows, key)
+        found = SearchBlock(content, rows).find(key)
     except BlockError:
         return
     assert found is None or 0 <= found.begin <= found.end <= len(content)
