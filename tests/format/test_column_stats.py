@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Any
@@ -131,7 +132,7 @@ def test_merged_stats_are_those_of_all_rows(found: tuple[DataType, list[Any]], c
     """What is known of parts, merged, is what is known of the whole, though it may say exact less often."""
     kind, values = found
     places = sorted({0, len(values), *(min(cut, len(values)) for cut in cuts)})
-    parts = [values[low:high] for low, high in zip(places, places[1:], strict=False)]
+    parts = [values[low:high] for low, high in itertools.pairwise(places)]
     merged = merge_stats((len(part), {7: stats(kind, column(kind, part))}) for part in parts)
     whole = stats(kind, column(kind, values))
     if not values:
