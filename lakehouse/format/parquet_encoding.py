@@ -1,4 +1,6 @@
-"""How the columns of a Parquet run are encoded: delta, dictionary or plain, by a look at some values.
+"""How the columns of a Parquet run are encoded: delta, dictionary, plain, or not even compressed.
+
+A look at some values tells.
 
 Only encodings that every current reader knows are chosen: ``DELTA_BINARY_PACKED`` and dictionaries.
 Byte-stream-split would make doubles a little smaller and quicker, but Spark before 4.3 cannot read it.
@@ -9,9 +11,9 @@ the options, so the same rows give the same file.
 
 from __future__ import annotations
 
+import enum
 import math
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow.compute as pc
 
 from lakehouse.format.arrays import I64
 
-__all__ = ["ColumnEncodings", "choose_encodings"]
+__all__ = ["ColumnEncodings", "Encoding", "choose_encodings"]
 
 _DELTA = "DELTA_BINARY_PACKED"
 _BLOCKS = 8
@@ -36,22 +38,48 @@ _DICTIONARY_GAIN = 0.8
 """Deltas decode faster, so a dictionary has to be smaller than them by this factor."""
 _DELTA_RUN = 128
 """Values whose deltas are packed together."""
+_SHRUNK_MAX = 0.9
+"""Numbers that compress less are stored as they are: written twice, read three times as fast."""
 _NO_DELTA = 1 << 10
 """Bits a delta takes where there are none: more than anything."""
 _INT64_DIGITS = 18
 """Decimals of so many digits are stored as integers."""
 
 
+class Encoding(enum.Enum):
+    """How the values of a leaf column are stored."""
+
+    PLAIN = enum.auto()
+    """As they are, compressed."""
+    RAW = enum.auto()
+    """As they are, not compressed: it would save next to nothing."""
+    DICTIONARY = enum.auto()
+    DELTA = enum.auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnEncodings:
-    """Leaf columns by their path in the Parquet schema; what is in neither list is plain."""
+    """The choice for each leaf column, by its path in the Parquet schema."""
 
-    dictionary: tuple[str, ...]
-    delta: tuple[str, ...]
+    choices: Mapping[str, Encoding]
 
-    def arguments(self) -> dict[str, object]:
-        """As ``pyarrow.parquet`` takes them."""
-        return {"use_dictionary": list(self.dictionary), "column_encoding": dict.fromkeys(self.delta, _DELTA)}
+    def arguments(self, codec: str, level: int | None) -> dict[str, object]:
+        """As ``pyarrow.parquet`` takes them.
+
+        Args:
+            codec: for all columns worth compressing.
+            level: of the codec; None where it has none.
+        """
+        packed = [path for path, choice in self.choices.items() if choice is not Encoding.RAW]
+        return {
+            "use_dictionary": self._of(Encoding.DICTIONARY),
+            "column_encoding": dict.fromkeys(self._of(Encoding.DELTA), _DELTA),
+            "compression": dict.fromkeys(packed, codec),
+            "compression_level": None if level is None else dict.fromkeys(packed, level),
+        }
+
+    def _of(self, wanted: Encoding) -> list[str]:
+        return [path for path, choice in self.choices.items() if choice is wanted]
 
 
 def choose_encodings(rows: pa.Table, *, group_rows: int, delta: bool) -> ColumnEncodings:
@@ -63,18 +91,14 @@ def choose_encodings(rows: pa.Table, *, group_rows: int, delta: bool) -> ColumnE
         delta: whether deltas may be chosen.
     """
     group_rows = min(group_rows, max(rows.num_rows, 1))
-    sample = _sample(rows)
-    choices = [
-        (path, _choice(values, group_rows, delta=delta))
-        for field, column in zip(rows.schema, sample.columns, strict=True)
-        for path, values in _leaves(field.name, column.combine_chunks())
-    ]
-    # A column called "a.b" and a field b of a struct a share a path, and pyarrow tells them by nothing else.
-    uses = Counter(path for path, _ in choices)
-    return ColumnEncodings(
-        dictionary=tuple(path for path, choice in choices if choice == "dictionary" and uses[path] == 1),
-        delta=tuple(path for path, choice in choices if choice == "delta" and uses[path] == 1),
-    )
+    choices: dict[str, Encoding] = {}
+    for field, column in zip(rows.schema, _sample(rows).columns, strict=True):
+        for path, values in _leaves(field.name, column.combine_chunks()):
+            # A column called "a.b" and a field b of a struct a share a path: what suits one need not suit
+            # the other, and pyarrow tells them by nothing else.
+            shared = path in choices
+            choices[path] = Encoding.PLAIN if shared else _choice(values, group_rows, delta=delta)
+    return ColumnEncodings(choices=choices)
 
 
 def _sample(rows: pa.Table) -> pa.Table:
@@ -100,22 +124,31 @@ def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield path, values
 
 
-def _choice(values: pa.Array, group_rows: int, *, delta: bool) -> str:
-    """``dictionary``, ``delta`` or ``plain``."""
+def _choice(values: pa.Array, group_rows: int, *, delta: bool) -> Encoding:
     width = _integer_bits(values.type)
     if width == 1:
-        return "plain"
+        return Encoding.PLAIN
     deltas = delta and width > 0
     values = values.drop_null()
     if len(values) < _VALUES_MIN:
-        return "delta" if deltas else "plain"
+        return Encoding.DELTA if deltas else Encoding.PLAIN
     delta_bits = _delta_bits(values) if deltas else _NO_DELTA
     distinct = _distinct_of_group(values, group_rows)
     if group_rows >= _REPEATS_MIN * distinct:
         dictionary_bits = math.log2(distinct) + distinct * (width or 64) / group_rows
         if dictionary_bits < _DICTIONARY_GAIN * delta_bits:
-            return "dictionary"
-    return "delta" if delta_bits <= _DELTA_SHARE_MAX * width else "plain"
+            return Encoding.DICTIONARY
+    if delta_bits <= _DELTA_SHARE_MAX * width:
+        return Encoding.DELTA
+    return Encoding.PLAIN if _shrinks(values) else Encoding.RAW
+
+
+def _shrinks(values: pa.Array) -> bool:
+    """Whether compression is worth its time; text always is."""
+    if not pa.types.is_primitive(values.type):
+        return True
+    data = np.asarray(values).tobytes()
+    return len(pa.compress(data, "zstd")) < _SHRUNK_MAX * len(data)
 
 
 def _integer_bits(kind: pa.DataType) -> int:

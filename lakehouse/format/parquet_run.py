@@ -57,6 +57,8 @@ KIND_FIELD = Field(id=2_147_483_401, name=KIND_COLUMN, type=Primitive("int8"), i
 
 _SHARE_BYTES = 4 * 1024 * 1024
 """Least of rows in memory that a core of its own is worth."""
+_SHARES_PER_CORE = 2
+"""So that a core that is busy with something else does not hold the others up."""
 _HIDDEN = (SEQUENCE_FIELD, KIND_FIELD)
 
 
@@ -114,7 +116,8 @@ def encode_parquet(
 def _shares(table: pa.Table, group_rows: int, threads: int) -> list[pa.Table]:
     """The rows cut between row groups into portions that are worth a thread each."""
     groups = -(-table.num_rows // group_rows)
-    count = max(1, min(threads, groups, table.nbytes // _SHARE_BYTES))
+    most = _SHARES_PER_CORE * threads if threads > 1 else 1
+    count = max(1, min(most, groups, table.nbytes // _SHARE_BYTES))
     bounds = [groups * share // count * group_rows for share in range(count + 1)]
     return [table.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
 
@@ -135,17 +138,16 @@ class _Part:
 def _encode_part(
     table: pa.Table, options: ParquetOptions, encodings: ColumnEncodings, values: dict[str, bytes]
 ) -> _Part:
+    level = options.compression_level if options.compression == "zstd" else None
     sink = pa.BufferOutputStream()
     written: list[pq.FileMetaData] = []
     with pq.ParquetWriter(  # io-ok: a sink in memory
         sink,
         table.schema,
-        compression=options.compression,
-        compression_level=options.compression_level if options.compression == "zstd" else None,
         store_schema=False,
         store_decimal_as_integer=True,
         metadata_collector=written,
-        **encodings.arguments(),
+        **encodings.arguments(options.compression, level),
     ) as writer:
         writer.add_key_value_metadata(values)
         if table.num_rows:

@@ -228,6 +228,17 @@ def test_text_gets_a_dictionary_where_it_repeats() -> None:
     assert _encodings(Primitive("double"), pa.array(draw.random(50_000))) == {"PLAIN"}
 
 
+def test_numbers_that_do_not_compress_are_not_compressed() -> None:
+    """Random doubles are stored as they are, others and text with the codec."""
+    draw = np.random.default_rng(5)
+    schema = TableSchema(fields=FIELDS[1:], highest_field_id=4)
+    for amounts, stored in ((draw.random(5_000), "UNCOMPRESSED"), (np.arange(5_000) / 8, "ZSTD")):
+        rows = many_rows(5_000).drop_columns("id").set_column(0, "amount", pa.array(amounts))
+        footer = footer_of(encode_parquet(rows, schema, OPTIONS))
+        codecs = [footer.metadata.row_group(0).column(leaf).compression for leaf in range(3)]
+        assert codecs == [stored, "ZSTD", "ZSTD"]
+
+
 def test_names_with_dots_do_not_mix_columns_up() -> None:
     """A column ``a.b`` of text and a field ``b`` of integers in a struct ``a`` are both written."""
     inner = StructType((Field(id=2, name="b", type=Primitive("int64")),))
