@@ -5,18 +5,22 @@ from __future__ import annotations
 import enum
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+from rich.text import Text
 
 from lakehouse.cli.arguments import Endpoint, Options, Url, parse_options, split_object, with_store
 from lakehouse.cli.output import brief_json, console, error_console, print_table
 from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.index import (
+    FLAT,
     SHAPES,
     GreptimeListing,
     GreptimeManifests,
@@ -24,6 +28,8 @@ from lakehouse.index import (
     IndexSource,
     IndexType,
     PrefixSource,
+    RowShape,
+    ScanStats,
     iterate_index_metas,
 )
 from lakehouse.index.greptime_layout import GreptimeFile
@@ -79,24 +85,49 @@ def index_metas(
     """
     if output_format is _Format.PARQUET and output is None:
         raise InvalidInputError("--format parquet needs --output: a path or URL to write to")
+    if output_format is _Format.TABLE and output is not None:
+        raise InvalidInputError("--format table is for the screen: take ndjson or parquet with --output")
+    storage_options = parse_options(options, endpoint_url)
+    rows_shape = SHAPES[shape.value]
 
     async def work(store: ObjectStore) -> IndexMetaScan:
         found = await _source(store, source)
         scan = iterate_index_metas(found, concurrency=concurrency, kinds=kind)
-        with _progress(scan, wanted=output_format is not _Format.NDJSON or output is not None) as tick:
-            batches = _ticked(scan.batches(SHAPES[shape.value], rows=_BATCH_ROWS), tick)
-            await _write(batches, shape, output_format, output)
+        lines_on_terminal = output_format is _Format.NDJSON and output is None and console().is_terminal
+        # Rows and a line that moves would tear each other: a table is printed when the line is gone.
+        table: _Table | None = None
+        with nullcontext() if lines_on_terminal else _progress(scan):
+            async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
+                if output is not None:
+                    same_place = urlsplit(output).scheme == urlsplit(url).scheme
+                    encoded = (
+                        _parquet(batches, rows_shape) if output_format is _Format.PARQUET else _lines(batches)
+                    )
+                    await _save(encoded, output, storage_options if same_place else {})
+                elif output_format is _Format.NDJSON:
+                    async for chunk in _lines(batches):
+                        typer.echo(chunk, nl=False)
+                else:
+                    table = await _collected(batches)
+        if table is not None:
+            _print(table, rows_shape)
+        if isinstance(found, GreptimeManifests) and found.unreferenced:
+            count, first = found.unreferenced_count, found.unreferenced[0]
+            _complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
         return scan
 
-    scan = with_store(url, parse_options(options, endpoint_url), work)
+    scan = with_store(url, storage_options, work)
     for problem in scan.problems:
-        error_console().print(
-            f"{problem.path}: {problem.message}", style="yellow", markup=False, soft_wrap=True
-        )
+        about = "" if problem.path in problem.message else f"{problem.path}: "
+        _complain(f"{about}{problem.message}")
     if stats:
         error_console().print_json(json.dumps(scan.stats.as_dict()))
     if scan.stats.failed_files or scan.stats.broken_blobs:
         raise typer.Exit(4)
+
+
+def _complain(text: str) -> None:
+    error_console().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 async def _source(store: ObjectStore, wanted: _Source) -> IndexSource:
@@ -115,69 +146,58 @@ async def _source(store: ObjectStore, wanted: _Source) -> IndexSource:
     return GreptimeListing(store, "") if wanted is _Source.GREPTIME else PrefixSource(store)
 
 
-def _progress(scan: IndexMetaScan, *, wanted: bool) -> Any:
-    """A progress line on a terminal; a function that moves it."""
-    if not wanted or not error_console().is_terminal:
-        return nullcontext(lambda: None)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
+def _progress(scan: IndexMetaScan) -> Progress:
+    """A line on the terminal that says how far the scan is; nothing where there is none."""
+    terminal = error_console()
+    line = Progress(
+        SpinnerColumn(),
+        _Counts(scan.stats),
         TimeElapsedColumn(),
-        console=error_console(),
+        console=terminal,
         transient=True,
+        disable=not terminal.is_terminal,
     )
-    task = bar.add_task("reading", total=None)
-
-    class _Ticking:
-        def __enter__(self) -> Any:
-            bar.start()
-            return self.tick
-
-        def tick(self) -> None:
-            text = f"{scan.stats.files:,} files, {scan.stats.entries.total():,} indexes"
-            bar.update(task, description=text)
-
-        def __exit__(self, *_: object) -> None:
-            bar.stop()
-
-    return _Ticking()
+    line.add_task("")
+    return line
 
 
-async def _ticked(batches: AsyncIterator[pa.RecordBatch], tick: Any) -> AsyncIterator[pa.RecordBatch]:
-    async for batch in batches:
-        tick()
-        yield batch
+class _Counts(ProgressColumn):
+    """What was read so far, asked for whenever the line is drawn."""
+
+    def __init__(self, stats: ScanStats) -> None:
+        super().__init__()
+        self._stats = stats
+
+    def render(self, task: Task) -> Text:
+        """The counts."""
+        stats = self._stats
+        return Text(f"{stats.files:,} files, {stats.entries.total():,} indexes, {stats.failed_files:,} bad")
 
 
-async def _write(
-    batches: AsyncIterator[pa.RecordBatch], shape: _Shape, output_format: _Format, output: str | None
-) -> None:
-    if output_format is _Format.TABLE and output is None:
-        await _print_table(batches, shape)
-    elif output is None:
-        async for batch in batches:
-            for row in batch.to_pylist():
-                typer.echo(json.dumps(row, ensure_ascii=False))
-    else:
-        root, key = split_object(output if "/" in output else f"./{output}")
-        async with open_store(root) as target, target.writer(key) as writer:
-            encoded = _parquet(batches, shape) if output_format is _Format.PARQUET else _lines(batches)
-            async with aclosing(encoded):  # type: ignore[type-var]
-                async for chunk in encoded:
-                    await writer.write(chunk)
+async def _save(encoded: AsyncGenerator[bytes, None], output: str, options: dict[str, Any]) -> None:
+    """Writes bytes to a path or URL as they come."""
+    root, key = split_object(output if "/" in output else f"./{output}")
+    async with (
+        aclosing(encoded),
+        open_store(root, storage_options=options) as target,
+        target.writer(key) as writer,
+    ):
+        async for chunk in encoded:
+            await writer.write(chunk)
 
 
-async def _lines(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[bytes]:
+async def _lines(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[bytes, None]:
     async for batch in batches:
         yield b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in batch.to_pylist())
 
 
-async def _parquet(batches: AsyncIterator[pa.RecordBatch], shape: _Shape) -> AsyncIterator[bytes]:
+async def _parquet(batches: AsyncIterator[pa.RecordBatch], shape: RowShape) -> AsyncGenerator[bytes, None]:
     import pyarrow.parquet as pq
 
     sink = _Drain()
-    schema = SHAPES[shape.value].schema
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:  # io-ok: into memory, drained below
+    with pq.ParquetWriter(
+        sink, shape.schema, compression="zstd"
+    ) as writer:  # io-ok: into memory, drained below
         async for batch in batches:
             writer.write_batch(batch)
             yield sink.take()
@@ -214,20 +234,32 @@ class _Drain(io.RawIOBase):
         return taken
 
 
-async def _print_table(batches: AsyncIterator[pa.RecordBatch], shape: _Shape) -> None:
-    rows: list[dict[str, Any]] = []
-    more = 0
+@dataclass(slots=True)
+class _Table:
+    """Rows to print, and how many more there are."""
+
+    rows: list[dict[str, Any]]
+    more: int = 0
+
+
+async def _collected(batches: AsyncIterator[pa.RecordBatch]) -> _Table:
+    table = _Table([])
     async for batch in batches:
-        room = _TABLE_ROWS_MAX - len(rows)
-        rows += batch.slice(0, room).to_pylist()
-        more += max(0, batch.num_rows - room)
-    if shape is _Shape.FLAT:
-        columns = [name for name in SHAPES["flat"].schema.names if any(row[name] is not None for row in rows)]
+        room = _TABLE_ROWS_MAX - len(table.rows)
+        table.rows += batch.slice(0, room).to_pylist()
+        table.more += max(0, batch.num_rows - room)
+    return table
+
+
+def _print(table: _Table, shape: RowShape) -> None:
+    rows = table.rows
+    if shape is FLAT:
+        columns = [name for name in shape.schema.names if any(row[name] is not None for row in rows)]
     else:
         columns = ["file_id", "index_type", "target_key", "blob_size", "meta_json"]
     for row in rows:
         if "meta_json" in row:
             row["meta_json"] = brief_json(row["meta_json"])
     print_table(columns, [["" if row[name] is None else row[name] for name in columns] for row in rows])
-    if more:
-        console().print(f"… and {more:,} more rows; --format ndjson or parquet has all of them")
+    if table.more:
+        console().print(f"… and {table.more:,} more rows; --format ndjson or parquet has all of them")

@@ -21,10 +21,17 @@ from lakehouse.cli.output import brief_json, console, human_bytes, print_json, p
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
 from lakehouse.expr.nodes import Column, Constant, In
+from lakehouse.format.iceberg_blobs import DeletionVectorBlob, ThetaSketchBlob, iceberg_blob
 from lakehouse.format.puffin import BlobMeta, PuffinFooter
-from lakehouse.index import GREPTIME, FileListSource, PuffinReader, iterate_index_metas
-from lakehouse.index.search import IndexSearcher
-from lakehouse.index.selection import RowSelection
+from lakehouse.index import (
+    GREPTIME,
+    FileListSource,
+    IndexSearcher,
+    PuffinReader,
+    RowSelection,
+    classify,
+    iterate_index_metas,
+)
 from lakehouse.io import ObjectStore, measure
 from lakehouse.io.scratch import ScratchSpace
 
@@ -55,7 +62,7 @@ def _inspect(
         return
     blobs = [_blob_row(blob) for blob in footer.blobs]
     print_table(
-        ("blob", "offset", "length", "codec", "properties"),
+        ("blob", "offset", "length", "codec", "holds", "properties"),
         blobs,
         title=f"{url}: {human_bytes(size)}, {len(blobs)} blobs",
         right=("offset", "length"),
@@ -75,7 +82,20 @@ def _inspect(
 
 def _blob_row(blob: BlobMeta) -> tuple[object, ...]:
     shown = ", ".join(f"{name}={value}" for name, value in blob.properties.items())
-    return blob.type, f"{blob.offset:,}", f"{blob.length:,}", blob.codec or "", shown
+    return blob.type, f"{blob.offset:,}", f"{blob.length:,}", blob.codec or "", _holds(blob), shown
+
+
+def _holds(blob: BlobMeta) -> str:
+    """What is in a blob, going by its type and properties."""
+    if (found := classify(blob.type)) is not None:
+        kind, target = found
+        return f"{kind} of {target}" if target is not None else kind
+    match iceberg_blob(blob):
+        case DeletionVectorBlob(cardinality=count):
+            return f"{'?' if count is None else f'{count:,}'} deleted rows"
+        case ThetaSketchBlob(distinct_values=count):
+            return f"{'?' if count is None else f'{count:,}'} distinct values"
+    return ""
 
 
 @app.command("cat")

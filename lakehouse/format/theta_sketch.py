@@ -27,7 +27,7 @@ from typing import Self
 
 from lakehouse.errors import CorruptionError, FormatError
 
-__all__ = ["BLOB_TYPE", "NDV", "ThetaSketch", "ndv_of_properties"]
+__all__ = ["BLOB_TYPE", "NDV", "ThetaSketch", "number_of_properties"]
 
 BLOB_TYPE = "apache-datasketches-theta-v1"
 """The puffin blob's type."""
@@ -81,9 +81,9 @@ class ThetaSketch:
         return cls(entries=entries, theta=theta / _THETA_ONE, seed_hash=seed_hash)
 
 
-def ndv_of_properties(properties: Mapping[str, str]) -> int | None:
-    """The number of distinct values a blob's properties name, or None when they name none."""
-    text = properties.get(NDV, "")
+def number_of_properties(properties: Mapping[str, str], name: str = NDV) -> int | None:
+    """The number a blob's properties name, or None when they name none."""
+    text = properties.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 

@@ -168,7 +168,9 @@ class IndexMetaScan:
     def __aiter__(self) -> AsyncIterator[IndexEntry]:
         return self._entries()
 
-    async def batches(self, shape: RowShape = COMPACT, *, rows: int = 8192) -> AsyncIterator[pa.RecordBatch]:
+    async def batches(
+        self, shape: RowShape = COMPACT, *, rows: int = 8192
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
         """The entries as rows of that shape, in batches of at least ``rows`` (the last may be smaller).
 
         Entries whose metadata could not be read in full are rows of GreptimeDB's shape alone.

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from lakehouse.format.deletion_vector import BLOB_TYPE as DELETION_VECTOR
+from lakehouse.format.deletion_vector import deletion_vector_properties, encode_deletion_vector
+from lakehouse.format.puffin_builder import PuffinBuilder
+from lakehouse.format.theta_sketch import BLOB_TYPE as THETA_SKETCH
 from lakehouse.testing.index_files import all_kinds
 from tests.cli.test_store import lakehouse
+from tests.index.region_manifests import change, delta, edit, file
 
 INDEX_DIR = "data/greptime/public/1024/1024_0000000002/index"
 FILE_ID = "0123abcd-0000-4000-8000-00000000000{}"
@@ -69,6 +79,74 @@ def test_bad_files_are_named_and_change_the_exit_code(bucket: Path) -> None:
     assert done.returncode == 4
     assert len(done.stdout.splitlines()) == 15
     assert done.stderr.decode().replace("\n", "").count(f"{FILE_ID.format(7)}.puffin: ") >= 1
+
+
+def test_a_scan_shows_how_far_it_is(bucket: Path) -> None:
+    """On a terminal a line counts files and indexes, and is gone at the end; elsewhere there is none."""
+    ours, theirs = pty.openpty()
+    done = lakehouse_on(theirs, "index-metas", str(bucket), "--format", "ndjson")
+    os.close(theirs)
+    shown = drained(ours)
+    assert len(done.stdout.splitlines()) == 15
+    assert b"3 files, 15 indexes, 0 bad" in shown
+    assert shown.rstrip().endswith(b"\x1b[2K")
+    assert lakehouse("index-metas", str(bucket), "--format", "ndjson").stderr == b""
+
+
+def lakehouse_on(terminal: int, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Runs ``lakehouse`` with a terminal for its standard error."""
+    command = [sys.executable, "-c", "from lakehouse.cli import main; main()", *words]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=terminal, timeout=60, check=True, env=environment
+    )
+
+
+def drained(terminal: int) -> bytes:
+    """What was written to a terminal whose other side is closed."""
+    shown = b""
+    with contextlib.suppress(OSError):  # the end, on Linux
+        while part := os.read(terminal, 1 << 16):
+            shown += part
+    os.close(terminal)
+    return shown
+
+
+def test_files_that_no_manifest_names_are_told(bucket: Path) -> None:
+    """With ``--source manifest`` only files count that a manifest names, and the others are told of."""
+    region = bucket / "data/greptime/public/1024/1024_0000000002"
+    named = file(0, size=len(all_kinds()), region=1024 << 32 | 2)
+    named["file_id"] = FILE_ID.format(0)
+    for objects in (delta(0, change(1024 << 32 | 2)), delta(1, edit(add=[named]))):
+        for name, data in objects.items():
+            (region / name).parent.mkdir(parents=True, exist_ok=True)
+            (region / name).write_bytes(data)
+    done = lakehouse("index-metas", str(bucket), "--source", "manifest", "--format", "ndjson")
+    assert {json.loads(line)["file_id"] for line in done.stdout.splitlines()} == {FILE_ID.format(0)}
+    assert b"2 index files are named by no manifest" in done.stderr
+    assert done.returncode == 0
+
+
+def test_a_table_is_not_written_to_a_file(bucket: Path, tmp_path: Path) -> None:
+    """A table is for people; what goes to a file is asked for by its format."""
+    done = lakehouse("index-metas", str(bucket), "--output", str(tmp_path / "x"))
+    assert done.returncode == 1
+    assert b"ndjson or parquet" in done.stderr
+
+
+def test_puffin_inspect_knows_icebergs_blobs(tmp_path: Path) -> None:
+    """Deletion vectors and sketches are named by what their properties say of them."""
+    builder = PuffinBuilder()
+    vector = encode_deletion_vector([1, 5, 9])
+    parts = [
+        *builder.add(DELETION_VECTOR, vector, properties=deletion_vector_properties("s3://b/f", 3)),
+        *builder.add(THETA_SKETCH, b"", properties={"ndv": "1234"}),
+        builder.finish(),
+    ]
+    (tmp_path / "x.puffin").write_bytes(b"".join(parts))
+    done = lakehouse("puffin", "inspect", f"{tmp_path}/x.puffin", env={**os.environ, "COLUMNS": "160"})
+    assert b"3 deleted rows" in done.stdout
+    assert b"1,234 distinct values" in done.stdout
 
 
 def test_puffin_inspect(bucket: Path) -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from lakehouse.errors import FormatError
-from lakehouse.format.theta_sketch import ThetaSketch, ndv_of_properties
+from lakehouse.format.theta_sketch import ThetaSketch, number_of_properties
 from tests.format.samples import flipped, spec_bytes
 
 # Preambles that DataSketches 5.2 wrote for 0, 1, 2 and 100,000 distinct values.
@@ -58,7 +58,7 @@ def test_damage_is_refused_or_harmless(blob: bytes) -> None:
 )
 def test_the_number_of_distinct_values_is_a_property(properties: dict[str, str], ndv: int | None) -> None:
     """Iceberg keeps the estimate beside the blob, so the blob need not be read for it."""
-    assert ndv_of_properties(properties) == ndv
+    assert number_of_properties(properties) == ndv
 
 
 def test_the_specifications_example_is_read() -> None:
