@@ -6,6 +6,8 @@ sent is remembered, so that a write that comes to nothing can take its files bac
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -97,13 +99,16 @@ class FileUploads:
         """When the first upload was answered, by the store's clock."""
         self._rows_done = 0
         self._bytes_done = 0
+        # More files at once than there are cores take turns in memory and caches, and none is faster.
+        self._computing = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def upload(self, file: FileRows) -> FileEntry:
         """Encodes a file, puts it into the store and describes it; positions are null."""
-        if len(file.part) < _LARGE_ROWS:
-            data, entry = await in_thread(self._made, file)
-        else:
-            data, entry = await self._made_beside(file)
+        async with self._computing:
+            if len(file.part) < _LARGE_ROWS:
+                data, entry = await in_thread(self._made, file)
+            else:
+                data, entry = await self._made_beside(file)
         self._rows_done += entry.rows
         self._bytes_done += entry.size
         self.paths.append(entry.path)
