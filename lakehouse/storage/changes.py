@@ -1,0 +1,104 @@
+"""Net changes between two snapshots: what a reader of the first has to do to have the second.
+
+Invariant: the answer depends on what the snapshots hold and on nothing in between: not on how often
+a row changed, nor on what was compacted. Keys that may have changed are those of files that only one
+of the two has; each is looked up in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.config import TableSettings
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.threads import in_thread
+from lakehouse.storage.key_arrays import KeyColumns
+from lakehouse.storage.lookup import Found, Lookup
+from lakehouse.storage.merge import merge_order
+from lakehouse.storage.part_rows import taken
+from lakehouse.storage.same_values import same_rows
+from lakehouse.storage.scan import RunSource, Scan
+from lakehouse.storage.section_reader import RowSize
+
+__all__ = ["CHANGE_COLUMN", "net_changes"]
+
+CHANGE_COLUMN = "_change"
+"""The last column: insert, update_before, update_after or delete."""
+
+_CHANGES = pa.array(["insert", "update_before", "update_after", "delete"])
+_INSERT, _BEFORE, _AFTER, _DELETE = range(4)
+_AT_ONCE = 2
+"""Chunks of keys compared at once: one is read while the other is compared."""
+_COPIES = 4
+"""Times a row is in memory: of both snapshots, as read and as returned."""
+
+
+async def net_changes(
+    before: Sequence[FileEntry],
+    after: Sequence[FileEntry],
+    schema: TableSchema,
+    source: RunSource,
+    *,
+    settings: TableSettings | None = None,
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows that differ, as tables with the columns of the schema and ``_change``.
+
+    Rows come by merge unit and key; of one that changed, as it was and then as it is.
+
+    Args:
+        before: files of the first snapshot, with their positions filled in.
+        after: files of the second.
+        schema: of the second; older rows are shown as it has them.
+        source: opens the files, with that schema.
+        settings: bounds.
+    """
+    settings = settings or TableSettings()
+    paths = {entry.path for entry in before}, {entry.path for entry in after}
+    touched = [entry for entry in (*before, *after) if (entry.path in paths[0]) != (entry.path in paths[1])]
+    keys = KeyColumns(schema.key_fields)
+    lookups = [Lookup(entries, schema, source, settings=settings) for entries in (before, after)]
+
+    async def compare(chunk: pa.Table) -> pa.Table:
+        was, now = [await lookup.find(chunk, schema.fields) for lookup in lookups]
+        return await in_thread(_difference, keys, was, now)
+
+    size = RowSize(schema.fields).bytes_per_row
+    rows = max(1, int(settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
+    scan = Scan(touched, schema, source, columns=keys.names, deletions=True, settings=settings)
+    chunks = _chunks(scan, rows)
+    async with aclosing(map_bounded(compare, chunks, _AT_ONCE)) as tables:
+        async for table in tables:
+            if table.num_rows:
+                yield table
+
+
+async def _chunks(scan: Scan, rows: int) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a scan, at most so many at a time."""
+    async with aclosing(scan.tables()) as tables:
+        async for table in tables:
+            for begin in range(0, table.num_rows, rows):
+                yield table.slice(begin, rows)
+
+
+def _difference(keys: KeyColumns, was: Found, now: Found) -> pa.Table:
+    """What differs between rows found before and after for the same keys."""
+    order = merge_order(keys.arrays([was.keys, now.keys]))
+    count = was.keys.num_rows
+    is_old = order.rows < count
+    ends = order.ends
+    begins = np.concatenate([np.ones(min(1, len(ends)), np.bool_), ends[:-1]])
+    changes = np.where(is_old, _DELETE, _INSERT)
+    olds = np.flatnonzero(begins & ~ends)
+    pairs = order.rows[olds], order.rows[olds + 1] - count
+    same = same_rows(taken([was.rows], pairs[0]), taken([now.rows], pairs[1]))
+    changes[olds], changes[olds + 1] = _BEFORE, _AFTER
+    differs = np.ones(len(changes), np.bool_)
+    differs[olds[same]] = differs[olds[same] + 1] = False
+    rows = taken([was.rows, now.rows], order.rows[differs])
+    return rows.append_column(CHANGE_COLUMN, _CHANGES.take(pa.array(changes[differs])))

@@ -1,0 +1,345 @@
+"""Lookups: the newest rows of given keys, found file by file from the newest run down.
+
+Invariant: the first row of a key that is met, from the newest run on, decides: it is the row, or
+says that there is none. A file is looked into only for keys that its bucket, its partition and its
+range of keys admit and that no newer run has decided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import anyio
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.config import TableSettings
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.arrays import I64
+from lakehouse.format.bucket_hash import bucket_of_key
+from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.order_value import encode_value
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import Field, arrow_field
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.threads import in_thread
+from lakehouse.storage.conform import conform
+from lakehouse.storage.cut import cut_rows
+from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.key_arrays import KeyColumns
+from lakehouse.storage.key_order import last_of_each
+from lakehouse.storage.merge import kinds_of
+from lakehouse.storage.part_rows import taken
+from lakehouse.storage.plan import interval, units_of
+from lakehouse.storage.runs import RunReader
+from lakehouse.storage.scan import RunSource
+
+__all__ = ["Found", "Lookup"]
+
+_CHUNK_BYTES = 64 * 1024 * 1024
+_GET_BYTES = 64 * 1024
+"""About what a get costs, its request included: neighbouring pieces are read whole from there on."""
+_READ_ROWS = 1 << 18
+"""Pieces with so many rows in all are read at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Rows and their keys, by key."""
+
+    keys: pa.Table
+    rows: pa.Table
+
+    @classmethod
+    def nothing(cls, key_fields: Sequence[Field], fields: Sequence[Field]) -> Self:
+        """No row."""
+        keys, rows = (
+            pa.schema([arrow_field(field) for field in one]).empty_table() for one in (key_fields, fields)
+        )
+        return cls(keys=keys, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sought:
+    """Keys of one merge unit, sorted without repetition, and the unit's runs, oldest first."""
+
+    keys: pa.Table
+    runs: list[list[FileEntry]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One read of a file, for some of the keys."""
+
+    asked: I64
+    pieces: list[int] | None = None
+    """None = a get of the only key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hits:
+    """Rows, with their kinds where some are no inserts, and which keys they are of."""
+
+    at: I64
+    rows: pa.Table
+
+
+class Lookup:
+    """Finds rows by key in the live files of a snapshot.
+
+    Args:
+        entries: with their positions filled in.
+        schema: of the snapshot, with a primary key.
+        source: opens the files.
+        settings: bounds.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[FileEntry],
+        schema: TableSchema,
+        source: RunSource,
+        *,
+        settings: TableSettings | None = None,
+    ) -> None:
+        self._entries = entries
+        self._schema = schema
+        self._source = source
+        self._settings = settings or TableSettings()
+        self._keys = KeyColumns(schema.key_fields)
+
+    def _fields(self, columns: Sequence[str] | None) -> tuple[Field, ...]:
+        return self._schema.fields if columns is None else tuple(map(self._schema.field, columns))
+
+    # --- one key -----------------------------------------------------------------
+
+    async def get(
+        self, key: Mapping[str, object], *, columns: Sequence[str] | None = None
+    ) -> dict[str, Any] | None:
+        """The row of a key, with these columns (None = all), or None."""
+        fields = self._fields(columns)
+        encoded = self._encoded(key)
+        for entry in self._candidates(encoded, key):
+            reader = await self._source.open(entry)
+            found = await reader.get(encoded, fields)
+            if found.num_rows:
+                row: dict[str, Any] = found.to_pylist()[0]
+                return None if row.pop(KIND_COLUMN) == RowKind.DELETE else row
+        return None
+
+    def _encoded(self, key: Mapping[str, object]) -> bytes:
+        if set(key) != set(self._schema.primary_key):
+            raise InvalidInputError(
+                f"a key has the columns {', '.join(self._schema.primary_key)}, "
+                f"not {', '.join(map(str, key)) or 'none'}",
+                expected=self._schema.primary_key,
+                got=tuple(key),
+            )
+        return self._keys.codec.encode_one([key[name] for name in self._schema.primary_key])
+
+    def _candidates(self, encoded: bytes, key: Mapping[str, object]) -> list[FileEntry]:
+        """The files that may have a row of the key, newest first."""
+        partition: tuple[bytes, ...] | None = None
+        if self._schema.key_holds_partition:
+            partition = tuple(
+                encode_value(key[field.name], field.type) for field in self._schema.partition_fields
+            )
+        buckets: dict[int, int] = {}
+        found = []
+        for entry in self._entries:
+            bucket = buckets.get(entry.total_buckets)
+            if bucket is None:
+                bucket = bucket_of_key(encoded, self._schema.key_fields, entry.total_buckets)
+                buckets[entry.total_buckets] = bucket
+            if (
+                entry.bucket == bucket
+                and (partition is None or entry.partition == partition)
+                and entry.min_key is not None
+                and entry.max_key is not None
+                and entry.min_key <= encoded <= entry.max_key
+            ):
+                found.append(entry)
+        return sorted(found, key=interval, reverse=True)
+
+    # --- many --------------------------------------------------------------------
+
+    async def get_many(self, keys: object, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of keys, by key; keys without a row are left out.
+
+        Args:
+            keys: anything that holds rows, of the key's columns and no others; order and repetition
+                do not matter.
+            columns: names, in order; None = all.
+        """
+        fields = self._schema.key_fields
+        schema = replace(self._schema, fields=fields, partition_by=(), options={})
+        tables = [
+            await in_thread(conform, table, schema)
+            async for table in chunks_of(keys, fields, chunk_bytes=_CHUNK_BYTES)
+        ]
+        rows = pa.concat_tables(tables) if tables else schema.arrow().empty_table()
+        return (await self.find(rows, self._fields(columns))).rows
+
+    async def find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
+        """The rows of keys, given as a table of the key's columns in any order, repetitions too."""
+        limiter = anyio.CapacityLimiter(self._settings.lookup_concurrency)
+
+        async def find(unit: _Sought) -> Found:
+            return await _UnitLookup(self._source, self._keys, fields, limiter).find(unit)
+
+        sought = await in_thread(self._sought, keys)
+        found = [one async for one in map_bounded(find, sought, self._settings.lookup_concurrency)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return Found.nothing(self._schema.key_fields, fields)
+        return await in_thread(self._by_key, found)
+
+    def _sought(self, keys: pa.Table) -> list[_Sought]:
+        """The keys of each merge unit, and its files."""
+        if not keys.num_rows or not self._entries:
+            return []
+        totals = {entry.total_buckets for entry in self._entries}
+        if len(totals) > 1:  # then buckets tell nothing; positions hold across all files
+            runs: dict[Any, list[FileEntry]] = {}
+            for entry in self._entries:
+                runs.setdefault(interval(entry), []).append(entry)
+            (part,) = cut_rows(keys, replace(self._schema, buckets=1), partition_fields=())
+            return [_Sought(keys=part.rows(), runs=[runs[at] for at in sorted(runs)])]
+        units = units_of(self._entries, self._schema)
+        parts = cut_rows(
+            keys,
+            replace(self._schema, buckets=totals.pop()),
+            partition_fields=self._schema.partition_fields if self._schema.key_holds_partition else (),
+        )
+        return [
+            _Sought(keys=part.rows(), runs=units[part.partition, part.bucket])
+            for part in parts
+            if (part.partition, part.bucket) in units
+        ]
+
+    def _by_key(self, found: list[Found]) -> Found:
+        """What was found in several merge units, together."""
+        keys = pa.concat_tables([one.keys for one in found]).combine_chunks()
+        (arrays,) = self._keys.arrays([keys])
+        order = last_of_each(arrays)
+        return Found(keys=taken([keys], order), rows=taken([one.rows for one in found], order))
+
+
+class _UnitLookup:
+    """Finds the rows of keys of one merge unit."""
+
+    def __init__(
+        self,
+        source: RunSource,
+        keys: KeyColumns,
+        fields: Sequence[Field],
+        limiter: anyio.CapacityLimiter,
+    ) -> None:
+        self._source = source
+        self._keys = keys
+        self._fields = tuple(fields)
+        self._limiter = limiter
+
+    async def find(self, sought: _Sought) -> Found:
+        """The rows that there are."""
+        names = self._keys.encoded(sought.keys).to_pylist()
+        left = np.arange(len(names))
+        hits: list[_Hits] = []
+        for run in reversed(sought.runs):
+            if not len(left):
+                break
+            asked = [(entry, _between(left, names, entry.min_key, entry.max_key)) for entry in run]
+
+            async def look(item: tuple[FileEntry, I64]) -> list[_Hits]:
+                return await self._look(item[0], item[1], names, sought.keys)
+
+            work = [item for item in asked if len(item[1])]
+            async for met in map_bounded(look, work, int(self._limiter.total_tokens)):
+                hits += met
+                left = np.setdiff1d(left, np.concatenate([_NONE, *(one.at for one in met)]), True)
+        return await in_thread(self._gathered, sought.keys, hits)
+
+    async def _look(self, entry: FileEntry, asked: I64, names: list[bytes], keys: pa.Table) -> list[_Hits]:
+        """What a file has of these keys."""
+        async with self._limiter:
+            reader = await self._source.open(entry)
+
+        async def read(step: _Step) -> _Hits:
+            async with self._limiter:
+                if step.pieces is None:
+                    table = await reader.get(names[step.asked[0]], self._fields)
+                    return _Hits(at=step.asked[: table.num_rows], rows=table)
+                fields = {field.id: field for field in (*self._keys.fields, *self._fields)}
+                table = await reader.read(tuple(fields.values()), step.pieces, kinds=entry.deletes > 0)
+            return await in_thread(self._matched, step.asked, keys, table)
+
+        steps = _steps(reader, asked, names)
+        return [hits async for hits in map_bounded(read, steps, int(self._limiter.total_tokens))]
+
+    def _matched(self, asked: I64, keys: pa.Table, table: pa.Table) -> _Hits:
+        """The rows of the table that have one of the keys."""
+        wanted, there = self._keys.arrays([keys.take(pa.array(asked)), table])
+        if isinstance(wanted, np.ndarray):
+            places = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+            is_there = np.asarray(there)[places] == wanted
+        else:
+            places = pc.index_in(wanted, value_set=there).fill_null(-1).to_numpy()
+            is_there = places >= 0
+        names = [field.name for field in self._fields]
+        kept = table.select([*names, *({KIND_COLUMN} & set(table.column_names))])
+        return _Hits(at=asked[is_there], rows=taken([kept], places[is_there].astype(np.int64)))
+
+    def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> Found:
+        """The rows that do not delete their key, by key."""
+        names = [field.name for field in self._fields]
+        hits = [one for one in hits if len(one.at)]
+        if not hits:
+            return Found.nothing(self._keys.fields, self._fields)
+        at = np.concatenate([one.at for one in hits])
+        kinds = kinds_of([one.rows for one in hits])
+        order = np.argsort(at)
+        if kinds is not None:
+            order = order[kinds[order] != RowKind.DELETE]
+        return Found(
+            keys=taken([keys], at[order]), rows=taken([one.rows.select(names) for one in hits], order)
+        )
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _between(asked: I64, names: list[bytes], low: bytes | None, high: bytes | None) -> I64:
+    """Those of the keys that are in a range, both ends included."""
+    begin, end = bisect_left(names, low or b""), bisect_right(names, high or b"")
+    found: I64 = asked[np.searchsorted(asked, begin) : np.searchsorted(asked, end)]
+    return found
+
+
+def _steps(reader: RunReader, asked: I64, names: list[bytes]) -> list[_Step]:
+    """How to read the rows of these keys: a few by themselves, many by reading their pieces."""
+    steps = []
+    pieces: list[int] = []
+    keys: list[I64] = []
+    rows = 0
+    by_blocks = reader.entry.format is FileFormat.SSTABLE
+    for number, piece in enumerate(reader.pieces):
+        here = _between(asked, names, piece.min_key, piece.max_key)
+        # A get of a file by columns reads the piece anyway.
+        few = piece.size // _GET_BYTES if by_blocks else 1
+        if len(here) <= few:
+            steps += [_Step(asked=here[at : at + 1]) for at in range(len(here))]
+            continue
+        if pieces and rows + piece.rows > _READ_ROWS:
+            steps.append(_Step(asked=np.concatenate(keys), pieces=pieces))
+            pieces, keys, rows = [], [], 0
+        pieces.append(number)
+        keys.append(here)
+        rows += piece.rows
+    if pieces:
+        steps.append(_Step(asked=np.concatenate(keys), pieces=pieces))
+    return steps
