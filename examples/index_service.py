@@ -44,16 +44,14 @@ def service(url: str) -> Starlette:
         query = request.query_params
         try:
             shape = SHAPES[query.get("shape", "compact")]
-            kinds = [IndexType(kind) for kind in query.getlist("kind")] or None
-            concurrency = int(query.get("concurrency", "32"))
+            scan = iterate_index_metas(
+                PrefixSource(request.app.state.store, query.get("prefix", "")),
+                concurrency=min(int(query.get("concurrency", "32")), 64),
+                kinds=[IndexType(kind) for kind in query.getlist("kind")] or None,
+                cache=cache,
+            )
         except (KeyError, ValueError) as error:
             return PlainTextResponse(f"unknown value: {error}", status_code=400)
-        scan = iterate_index_metas(
-            PrefixSource(request.app.state.store, query.get("prefix", "")),
-            concurrency=min(concurrency, 64),
-            kinds=kinds,
-            cache=cache,
-        )
 
         async def lines() -> AsyncIterator[bytes]:
             try:

@@ -82,4 +82,5 @@ def test_the_service_streams_rows_and_keeps_what_it_read(served: str) -> None:
         assert sorted(again.text.splitlines()) == sorted(first.text.splitlines())
         only = client.get("/index-metas", params={"kind": "inverted"})
         assert len(only.text.splitlines()) == 2 * FILES
-        assert client.get("/index-metas", params={"shape": "round"}).status_code == 400
+        for wrong in ({"shape": "round"}, {"kind": "round"}, {"concurrency": "0"}):
+            assert client.get("/index-metas", params=wrong).status_code == 400
