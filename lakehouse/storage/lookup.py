@@ -43,7 +43,7 @@ __all__ = ["Found", "Lookup"]
 _CHUNK_BYTES = 64 * 1024 * 1024
 _GET_BYTES = 64 * 1024
 """About what a get costs, its request included: neighbouring pieces are read whole from there on."""
-_READ_ROWS = 1 << 18
+_READ_ROWS = 1 << 17
 """Pieces with so many rows in all are read at once."""
 
 
@@ -186,13 +186,12 @@ class Lookup:
 
     async def find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
         """The rows of keys, given as a table of the key's columns in any order, repetitions too."""
-        limiter = anyio.CapacityLimiter(self._settings.lookup_concurrency)
-
-        async def find(unit: _Sought) -> Found:
-            return await _UnitLookup(self._source, self._keys, fields, limiter).find(unit)
+        unit_lookup = _UnitLookup(self._source, self._keys, fields, self._settings)
 
         sought = await in_thread(self._sought, keys)
-        found = [one async for one in map_bounded(find, sought, self._settings.lookup_concurrency)]
+        found = [
+            one async for one in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
+        ]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -231,19 +230,22 @@ class Lookup:
 
 
 class _UnitLookup:
-    """Finds the rows of keys of one merge unit."""
+    """Finds the rows of keys in merge units, one by one."""
 
     def __init__(
         self,
         source: RunSource,
         keys: KeyColumns,
         fields: Sequence[Field],
-        limiter: anyio.CapacityLimiter,
+        settings: TableSettings,
     ) -> None:
         self._source = source
         self._keys = keys
         self._fields = tuple(fields)
-        self._limiter = limiter
+        self._all_fields = tuple({field.id: field for field in (*keys.fields, *fields)}.values())
+        self._at_once = settings.lookup_concurrency
+        self._reads = anyio.CapacityLimiter(settings.lookup_concurrency)
+        self._big_reads = anyio.CapacityLimiter(settings.scan_concurrency)
 
     async def find(self, sought: _Sought) -> Found:
         """The rows that there are."""
@@ -259,27 +261,27 @@ class _UnitLookup:
                 return await self._look(item[0], item[1], names, sought.keys)
 
             work = [item for item in asked if len(item[1])]
-            async for met in map_bounded(look, work, int(self._limiter.total_tokens)):
+            async for met in map_bounded(look, work, self._at_once):
                 hits += met
                 left = np.setdiff1d(left, np.concatenate([_NONE, *(one.at for one in met)]), True)
         return await in_thread(self._gathered, sought.keys, hits)
 
     async def _look(self, entry: FileEntry, asked: I64, names: list[bytes], keys: pa.Table) -> list[_Hits]:
         """What a file has of these keys."""
-        async with self._limiter:
+        async with self._reads:
             reader = await self._source.open(entry)
 
         async def read(step: _Step) -> _Hits:
-            async with self._limiter:
-                if step.pieces is None:
+            if step.pieces is None:
+                async with self._reads:
                     table = await reader.get(names[step.asked[0]], self._fields)
-                    return _Hits(at=step.asked[: table.num_rows], rows=table)
-                fields = {field.id: field for field in (*self._keys.fields, *self._fields)}
-                table = await reader.read(tuple(fields.values()), step.pieces, kinds=entry.deletes > 0)
-            return await in_thread(self._matched, step.asked, keys, table)
+                return _Hits(at=step.asked[: table.num_rows], rows=table)
+            async with self._big_reads:
+                table = await reader.read(self._all_fields, step.pieces, kinds=entry.deletes > 0)
+                return await in_thread(self._matched, step.asked, keys, table)
 
         steps = _steps(reader, asked, names)
-        return [hits async for hits in map_bounded(read, steps, int(self._limiter.total_tokens))]
+        return [hits async for hits in map_bounded(read, steps, self._at_once)]
 
     def _matched(self, asked: I64, keys: pa.Table, table: pa.Table) -> _Hits:
         """The rows of the table that have one of the keys."""

@@ -14,6 +14,7 @@ it may hide a row of an older wanted piece, and then only its keys are read: the
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -114,7 +115,8 @@ class Sweep:
         self.target_rows = target_rows
         """How many rows to gather for the next section. It has more when a single piece does, and
         rows that reach into it from the one before come on top."""
-        self._heap: list[tuple[bytes, int, int, Chunk]] = []
+        self._heap: list[tuple[bytes, int, Chunk]] = []
+        self._numbers = itertools.count()
         self._low: bytes | None = None
         self._carried: list[Chunk] = []
         """Pieces of the section before that reach into this one."""
@@ -128,7 +130,7 @@ class Sweep:
     def add(self, chunks: Sequence[Chunk]) -> None:
         """Takes the pieces of another file."""
         for chunk in chunks:
-            heapq.heappush(self._heap, (chunk.low, chunk.age, chunk.number, chunk))
+            heapq.heappush(self._heap, (chunk.low, next(self._numbers), chunk))
 
     def sections(self, before: bytes | None) -> Iterator[Section]:
         """The sections that are complete if no file to come has a key below ``before``; None = none comes."""

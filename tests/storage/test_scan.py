@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
-import pyarrow as pa
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
@@ -15,75 +14,10 @@ from lakehouse.config import TableSettings
 from lakehouse.expr import Expr, col
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, RowKind
-from lakehouse.format.table_schema import TableSchema
-from lakehouse.format.types import Field, Primitive, StringType
 from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import Scan
 from tests.storage.memory_runs import MemoryRuns, live_rows
-
-SCHEMA = TableSchema(
-    fields=(
-        Field(id=1, name="id", type=Primitive("int64"), required=True),
-        Field(id=2, name="a", type=Primitive("int64")),
-        Field(id=3, name="b", type=StringType()),
-    ),
-    primary_key=("id",),
-    highest_field_id=3,
-)
-ROW = st.tuples(
-    st.sampled_from([RowKind.INSERT, RowKind.INSERT, RowKind.DELETE]),
-    st.none() | st.integers(0, 9),
-    st.sampled_from(["", "x", "yy", None]),
-)
-RUN = st.dictionaries(st.integers(0, 40), ROW, min_size=1, max_size=25)
-
-
-def run_table(rows: dict[int, tuple[RowKind, int | None, str | None]]) -> pa.Table:
-    """The rows as a run."""
-    keys = sorted(rows)
-    deleted = [rows[key][0] == RowKind.DELETE for key in keys]
-    columns: list[Any] = [
-        pa.array(keys, pa.int64()),
-        pa.array(
-            [None if gone else rows[key][1] for key, gone in zip(keys, deleted, strict=True)], pa.int64()
-        ),
-        pa.array(
-            [None if gone else rows[key][2] for key, gone in zip(keys, deleted, strict=True)], pa.string()
-        ),
-    ]
-    table = pa.table(columns, schema=SCHEMA.arrow())
-    if any(deleted):
-        kinds = pa.array([int(rows[key][0]) for key in keys], pa.int8())
-        table = table.append_column(KIND_COLUMN, kinds)
-    return table
-
-
-History = tuple[list[FileEntry], MemoryRuns, list[pa.Table]]
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> History:
-    """Runs as commits left them and adjacent compactions merged them: entries, files, and the commits."""
-    runs = MemoryRuns(SCHEMA, piece_rows=draw(st.integers(1, 6)))
-    commits = draw(st.lists(RUN, min_size=1, max_size=6))
-    shapes = [((at, 1, 0), (at, 1, 0), rows) for at, rows in enumerate(commits, start=2)]
-    for _ in range(draw(st.integers(0, 2))):
-        first = draw(st.integers(0, len(shapes) - 1))
-        last = draw(st.integers(first, len(shapes) - 1))
-        folded: dict[int, Any] = {}
-        for _, _, rows in shapes[first : last + 1]:
-            folded.update(rows)
-        if first == 0:
-            folded = {key: row for key, row in folded.items() if row[0] != RowKind.DELETE}
-        shapes[first : last + 1] = [(shapes[first][0], shapes[last][1], folded)]
-    entries = []
-    for lo, hi, rows in shapes:
-        keys = sorted(rows)
-        cut = draw(st.integers(1, max(1, len(keys))))
-        parts = [part for part in (keys[:cut], keys[cut:]) if part]
-        entries += [runs.add(run_table({key: rows[key] for key in part}), lo=lo, hi=hi) for part in parts]
-    return draw(st.permutations(entries)), runs, [run_table(rows) for rows in commits]
-
+from tests.storage.run_histories import SCHEMA, History, histories
 
 Condition = tuple[Expr | None, Callable[[dict[str, Any]], bool], Callable[[int], bool]]
 """An expression, the same in Python, and what it asks of the key alone."""
@@ -145,7 +79,7 @@ async def rows_of(scan: Scan) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("knows_all", [False, True], ids=["stats", "oracle"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     history=histories(),
     condition=st.sampled_from(CONDITIONS),
