@@ -23,7 +23,7 @@ from lakehouse.format.types import Field
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.key_order import last_of_each
 
-__all__ = ["Part", "RunNumbers", "cut_rows"]
+__all__ = ["Part", "RunNumbers", "cut_rows", "joined"]
 
 _FEW = 1 << 16
 """Numpy sorts numbers of 16 bits by radix, in a fraction of the time."""
@@ -65,15 +65,28 @@ class Part:
         return low, high
 
 
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """The rows of some tables, one chunk per column. The list is emptied and let go of column by column,
+    so that memory does not hold everything twice."""
+    schema = tables[0].schema
+    waiting = [[table.column(place) for table in tables] for place in reversed(range(len(schema)))]
+    tables.clear()
+    columns = []
+    while waiting:
+        chunks = [chunk for column in waiting.pop() for chunk in column.chunks]
+        columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+        del chunks
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def cut_rows(rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[Field]) -> list[Part]:
     """The parts of some rows, by partition and bucket.
 
     Args:
-        rows: columns of the schema, at least those of the key and the partition.
+        rows: columns of the schema, at least those of the key and the partition, of one chunk each.
         schema: says the key and the number of buckets.
         partition_fields: the schema's, or none for rows that do not tell their partition.
     """
-    rows = rows.combine_chunks()
     order: I64 | None = None
     if schema.primary_key:
         (keys,) = KeyColumns(schema.key_fields).arrays([rows])

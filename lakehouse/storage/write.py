@@ -36,13 +36,15 @@ from lakehouse.io.fanout import map_bounded
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.conform import conform
-from lakehouse.storage.cut import Part, RunNumbers, cut_rows
+from lakehouse.storage.cut import Part, RunNumbers, cut_rows, joined
 from lakehouse.storage.intake import chunks_of
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
 __all__ = ["WrittenRows", "write_rows"]
 
 _SETTINGS = TableSettings()
+_BUFFER_BYTES_MAX = 1 << 30
+"""Arrow counts the bytes of a column of text in 31 bits."""
 _BUFFERS_UNDER_WAY = 2
 """Buffers whose files are being written while another fills."""
 
@@ -156,7 +158,7 @@ class _Write:
 
     async def files(self, data: object) -> AsyncGenerator[tuple[FileRows, _Buffer], None]:
         """The files to write, as rows come in."""
-        limit = self._options.write_buffer_bytes
+        limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
         collected: list[pa.Table] = []
         weight = 0
         async with contextlib.aclosing(chunks_of(data, self._taken.fields, chunk_bytes=limit)) as chunks:
@@ -221,9 +223,7 @@ class _Write:
 
     def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
         """The parts of a buffer, which is emptied, with the numbers of their runs."""
-        rows = pa.concat_tables(collected)
-        collected.clear()
-        parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
+        parts = cut_rows(joined(collected), self._schema, partition_fields=self._partition_fields)
         if self._codec is None:
             return deque((part, None) for part in parts)
         names = self._schema.primary_key
