@@ -8,8 +8,10 @@ Its tokens are not quite those of :func:`lakehouse.format.fulltext_match.matches
 cut at ``_`` too. So a query becomes phrases, and tokens that the two spell in different ways are
 left out of it.
 
-Invariant: the rows found hold every row that ``matches`` finds, and with words of letters and
-digits no other.
+Invariant: the rows found hold every row that ``matches`` finds. They hold others where the parts of a
+name with ``_`` count as words (``full`` finds ``disk_full``, and ``disk_full`` finds ``disk full``), and
+where a token was left out. That is so for indexes of the package's own versions of Unicode and
+jieba; which ones another writer had, no file says.
 
 The package is optional. Everything here imports it when it is called, and is called in threads.
 """
@@ -39,6 +41,7 @@ __all__ = [
     "ROW_FIELD",
     "TEXT_FIELD",
     "TantivyWriter",
+    "english_analyzer",
     "is_installed",
     "phrases_of",
     "rows_with_phrases",
@@ -106,7 +109,7 @@ class TantivyWriter:
         schema.add_text_field(TEXT_FIELD, tokenizer_name=_TOKENIZER, index_option="position")
         schema.add_unsigned_field(ROW_FIELD, stored=True, fast=True)
         index = self._tantivy.Index(schema.build(), path=self._directory)
-        index.register_tokenizer(_TOKENIZER, _analyzer(self._tantivy, config))
+        index.register_tokenizer(_TOKENIZER, english_analyzer(config))
         self._writer: Any = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
         self._rows = 0
 
@@ -165,8 +168,9 @@ class TantivyWriter:
         self._writer = None
 
 
-def _analyzer(tantivy: Any, config: FulltextConfig) -> Any:
+def english_analyzer(config: FulltextConfig) -> Any:
     """GreptimeDB's English analyzer; without the package's own, which drops long words."""
+    tantivy = _package()
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     return (builder if config.case_sensitive else builder.filter(tantivy.Filter.lowercase())).build()
 
@@ -196,7 +200,7 @@ def phrases_of(
         return tuple((word,) for word in words if not any(map(_has_spellings, word)))
     if not config.case_sensitive:
         words = [word for word in words if not _SIGMAS.intersection(word)]
-    analyzer = _analyzer(_package(), config)
+    analyzer = english_analyzer(config)
     phrases = (tuple(analyzer.analyze(word)) for word in words)
     return tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
 
