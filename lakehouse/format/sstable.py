@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.arrays import U8, U64
+from lakehouse.format.arrays import U64
 from lakehouse.format.column_stats import stats_of
 from lakehouse.format.file_entry import KIND_COLUMN, SEQUENCE_COLUMN, ColumnStats, RowKind
 from lakehouse.format.order_value import binary_array
@@ -188,28 +188,25 @@ class _Writer:
         values = pack_rows(self._layout, [batch.column(at) for at in self._value_places], count)
         has_kinds = batch.num_columns > len(self._meta.fields)
         kinds = batch.column(batch.num_columns - 1).to_numpy() if has_kinds else np.zeros(count, np.int8)
-        blocks = self._cut(keys, read_only(kinds.view(np.uint8)), values)
+        blocks = cut_blocks(
+            keys,
+            read_only(kinds.view(np.uint8)),
+            values,
+            self._options.block_bytes,
+            first_row=self._rows,
+            after=self._last_key,
+        )
         if self._meta.key and self._options.bloom_bits_per_key:
             self._hashes.append(hash_keys(keys))
         self._write(keys, blocks)
         self._rows += count
+        self._last_key = keys.one(count - 1)
 
     def _keys(self, batch: pa.RecordBatch) -> Packed:
         if self._codec is not None:
             return packed_binary(self._codec.encode([batch.column(at) for at in self._key_places]))
         numbers = np.arange(self._rows, self._rows + batch.num_rows).astype(">u8")
         return packed_binary(binary_array(numbers.view(np.uint8), _ROW_NUMBER_BYTES))
-
-    def _cut(self, keys: Packed, kinds: U8, values: Packed) -> Blocks:
-        first = keys.one(0)
-        if self._last_key is not None and first <= self._last_key:
-            raise _not_ascending(self._rows)
-        try:
-            blocks = cut_blocks(keys, kinds, values, self._options.block_bytes)
-        except InvalidInputError as error:
-            raise _not_ascending(self._rows + error.context["row"]) from error
-        self._last_key = keys.one(len(kinds) - 1)
-        return blocks
 
     def _write(self, keys: Packed, blocks: Blocks) -> None:
         data = blocks.data.data
@@ -244,10 +241,3 @@ class _Writer:
             meta=handles[BlockType.META], index=handles[BlockType.INDEX], bloom=handles[BlockType.BLOOM]
         )
         return b"".join([*self._parts, footer.pack()])
-
-
-def _not_ascending(row: int) -> InvalidInputError:
-    return InvalidInputError(
-        f"the key of row {row} is not above that of the row before it: sort rows by key, fold equal ones",
-        row=row,
-    )

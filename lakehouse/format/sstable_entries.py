@@ -279,8 +279,24 @@ _join_keys = Kernel(_UNIT, _join)
 # --- blocks -------------------------------------------------------------------------------
 
 
-def cut_blocks(keys: Packed, kinds: U8, values: Packed, block_bytes: int) -> Blocks:
+def cut_blocks(
+    keys: Packed,
+    kinds: U8,
+    values: Packed,
+    block_bytes: int,
+    *,
+    first_row: int = 0,
+    after: bytes | None = None,
+) -> Blocks:
     """Rows as the content of blocks: each but the last has ``block_bytes`` or up to a row more.
+
+    Args:
+        keys: of the rows.
+        kinds: of the rows.
+        values: of the rows.
+        block_bytes: content with which a block ends.
+        first_row: number of the first row, for errors.
+        after: the key of the row before these.
 
     Raises:
         InvalidInputError: the keys do not ascend.
@@ -290,8 +306,10 @@ def cut_blocks(keys: Packed, kinds: U8, values: Packed, block_bytes: int) -> Blo
     firsts, begins = numbers(rows + 1), numbers(rows + 1)
     sizes = values.lengths
     blocks = _plan_blocks(rows, keys.data, keys.offsets, sizes, block_bytes, shared, places, firsts, begins)
+    if rows and after is not None and keys.one(0) <= after:
+        blocks = -1
     if blocks < 0:
-        row = -1 - blocks
+        row = first_row - 1 - blocks
         raise InvalidInputError(
             f"the key of row {row} is not above that of the row before it: sort rows by key, fold equal ones",
             row=row,

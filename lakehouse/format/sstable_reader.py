@@ -251,9 +251,9 @@ class SstableFile:
             if found is None:
                 return None
             values = unpack_row(self._layout, block.content, found.begin, found.end, columns.values)
+            keys = self._one_key(key) if columns.keys else ()
         except (BlockError, RowError) as error:
             raise self._damaged(number, error.what) from error
-        keys = self._one_key(key) if columns.keys else ()
         kind = _KINDS[found.kind]
         return pa.Table.from_arrays(self._ordered(keys, values, kind, columns), schema=columns.schema)
 

@@ -21,7 +21,7 @@ from lakehouse.format.sstable_search import SearchBlock
 from tests.format.sstable_samples import WAYS, looped
 
 every_way = pytest.mark.parametrize("way", WAYS)
-no_deadline = settings(deadline=None)  # the first compiled run loads the compiler
+no_deadline = settings(deadline=None, max_examples=50)  # the first compiled run loads the compiler
 
 KEYS = st.lists(
     st.binary(max_size=6) | st.lists(st.sampled_from([b"\x00", b"a", b"\xff"]), max_size=5).map(b"".join),

@@ -25,7 +25,7 @@ from tests.format.sstable_samples import WAYS, looped
 from tests.format.type_strategies import column_sets, values_of
 
 every_way = pytest.mark.parametrize("way", WAYS)
-no_deadline = settings(deadline=None)  # the first compiled run loads the compiler
+no_deadline = settings(deadline=None, max_examples=50)  # the first compiled run loads the compiler
 few = settings(deadline=None, max_examples=40)
 
 
