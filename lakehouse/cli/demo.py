@@ -8,11 +8,13 @@ from typing import Any
 
 import anyio
 
+from lakehouse.cli.demo_tables import show_tables
 from lakehouse.cli.output import console, print_table
 from lakehouse.cli.store import print_report
 from lakehouse.index import FLAT, FileListSource, PrefixSource, iterate_index_metas
 from lakehouse.io import ObjectStore, map_bounded, measure, open_store
 from lakehouse.io.check import check_store
+from lakehouse.lake import connect
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.index_files import all_kinds
 from lakehouse.testing.servers import best_server
@@ -43,6 +45,9 @@ async def _run(server: ServerInfo, url: str) -> None:
         _headline("May the engine commit on this store?")
         print_report(await check_store(store))
         slow = server.kind == "moto"
+        _headline("A table with a primary key, on nothing but a bucket")
+        async with connect(f"{url}/warehouse", storage_options=server.storage_options) as lake:
+            await show_tables(lake, rows=20_000 if slow else 200_000)
         _headline("Reading the tails of many small objects")
         await _fan_out(store, objects=60 if slow else 400)
         _headline("Enumerating the indexes in many puffin files")

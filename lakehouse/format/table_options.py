@@ -176,7 +176,7 @@ class TableOptions:
         low=_MIB,
     )
     commit_max_retries: int = _option(
-        "commit.max_retries", 10, "Times a write that read the table is done again after a conflict.", low=0
+        "commit.max_retries", 30, "Times a write that read the table is done again after a conflict.", low=0
     )
     commit_deadline_s: float = _option(
         "commit.deadline_s",

@@ -30,7 +30,6 @@ from lakehouse.format.manifest import encode_manifest
 from lakehouse.format.snapshot import ManifestRef, Snapshot, encode_snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
-from lakehouse.io.retry import Backoff, RetryPolicy
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.history import Head, History
 from lakehouse.storage.layout import join, new_manifest_path
@@ -126,28 +125,26 @@ class Committer:
             change: what to do.
             writer: (id, sequence): committed at most once for a sequence of that id.
             uploaded_ms: when the first upload of its files was answered, by the store's clock.
-            max_retries: attempts that may come second before it is a ConflictError.
+            max_retries: attempts that may come second before a change that is not blind gives up;
+                blind ones try until the deadline.
         """
         token = new_token()
         async with self._turn:
-            attempt = 0
-            backoff: Backoff | None = None
+            attempt, began = 0, self._clock.steady()
             head = await (self._history.known_head() if change.blind else self._history.head())
             while True:
                 done = await self._attempt(change, head, token, attempt, writer, uploaded_ms)
                 if isinstance(done, Committed):
                     return done
                 attempt += 1
-                if attempt > max_retries:
+                late = self._clock.steady() - began > self._history.deadline_s
+                if late or (attempt > max_retries and not change.blind):
                     raise ConflictError(
                         f"{attempt} attempts to commit to {self._root} each came second; the head is "
                         f"snapshot {done.snapshot.id} now. Try again, or raise commit.max_retries.",
                         snapshot=done.snapshot.id,
                     )
                 head = done
-                if attempt > 1:
-                    backoff = backoff or Backoff(_BETWEEN_ATTEMPTS)
-                    await backoff.wait()
 
     async def _attempt(
         self,
@@ -186,7 +183,7 @@ class Committer:
         try:
             stored = await self._append(child)
         except ConflictError as lost:
-            return await self._behind(lost)
+            return await self._behind(lost, hurry=change.blind and attempt % 2 == 0)
         self._history.time.learn(stored.store_time_ms)
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
             self._history.forget()
@@ -217,12 +214,19 @@ class Committer:
         assert stored is not None
         return stored
 
-    async def _behind(self, lost: ConflictError) -> Head:
-        """The head after a lost race."""
+    async def _behind(self, lost: ConflictError, *, hurry: bool) -> Head:
+        """The head after a lost race.
+
+        In a hurry it is the winner, unseen whether others came after it: creating the next snapshot
+        finds out as well as a listing does, and a writer that looks first is late again, since those
+        who win do not have to look. Every other time the listing makes up for all that was missed.
+        """
         winner = lost.context.get("winner")
         began = self._clock.steady()
         if not isinstance(winner, Fetched):
             return await self._history.head()
+        if hurry:
+            return self._history.note(self._history.decoded(winner), began)
         return self._history.note(await self._history.newest_from(winner), began)
 
     async def _settle_late(self, child: Snapshot, writer: tuple[str, int] | None) -> Committed | Head:
@@ -302,9 +306,6 @@ async def _write_manifest(
         partition_low=tuple(map(min, sides)),
         partition_high=tuple(map(max, sides)),
     )
-
-
-_BETWEEN_ATTEMPTS = RetryPolicy(attempts=1_000_000, base_s=0.005, cap_s=0.2, deadline_s=3_600)
 
 
 def _check_horizon(base: Snapshot, uploaded_ms: int | None) -> None:

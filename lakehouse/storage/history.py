@@ -96,7 +96,7 @@ class History:
 
     async def newest_from(self, fetched: Fetched) -> Snapshot:
         """The newest snapshot, given the object of one that is newer than those known."""
-        one = self._decoded(fetched)
+        one = self.decoded(fetched)
         newest = await self.log.newest(after=one.id)
         return one if newest is None else await self._read(newest)
 
@@ -177,7 +177,7 @@ class History:
 
     async def _read(self, number: int) -> Snapshot:
         async def load(_: tuple[str, int]) -> Snapshot:
-            return self._decoded(await self.log.read(number))
+            return self.decoded(await self.log.read(number))
 
         try:
             found = await self._cache.get((self._root, number), load)
@@ -192,7 +192,8 @@ class History:
         assert found is not None
         return found
 
-    def _decoded(self, fetched: Fetched) -> Snapshot:
+    def decoded(self, fetched: Fetched) -> Snapshot:
+        """The snapshot in an object that was read; an error when it is not what its key says."""
         self.time.learn(fetched.store_time_ms)
         found = decode_snapshot(fetched.data, key=fetched.key)
         number = self.log.number(fetched.key)

@@ -6,7 +6,9 @@ Invariant: everything a :class:`View` says is of one snapshot.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
@@ -42,6 +44,7 @@ class Environment:
         clock: time.
         caches: what is remembered.
         spawn: starts work that nobody waits for; None = there is none.
+        opened: tables in use.
     """
 
     store: ObjectStore
@@ -49,6 +52,8 @@ class Environment:
     clock: Clock
     caches: TableCaches
     spawn: Spawn | None = None
+    opened: WeakValueDictionary[uuid.UUID, OpenTable] = field(default_factory=WeakValueDictionary)
+    """Tables in use. Whoever opens one again shares what is known of it, and takes turns in committing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +189,11 @@ def _time_ms_of(when: dt.datetime | int | str) -> int:
 
 async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
     """The table that a name stands for."""
-    return OpenTable(env, name, await names.resolve(name))
+    pointer = await names.resolve(name)
+    found = env.opened.get(pointer.table)
+    if found is None or found.name != name:
+        found = env.opened[pointer.table] = OpenTable(env, name, pointer)
+    return found
 
 
 async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
@@ -217,6 +226,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     core.history.time.learn(stored.store_time_ms)
     await names.claim(name, pointer)
     core.history.note(first, began)
+    env.opened[table] = core
     return core
 
 

@@ -19,7 +19,7 @@ def test_defaults() -> None:
     assert (options.parquet_compression, options.parquet_compression_level) == ("zstd", 1)
     assert (options.parquet_row_group_rows, options.point_reads) == (131_072, False)
     assert (options.sst_block_bytes, options.sst_codec, options.sst_bloom_bits_per_key) == (16_384, "lz4", 10)
-    assert (options.commit_max_retries, options.commit_deadline_s) == (10, 300)
+    assert (options.commit_max_retries, options.commit_deadline_s) == (30, 300)
     assert (options.delete_grace_s, options.merge_engine, options.stats_text_bytes) == (
         3600,
         "deduplicate",

@@ -91,7 +91,7 @@ async def test_tasks_of_one_process_do_not_race_each_other() -> None:
 
 
 async def test_a_lost_race_costs_few_requests() -> None:
-    """Whoever comes second reads the winner, lists what came after it, and creates again."""
+    """Whoever comes second reads the winner and creates the next snapshot."""
     inner, other = await opened()
     store = RecordingStore(inner)
     table = TestTable(store)
@@ -99,7 +99,21 @@ async def test_a_lost_race_costs_few_requests() -> None:
     await other.add("theirs")
     store.calls.clear()
     await table.add("mine")
-    assert [call.verb for call in store.calls] == ["put_if_absent", "get", "list_page", "put_if_absent"]
+    assert [call.verb for call in store.calls] == ["put_if_absent", "get", "put_if_absent"]
+
+
+async def test_losing_twice_looks_for_the_head() -> None:
+    """Whoever comes second again lists what it has missed, however much that is, and catches up at once."""
+    inner, other = await opened()
+    store = RecordingStore(inner)
+    table = TestTable(store)
+    await table.history.head()
+    for number in range(9):
+        await other.add(f"theirs-{number}")
+    store.calls.clear()
+    await table.add("mine")
+    verbs = ["put_if_absent", "get", "put_if_absent", "get", "list_page", "get", "put_if_absent"]
+    assert [call.verb for call in store.calls] == verbs
 
 
 async def outcome(table: TestTable, path: str) -> str:
@@ -454,7 +468,7 @@ async def test_too_many_lost_races_are_a_conflict() -> None:
     store, other = await opened()
 
     class Beaten:
-        blind = True
+        blind = False
 
         async def draft(self, base: Base) -> Draft:
             """Lets somebody else be first each time."""

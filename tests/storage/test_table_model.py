@@ -1,4 +1,8 @@
-"""Random histories of a table next to a dict per snapshot: every retained snapshot reads as the model."""
+"""Random histories of a table next to a dict per snapshot: every retained snapshot reads as the model.
+
+Two processes take turns. Each builds on the head it knew last, so whenever the other one has committed
+since, it loses the race for the next snapshot and comes second.
+"""
 
 from __future__ import annotations
 
@@ -288,21 +292,6 @@ class TableHistory(RuleBasedStateMachine):
         if newest > max(self.past):
             self.put(self.known(some))
             self.remember(newest)
-
-    @rule(some=rows, others=rows)
-    def race(self, some: list[Row], others: list[Row]) -> None:
-        """Of two writes at once one is first, and the later one wins where they meet."""
-
-        async def work() -> tuple[int, int]:
-            one, other = await asyncio.gather(
-                self.handles[0].upsert(self.known(some)), self.handles[1].upsert(self.known(others))
-            )
-            return one.snapshot, other.snapshot
-
-        one, other = self.run_async(work())
-        for _, written, snapshot in sorted([(one, some, one), (other, others, other)], key=lambda x: x[0]):
-            self.put(self.known(written))
-            self.remember(snapshot)
 
     # --- what must hold ---------------------------------------------------------------
 
