@@ -6,7 +6,7 @@ entries of data blocks (:mod:`~lakehouse.format.sstable_entries`), the values of
 specification is ``docs/spec/v1/sstable.md``; :mod:`lakehouse.format.sstable_reader` reads.
 
 Invariant: every value and every kind reads back as it was; the file depends on nothing but rows,
-schema and options. Besides the file itself, memory holds some 64 MiB of rows under way.
+schema and options. Memory holds the file twice, and some 100 MiB of rows under way.
 """
 
 from __future__ import annotations

@@ -41,24 +41,33 @@ __all__ = [
     "varint_sizes",
 ]
 
+_COUNTED_FROM = 1_000
+"""Rows from which work that was interpreted counts: point reads must not end up loading a compiler,
+which takes a second, for they run on the event loop."""
 _VARINT_BITS_MAX = 35
 """Five bytes say any size below 4 GiB; more are no varint of ours."""
 
 
 class Kernel:
-    """A loop that runs compiled where that pays, and interpreted over the same arrays elsewhere."""
+    """A loop that runs compiled where that pays, and interpreted over the same arrays elsewhere.
 
-    __slots__ = ("_function", "_name", "_unit")
+    Work that was interpreted adds up: many small files pay for the compiler as one large one does.
+    """
+
+    __slots__ = ("_function", "_interpreted", "_name", "_unit")
 
     def __init__(self, unit: Loops, function: Callable[..., Any]) -> None:
         self._unit = unit
         self._function = function
         self._name = function.__name__
+        self._interpreted = 0
 
     def __call__(self, work: int, *args: Any) -> Any:
         """Runs it; ``work`` is about how many rows it handles."""
-        compiled = self._unit.compiled_for(work)
-        if compiled is not None:
+        compiled = self._unit.compiled_for(work if self._unit.is_loaded else work + self._interpreted)
+        if compiled is None:
+            self._interpreted += work if work >= _COUNTED_FROM else 0
+        else:
             return getattr(compiled, self._name)(*args)
         # A view gives Python's own integers, which do not wrap, and is quicker to index.
         return self._function(*[one.data if isinstance(one, np.ndarray) else one for one in args])
