@@ -6,7 +6,7 @@ offsets are moved. Of Parquet's Thrift structures (compact protocol) this is rea
 over and kept::
 
     FileMetaData    3 num_rows    4 row_groups
-    RowGroup        1 columns     5 file_offset    7 ordinal
+    RowGroup        1 columns     5 file_offset
     ColumnChunk     3 meta_data
     ColumnMetaData  9 data_page_offset    11 dictionary_page_offset
 
@@ -122,7 +122,7 @@ def join_footers(footers: Sequence[bytes], shifts: Sequence[int]) -> bytes:
                 count, _ = thrift.elements()
                 body = thrift.at
                 for _ in range(count):
-                    _move_group(thrift, shift, groups)
+                    _move_group(thrift, shift)
                 bodies.append(thrift.changed(body))
                 spans.append((start, thrift.at))
                 groups += count
@@ -146,16 +146,13 @@ def join_footers(footers: Sequence[bytes], shifts: Sequence[int]) -> bytes:
     )
 
 
-def _move_group(thrift: _Thrift, shift: int, before: int) -> None:
-    """Moves a row group by ``shift`` bytes and ``before`` row groups."""
+def _move_group(thrift: _Thrift, shift: int) -> None:
     for number, kind in thrift.fields():
         if number == 1:
             for _ in range(thrift.elements()[0]):
                 _move_chunk(thrift, shift)
         elif number == 5:
             thrift.add(shift)
-        elif number == 7:
-            thrift.add(before)
         else:
             thrift.skip(kind)
 

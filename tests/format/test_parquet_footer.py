@@ -101,6 +101,12 @@ def test_sealed_nonsense_is_refused(old: bytes, new: bytes) -> None:
         parsed(resealed(FILE, old, new))
 
 
+def test_bytes_between_chunks_and_footer_are_refused() -> None:
+    """Chunks end where the footer begins; a file in which they do not was put together wrongly."""
+    with pytest.raises(CorruptionError, match="up to byte"):
+        parsed(FILE[:-FOOTER] + b"x" + FILE[-FOOTER:])
+
+
 def test_heads_read_back() -> None:
     """A head is what was packed."""
     head = RunHead(schema_id=7, kinds=(1, 2, 3))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakehouse.format.column_stats import stats_of
 from lakehouse.format.file_entry import ColumnStats
+from lakehouse.format.order_value import NAN_BYTES, encode_value
 from lakehouse.format.parquet_columns import LeafColumns
 from lakehouse.format.parquet_run import ParquetOptions, encode_parquet
 from lakehouse.format.parquet_stats import GroupStats
@@ -46,6 +47,13 @@ def test_bounds_are_those_of_the_values(found: tuple[DataType, list[Any]], group
         exact = stats_of(pa.table({"x": column(kind, held)}), fields, text_bytes=4096)[5]
         only_nans = all(value is None or value != value for value in held)
         assert said[5] == (ColumnStats(nulls=exact.nulls) if only_nans else exact)
+
+
+def test_a_nan_is_the_highest_of_its_row_group_alone() -> None:
+    """A row group with a NaN among its floats has it as its high bound, the next one its own numbers."""
+    first, second = stats(Primitive("double"), [1.0, float("nan"), 2.0, 3.0], group_rows=2)
+    assert (first[5].low, first[5].high) == (encode_value(1.0, Primitive("double")), NAN_BYTES)
+    assert second[5].high == encode_value(3.0, Primitive("double"))
 
 
 def test_bounds_of_widened_columns_compare_with_new_ones() -> None:

@@ -256,6 +256,19 @@ async def test_a_point_read_is_one_request_then_none() -> None:
     assert file.store.kinds() == {"get": 1}
 
 
+async def test_a_point_read_of_scattered_columns_is_one_request() -> None:
+    """Columns that are not neighbours are fetched with what stands between them."""
+    rows = many_rows(50_000)
+    long = pa.array(np.char.add(rows["note"].to_numpy().astype("U"), " " * 40))
+    file = await stored(rows.set_column(2, "city", long), KEYED, codec="none")
+    run = await file.open()
+    file.store.clear()
+    found = await run.get(key_of(KEYED, 300), FIELDS[3:])
+    assert found.to_pylist() == [{"note": "note of row 300", KIND_COLUMN: 0}]
+    assert run.pieces[0].size > 3 << 20
+    assert file.store.kinds() == {"get": 1}
+
+
 async def test_point_reads_fetch_no_other_row_group() -> None:
     """The bytes of a lookup are those of one row group at most."""
     file = await large_file()
