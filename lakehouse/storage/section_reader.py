@@ -133,25 +133,31 @@ class SectionReader:
 
     async def _load_all(self, section: Section, fields: Sequence[Field]) -> list[PartRows]:
         """The rows of all parts within the section, in the order that their numbers are counted in."""
+        parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
 
-        async def load(part: Part) -> PartRows:
-            low, high = section.cuts(part)
-            needs_keys = section.merges or part.spans or low is not None
+        async def load(part: Part) -> pa.Table:
+            needs_keys = section.merges or part.spans or section.cuts(part) != (None, None)
             columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
             if part.spans and part.wanted:  # the next section may have to look at the condition
                 columns = _together(columns, self._wanted.where_fields)
-            table = await self._table(part, columns)
-            return self._cut(part, table, low, high)
+            return await self._table(part, columns)
 
-        parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
-        return [rows async for rows in map_bounded(load, parts, _READS)]
+        tables = [table async for table in map_bounded(load, parts, _READS)]
+        if all(section.cuts(part) == (None, None) for part in parts):
+            return [PartRows(part=part, table=table) for part, table in zip(parts, tables, strict=True)]
+        return await in_thread(self._cut, section, parts, tables)
 
-    def _cut(self, part: Part, table: pa.Table, low: bytes | None, high: bytes | None) -> PartRows:
-        begin, end = 0, table.num_rows
-        if self._keys is not None:
-            begin = self._keys.rows_below(table, low) if low is not None else begin
-            end = self._keys.rows_below(table, high) if high is not None else end
-        return PartRows(part=part, table=table.slice(begin, end - begin), skipped=begin)
+    def _cut(self, section: Section, parts: Sequence[Part], tables: Sequence[pa.Table]) -> list[PartRows]:
+        """The rows of the parts that lie in the section."""
+        rows = []
+        for part, table in zip(parts, tables, strict=True):
+            low, high = section.cuts(part)
+            begin, end = 0, table.num_rows
+            if self._keys is not None:
+                begin = self._keys.rows_below(table, low) if low is not None else begin
+                end = self._keys.rows_below(table, high) if high is not None else end
+            rows.append(PartRows(part=part, table=table.slice(begin, end - begin), skipped=begin))
+        return rows
 
     async def _table(self, part: Part, fields: Sequence[Field]) -> pa.Table:
         if not part.spans:
