@@ -240,7 +240,7 @@ async def _on_the_store(
     )
     file = SstableFile.parse(data, len(data))
     assert isinstance(file, SstableFile)
-    times = min(plan.pick(quick=50, default=200, full=400), len(file.index.raw))
+    times = min(plan.pick(quick=50, default=100, full=300), len(file.index.raw))
     keys = [every[(2 * at + 1) * len(every) // (2 * times)] for at in range(times)]
     random.Random(_SEED).shuffle(keys)
     ranges = [file.block_range(file.block_of(key) or 0) for key in keys]
@@ -276,7 +276,7 @@ async def _on_the_store(
                 unit=unit,
                 params={"what": what, "block_kib": kib},
                 warmup=plan.warmup,
-                repeats=plan.pick(quick=3, default=9, full=15),
+                repeats=plan.pick(quick=3, default=7, full=15),
             )
         if slate is not None:
             await slate.close()

@@ -38,6 +38,7 @@ from lakehouse.format.sstable_loops import (
     put_varint,
     read_only,
     read_varint,
+    sums,
 )
 
 __all__ = [
@@ -346,8 +347,7 @@ def entry_keys(blocks: Blocks, entries: Entries) -> pa.Array:
         BlockError: they do not ascend.
     """
     rows = len(entries.kinds)
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(entries.lengths, out=offsets[1:])
+    offsets = sums(entries.lengths)
     if int(offsets[-1]) > _OFFSET_MAX:
         raise BlockError(0, "its keys and those of the blocks after it have more than 2 GiB")
     out = fresh_bytes(int(offsets[-1]))

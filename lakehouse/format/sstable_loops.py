@@ -7,7 +7,7 @@ reads bytes from are read-only (:func:`read_only`), so that each is compiled onc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ __all__ = [
     "read_only",
     "read_varint",
     "spans",
+    "sums",
     "varint_sizes",
 ]
 
@@ -107,6 +108,13 @@ def fresh_bytes(size: int) -> U8:
 def numbers(count: int) -> I64:
     """Zeros to write over."""
     return np.zeros(count, np.int64)
+
+
+def sums(sizes: Sequence[int] | I64) -> I64:
+    """Where each begins when they stand one after another, and where the last one ends."""
+    found = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=found[1:])
+    return found
 
 
 def read_only(data: U8) -> U8:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import RowKind
 from lakehouse.format.order_value import decode_fixed, value_width
 from lakehouse.format.parquet_run import KIND_FIELD
@@ -26,7 +25,7 @@ from lakehouse.format.sstable_bloom import BloomFilter, parse_bloom
 from lakehouse.format.sstable_entries import BlockError, Blocks, Entries, entry_keys, scan_blocks
 from lakehouse.format.sstable_frame import BlockType, Footer, Header, open_block
 from lakehouse.format.sstable_index import BlockIndex
-from lakehouse.format.sstable_loops import read_only
+from lakehouse.format.sstable_loops import read_only, sums
 from lakehouse.format.sstable_meta import FileMeta
 from lakehouse.format.sstable_rows import RowError, RowLayout, one_sized, unpack_row, unpack_rows
 from lakehouse.format.sstable_search import SearchBlock
@@ -194,8 +193,8 @@ class SstableFile:
         places = np.asarray(numbers, np.int64)
         blocks = Blocks(
             data=read_only(np.frombuffer(b"".join(contents), np.uint8)),
-            begins=_sums([len(one) for one in contents]),
-            firsts=_sums(self.index.firsts[places + 1] - self.index.firsts[places]),
+            begins=sums([len(one) for one in contents]),
+            firsts=sums(self.index.firsts[places + 1] - self.index.firsts[places]),
         )
         try:
             entries = scan_blocks(blocks)
@@ -298,13 +297,6 @@ def _one_value(part: bytes, kind: DataType) -> pa.Array:
     if value_width(kind) is None:
         return one_sized(kind, part)
     return decode_fixed(np.frombuffer(part, np.uint8), kind)
-
-
-def _sums(sizes: Sequence[int] | I64) -> I64:
-    """Where each begins when they stand one after another, and where the last one ends."""
-    sums = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=sums[1:])
-    return sums
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -42,6 +42,7 @@ from lakehouse.format.sstable_loops import (
     read_only,
     read_varint,
     spans,
+    sums,
     varint_sizes,
 )
 from lakehouse.format.types import (
@@ -138,8 +139,7 @@ def pack_rows(layout: RowLayout, columns: Sequence[pa.Array], rows: int) -> Pack
             lengths = part.lengths
             sizes += (lengths + varint_sizes(lengths)) * mask
     sizes *= present
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    offsets = sums(sizes)
     out = fresh_bytes(int(offsets[-1]))
     begins = np.where(present, offsets[:-1], -1)
     cursor = offsets[:-1] + layout.head_bytes
@@ -201,11 +201,8 @@ def _elements(column: pa.Array) -> tuple[I64, I64, tuple[pa.Array, ...]]:
 def _pack_elements(counts: I64, elements: Packed, offsets: I64) -> Packed:
     """Lists of packed elements as sized values; the elements of list i are those from ``offsets[i]`` on."""
     lengths = elements.lengths
-    before = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths + varint_sizes(lengths), out=before[1:])
-    sizes = varint_sizes(counts) + before[offsets[1:]] - before[offsets[:-1]]
-    begins = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(sizes, out=begins[1:])
+    before = sums(lengths + varint_sizes(lengths))
+    begins = sums(varint_sizes(counts) + before[offsets[1:]] - before[offsets[:-1]])
     out = fresh_bytes(int(begins[-1]))
     put_elements(len(lengths), out, begins, offsets, elements.data, elements.offsets)
     return Packed(data=read_only(out), offsets=begins)
@@ -380,8 +377,7 @@ def _unpack_elements(
 
 def _offsets(lengths: I64) -> I64:
     """Where values of these lengths begin; refuses what Arrow's offsets cannot say."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = sums(lengths)
     if int(offsets[-1]) > _OFFSET_MAX:
         raise RowError(
             int(np.searchsorted(offsets, _OFFSET_MAX)) - 1, "and those before hold more than 2 GiB"
