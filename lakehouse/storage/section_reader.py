@@ -34,7 +34,7 @@ __all__ = ["RowSize", "SectionReader", "Wanted"]
 
 _TEXT_BYTES = 32
 """What a value without a fixed width is taken to need until rows were read."""
-_WORTH_A_REQUEST = 256 * 1024
+_WORTH_A_REQUEST = 1024 * 1024
 """Bytes that are not read for a condition from which a second request is worth its wait."""
 _READS = 16
 """Parts of a section that are read at once."""
