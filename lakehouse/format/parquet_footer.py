@@ -73,7 +73,7 @@ _COUNTS = struct.Struct("<3I")
 _SEAL = b'"crc32c":"'
 _UNSEALED = b"00000000"
 _BYTES_PER_THRIFT_BYTE = 9
-"""What parsed metadata takes in memory for each byte of its Thrift form, about, as measured with many row groups."""
+"""What parsed metadata takes in memory for each byte of its Thrift form, as measured with many row groups."""
 
 
 def crc32c(data: Any) -> int:
@@ -169,15 +169,19 @@ class PieceTable:
 class RunFooter:
     """The parsed footer of one file; immutable, and shared by its readers."""
 
-    __slots__ = ("first_keys", "head", "last_keys", "metadata", "pieces", "starts", "thrift_bytes", "weight")
+    __slots__ = (
+        "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "size", "starts", "weight",
+    )  # fmt: skip
 
-    def __init__(self, head: RunHead, pieces: PieceTable, metadata: Any, thrift_bytes: int) -> None:
+    def __init__(self, head: RunHead, pieces: PieceTable, metadata: Any, *, start: int, size: int) -> None:
         self.head = head
         self.pieces = pieces
         self.metadata = metadata
         """``pyarrow.parquet.FileMetaData``."""
-        self.thrift_bytes = thrift_bytes
-        """Length of the footer without its trailer."""
+        self.rows = int(pieces.rows.sum())
+        """Of all row groups."""
+        self.size = size
+        """Bytes of the file."""
         self.first_keys = list(pieces.keys[0::2])
         """Least row key of each row group."""
         self.last_keys = list(pieces.keys[1::2])
@@ -185,13 +189,8 @@ class RunFooter:
         ends: I64 = np.cumsum(pieces.sizes, dtype=np.int64).reshape(pieces.sizes.shape) + len(MAGIC)
         self.starts = ends - pieces.sizes
         """Offset of each chunk: row groups × leaf columns."""
-        self.weight = _BYTES_PER_THRIFT_BYTE * thrift_bytes + 16 * pieces.sizes.size + 4096
+        self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * pieces.sizes.size + 4096
         """Bytes it holds in memory, about."""
-
-    @property
-    def rows(self) -> int:
-        """Of all row groups."""
-        return int(self.pieces.rows.sum())
 
     @classmethod
     def parse(cls, tail: bytes | memoryview, size: int) -> RunFooter | NeedMore:
@@ -231,7 +230,7 @@ class RunFooter:
         values = metadata.metadata or {}
         head = RunHead.unpack(values.get(RUN_KEY.encode(), b""))
         pieces = PieceTable.unpack(values.get(PIECES_KEY.encode(), b""))
-        made = cls(head, pieces, metadata, len(footer) - TRAILER.size)
+        made = cls(head, pieces, metadata, start=start, size=start + len(footer))
         shape = (metadata.num_row_groups, metadata.num_columns)
         end = len(MAGIC) + int(pieces.sizes.sum(dtype=np.int64))
         if (

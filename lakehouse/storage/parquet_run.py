@@ -124,6 +124,8 @@ async def open_parquet(
 
     opened = await caches.metadata.get(where, load)
     assert opened is not None  # load never says that there is nothing
+    with _about(key):
+        _check_entry(opened.footer, entry)
     if whole is None and entry.size <= WHOLE_BYTES:
         whole = caches.blocks.get_if_present((*where, "file"))
     return ParquetRun(store, key, where, entry, schema, caches, opened, whole)
@@ -150,7 +152,6 @@ async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSch
         raise CorruptionError(
             "the object ended within its footer when it was read again", offset=footer.start
         )
-    _check_entry(footer, entry)
     if len(tail) == entry.size and entry.checksum is not None and entry.checksum != crc32c(tail):
         raise CorruptionError(
             f"the file has checksum {crc32c(tail):08x}, the snapshot says {entry.checksum:08x}: "
@@ -174,11 +175,12 @@ def _tail_bytes(entry: FileEntry, schema: TableSchema) -> int:
 def _check_entry(footer: RunFooter, entry: FileEntry) -> None:
     """Refuses a sound file that is not the one the snapshot speaks of."""
     ends = (footer.first_keys[0], footer.last_keys[-1]) if footer.first_keys else (None, None)
-    expected = (entry.rows, entry.updates, entry.deletes, entry.schema_id, entry.min_key, entry.max_key)
-    got = (footer.rows, *footer.head.kinds[1:], footer.head.schema_id, *ends)
+    counts = (entry.size, entry.rows, entry.updates, entry.deletes)
+    expected = (*counts, entry.schema_id, entry.min_key, entry.max_key)
+    got = (footer.size, footer.rows, *footer.head.kinds[1:], footer.head.schema_id, *ends)
     if expected != got:
         raise CorruptionError(
-            "another file stands in its place: rows, updates, deletes, schema, first and last key are "
+            "another file stands in its place: size, rows, updates, deletes, schema, first and last key are "
             f"{got}, the snapshot says {expected}",
             expected=expected,
             got=got,

@@ -112,6 +112,14 @@ async def test_entries_that_do_not_fit_are_refused(change: dict[str, int]) -> No
     assert "another file stands in its place" in str(await answer(file))
 
 
+async def test_entries_are_compared_when_the_file_is_cached() -> None:
+    """An entry that does not fit is refused whether its file is read or known."""
+    file = await stored(ROWS, KEYED)
+    await file.open()
+    with pytest.raises(CorruptionError, match="another file stands in its place"):
+        await replace(file, entry=replace(file.entry, rows=61)).open()
+
+
 async def test_a_file_replaced_between_two_reads_is_refused() -> None:
     """Reads insist on the version that the footer was found in."""
     file = await stored(LARGE, KEYED, codec="none")
