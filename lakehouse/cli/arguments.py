@@ -18,6 +18,7 @@ __all__ = [
     "Options",
     "Url",
     "parse_options",
+    "split_file",
     "split_object",
     "with_store",
 ]
@@ -70,3 +71,8 @@ def split_object(url: str) -> tuple[str, str]:
     if not slash or not key or root.endswith((":", ":/")):
         raise InvalidInputError(f"{url!r} names no object: write store/key, such as s3://bucket/path/object")
     return root, key
+
+
+def split_file(url: str) -> tuple[str, str]:
+    """The same, where a bare name is a file in the current directory."""
+    return split_object(url if "/" in url else f"./{url}")

@@ -16,7 +16,7 @@ import typer
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.text import Text
 
-from lakehouse.cli.arguments import Endpoint, Options, Url, parse_options, split_object, with_store
+from lakehouse.cli.arguments import Endpoint, Options, Url, parse_options, split_file, with_store
 from lakehouse.cli.output import brief_json, console, error_console, print_table
 from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.index import (
@@ -176,7 +176,7 @@ class _Counts(ProgressColumn):
 
 async def _save(encoded: AsyncGenerator[bytes, None], output: str, options: dict[str, Any]) -> None:
     """Writes bytes to a path or URL as they come."""
-    root, key = split_object(output if "/" in output else f"./{output}")
+    root, key = split_file(output)
     async with (
         aclosing(encoded),
         open_store(root, storage_options=options) as target,

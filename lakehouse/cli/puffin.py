@@ -14,7 +14,7 @@ from lakehouse.cli.arguments import (
     ObjectUrl,
     Options,
     parse_options,
-    split_object,
+    split_file,
     with_store,
 )
 from lakehouse.cli.output import brief_json, console, human_bytes, print_json, print_table
@@ -45,7 +45,7 @@ def _inspect(
     url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None, as_json: Json = False
 ) -> None:
     """Show a file's footer, its blobs and the metadata of the indexes in it."""
-    root, key = split_object(url)
+    root, key = split_file(url)
 
     async def work(store: ObjectStore) -> tuple[int, PuffinFooter, list[dict[str, Any]], list[str]]:
         reader = PuffinReader(store, key)
@@ -106,7 +106,7 @@ def _cat(
     endpoint_url: Endpoint = None,
 ) -> None:
     """Write a blob's content, decompressed, to standard output."""
-    root, key = split_object(url)
+    root, key = split_file(url)
 
     async def work(store: ObjectStore) -> bytes:
         reader = PuffinReader(store, key)
@@ -136,7 +136,7 @@ def _search(
     as_json: Json = False,
 ) -> None:
     """Show which rows of the data file may match, as far as the file's indexes tell."""
-    root, key = split_object(url)
+    root, key = split_file(url)
     expr = parse_where(where)
     columns = _columns(expr, types or [])
 

@@ -44,6 +44,7 @@ __all__ = [
     "decode_column_target",
     "decode_target_key",
     "encode_target_key",
+    "expression_text",
     "target_properties",
 ]
 
@@ -166,14 +167,14 @@ def decode_target_key(key: str, properties: Mapping[str, str] | None = None) -> 
 
     Args:
         key: the text behind the blob type's prefix, or the name of an inverted index.
-        properties: of the blob; ``target_expr`` gives an expression its text back.
+        properties: of the blob; :func:`expression_text` of them gives an expression its text back.
 
     Raises FormatError when the key is none, and CorruptionError when ``target_expr`` is the text
     of another expression.
     """
     _check_text(key)
     if key.startswith(_EXPR):
-        return _decode_expression(key, (properties or {}).get(TARGET_EXPR))
+        return _decode_expression(key, expression_text(key, properties or {}))
     if key.isdigit():
         return ColumnTarget(column_id=_decode_id(key, key.lstrip("0") or "0"))
     if "#" in key:
@@ -183,6 +184,14 @@ def decode_target_key(key: str, properties: Mapping[str, str] | None = None) -> 
     if _BASE64.fullmatch(key):
         return _decode_base64(key)
     raise _bad(key, "is no column id, set, JSON path or expression")
+
+
+def expression_text(key: str, properties: Mapping[str, str]) -> str | None:
+    """The text that a blob's properties have of an expression, None where they have none.
+
+    The blob of all inverted indexes has one set of properties: there the key is part of the name.
+    """
+    return properties.get(TARGET_EXPR, properties.get(f"{TARGET_EXPR}.{key}"))
 
 
 def decode_column_target(key: str) -> ColumnTarget:

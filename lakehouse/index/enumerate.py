@@ -55,7 +55,7 @@ class ScanStats:
     failed_files: int = 0
     """Files that gave nothing."""
     broken_blobs: int = 0
-    """Blobs whose metadata could not be read, in files that gave something."""
+    """Blobs, or targets of an inverted one, that could not be read in full, of files that gave something."""
     hidden_files: int = 0
     """Files of tables that the authoriser withheld."""
     seconds: float = 0.0

@@ -7,7 +7,7 @@ there, which loses nothing but speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -128,7 +128,9 @@ class FileIndexReader:
             meta = self._metas.get((blob.type, blob.offset))
             if isinstance(meta, InvertedMetas):
                 inverted = InvertedIndex(blob=blob, metas=meta)
-                found |= {key: (one, blob.properties) for key, one in _columns(meta)}
+                for name in meta.columns:
+                    if (column := _decoded(name, blob.properties)) is not None:
+                        found[name] = (column, blob.properties)
                 continue
             assert target is not None
             key = target.key
@@ -197,18 +199,11 @@ class FileIndexReader:
             )
 
 
-def _columns(metas: InvertedMetas) -> Iterator[tuple[str, IndexTarget]]:
-    for key in metas.columns:
-        target = _decoded(key, {})
-        if target is not None:
-            yield key, target
-
-
 def _decoded(key: str, properties: Mapping[str, str]) -> IndexTarget | None:
     try:
         return decode_target_key(key, properties)
     except FormatError:
-        return None
+        return None  # no key, or that of another expression than the blob says
 
 
 def _config(blob: BlobMeta) -> FulltextConfig | None:

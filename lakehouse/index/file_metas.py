@@ -8,16 +8,16 @@ round. A blob that cannot be read costs its own targets, never the others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lakehouse.config import IndexSettings
-from lakehouse.errors import FormatError
+from lakehouse.errors import CorruptionError, FormatError
 from lakehouse.format.bloom import BloomSummary
 from lakehouse.format.fulltext import FULLTEXT_CONFIG, FulltextConfig
 from lakehouse.format.inverted import InvertedMetas
 from lakehouse.format.puffin import BlobMeta
-from lakehouse.format.target_key import TARGET_EXPR, IndexTarget, decode_target_key
+from lakehouse.format.target_key import TARGET_EXPR, IndexTarget, decode_target_key, expression_text
 from lakehouse.index.classify import classify
 from lakehouse.index.models import (
     BloomInfo,
@@ -28,8 +28,8 @@ from lakehouse.index.models import (
     InvertedInfo,
     MetaInfo,
 )
-from lakehouse.index.reader import PuffinReader
-from lakehouse.index.tails import TailParser, read_tails
+from lakehouse.index.reader import PuffinReader, about
+from lakehouse.index.tails import TailMetas, TailParser, read_tails
 
 __all__ = ["FileMetas", "TargetMeta", "read_file_metas"]
 
@@ -64,7 +64,7 @@ class FileMetas:
 
     targets: tuple[TargetMeta, ...]
     broken: tuple[FormatError, ...]
-    """Of each blob whose metadata cannot be read, why."""
+    """Why metadata cannot be read: of each blob once, of an inverted one of each target."""
     size: int
     """Of the file, as the store has it."""
     tail_bytes: int
@@ -93,7 +93,7 @@ async def read_file_metas(
         for blob in footer.blobs
         if (found := classify(blob.type)) is not None and (kinds is None or found[0] in kinds)
     ]
-    tails = await read_tails(
+    tails: TailMetas[BloomSummary | InvertedMetas] = await read_tails(
         reader,
         [(blob, _PARSERS.get(kind)) for blob, kind, _ in wanted],
         settings=settings,
@@ -101,15 +101,24 @@ async def read_file_metas(
     targets: list[TargetMeta] = []
     broken: list[FormatError] = []
     for (blob, kind, key), meta in zip(wanted, tails.metas, strict=True):
-        error = None
         if isinstance(meta, FormatError):
-            error = meta.message
             broken.append(meta)
-        if key is not None:
-            bloom = BloomInfo.of(meta) if isinstance(meta, BloomSummary) else None
-            targets.append(_target(blob, kind, key, bloom, error))
-        elif isinstance(meta, InvertedMetas):
-            targets += _inverted_targets(blob, meta)
+        for target_key, info in _infos(blob, kind, key, meta):
+            error = meta if isinstance(meta, FormatError) else None
+            target, mistaken = _decoded(target_key, blob.properties)
+            if mistaken is not None:
+                error = about(mistaken, reader.key, blob)
+                broken.append(error)
+            targets.append(
+                TargetMeta(
+                    index_type=kind,
+                    target_key=target_key,
+                    target=target,
+                    blob_size=blob.length,
+                    meta=info,
+                    error=None if error is None else error.message,
+                )
+            )
     targets.sort(key=lambda target: (target.index_type, target.target_key))
     return FileMetas(
         targets=tuple(targets),
@@ -119,48 +128,39 @@ async def read_file_metas(
     )
 
 
-def _target(
-    blob: BlobMeta, kind: IndexType, key: str, bloom: BloomInfo | None, error: str | None
-) -> TargetMeta:
-    config = blob.properties.get(FULLTEXT_CONFIG)
+def _infos(
+    blob: BlobMeta, kind: IndexType, key: str | None, meta: BloomSummary | InvertedMetas | FormatError | None
+) -> list[tuple[str, MetaInfo | None]]:
+    """The target keys of a blob, each with what is known of its index."""
+    if key is None:
+        if not isinstance(meta, InvertedMetas):
+            return []  # which targets there are, only the metadata know
+        return [
+            (name, MetaInfo(inverted=InvertedInfo.of(column, meta))) for name, column in meta.columns.items()
+        ]
+    bloom = BloomInfo.of(meta) if isinstance(meta, BloomSummary) else None
     if kind is IndexType.BLOOM_SKIPPING:
-        meta = MetaInfo(bloom=bloom) if bloom is not None else None
-    else:
-        meta = MetaInfo(bloom=bloom, fulltext=_fulltext_info(config, bloom and bloom.rows_per_segment))
-    return TargetMeta(
-        index_type=kind,
-        target_key=key,
-        target=_decoded(key, blob),
-        blob_size=blob.length,
-        meta=meta,
-        error=error,
-    )
+        return [(key, MetaInfo(bloom=bloom) if bloom is not None else None)]
+    config = blob.properties.get(FULLTEXT_CONFIG)
+    return [(key, MetaInfo(bloom=bloom, fulltext=_fulltext_info(config, bloom and bloom.rows_per_segment)))]
 
 
-def _inverted_targets(blob: BlobMeta, metas: InvertedMetas) -> Iterator[TargetMeta]:
-    for key, column in metas.columns.items():
-        yield TargetMeta(
-            index_type=IndexType.INVERTED,
-            target_key=key,
-            target=_decoded(key, blob),
-            blob_size=blob.length,
-            meta=MetaInfo(inverted=InvertedInfo.of(column, metas)),
-        )
-
-
-def _decoded(key: str, blob: BlobMeta) -> IndexTarget | None:
-    return _decoded_key(key, blob.properties.get(TARGET_EXPR))
+def _decoded(key: str, properties: Mapping[str, str]) -> tuple[IndexTarget | None, CorruptionError | None]:
+    """The target of a key, where it is one; an error where the blob says another expression."""
+    return _decoded_key(key, expression_text(key, properties) if properties else None)
 
 
 # The files of a table repeat the same few keys and configurations.
 
 
 @functools.lru_cache(maxsize=4096)
-def _decoded_key(key: str, expr: str | None) -> IndexTarget | None:
+def _decoded_key(key: str, expr: str | None) -> tuple[IndexTarget | None, CorruptionError | None]:
     try:
-        return decode_target_key(key, None if expr is None else {TARGET_EXPR: expr})
+        return decode_target_key(key, None if expr is None else {TARGET_EXPR: expr}), None
+    except CorruptionError as error:
+        return None, error.with_traceback(None)
     except FormatError:
-        return None
+        return None, None
 
 
 @functools.lru_cache(maxsize=256)

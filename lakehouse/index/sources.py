@@ -58,7 +58,7 @@ class FileProblem:
     offset: int | None = None
     """Where in the file."""
     further: int = 0
-    """How many more blobs of the file are broken."""
+    """How many more blobs of the file, or targets in them, are broken."""
     table_dir: str | None = None
     """Directory of the table it belongs to; None: the directory of the file."""
     error: LakehouseError | None = field(default=None, repr=False, compare=False)

@@ -192,8 +192,8 @@ async def test_every_target_is_enumerated() -> None:
     )
     metas = await metas_of(built(EVERY_KIND, {1: "number", 2: "word", 3: "doc"}, rows))
     assert metas.broken == ()
-    found = {(target.index_type, target.target_key) for target in metas.targets}
-    assert found == {(one.kind, one.target.key) for one in EVERY_KIND}
+    found = {(target.index_type, target.target) for target in metas.targets}
+    assert found == {(one.kind, one.target) for one in EVERY_KIND}
 
 
 def test_expressions_say_what_they_are() -> None:

@@ -7,15 +7,21 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError, FormatError, LakehouseError, NotFoundError
+from lakehouse.format.bloom_builder import build_bloom
+from lakehouse.format.greptime_value import encode_array
+from lakehouse.format.inverted_build import InvertedBuilder
 from lakehouse.index import (
     COMPACT,
     GREPTIME,
+    ExpressionTarget,
     FileListSource,
     FileProblem,
+    FulltextInfo,
     GreptimeListing,
     IndexFile,
     PrefixSource,
@@ -116,6 +122,63 @@ async def test_a_type_that_occurs_twice_gives_a_row_each() -> None:
     await store.put("x.puffin", puffin(twice, twice))
     found = await entries(iterate_index_metas(PrefixSource(store)))
     assert [(entry.target_key, entry.error) for entry in found] == [("1", None), ("1", None)]
+
+
+async def test_a_key_of_another_expression_costs_its_target() -> None:
+    """Where a blob says another expression than its key, that target is broken, and the others are not."""
+    wrong, right = (ExpressionTarget.of(text) for text in ("lower(a)", "length(a)"))
+    numbers = encode_array(pa.array([1, 2]))
+    inverted = InvertedBuilder([wrong.key, right.key], segment_row_count=10)
+    inverted.push({wrong.key: numbers, right.key: numbers})
+    texts = {f"target_expr.{wrong.key}": "lower(b)", f"target_expr.{right.key}": "length(a)"}
+    bloom = build_bloom(numbers, 10, 0.01)
+    store = memory_store()
+    await store.put(
+        "x.puffin",
+        puffin(
+            (INVERTED, inverted.finish(), texts),
+            (f"greptime-bloom-filter-v1-{wrong.key}", bloom, {"target_expr": "lower(b)"}),
+            (f"greptime-bloom-filter-v1-{right.key}", bloom, {"target_expr": "length(a)"}),
+        ),
+    )
+    scan = iterate_index_metas(PrefixSource(store))
+    found = {(entry.index_type.value, entry.target_key): entry for entry in await entries(scan)}
+    for kind in ("inverted", "bloom_skipping"):
+        assert found[kind, right.key].target == right
+        assert found[kind, right.key].error is None
+        assert found[kind, wrong.key].target is None
+        assert "lower(b)" in (found[kind, wrong.key].error or "")
+    assert scan.stats.broken_blobs == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "granularity", "rate"),
+    [
+        ('{"analyzer":"English","case_sensitive":false}', 4, None),
+        ('{"analyzer":"English","case_sensitive":false,"granularity":9,"false_positive_rate":0.5}', 9, 0.5),
+        (None, 4, None),
+        ("broken", 4, None),
+    ],
+)
+async def test_a_configuration_that_says_little(
+    config: str | None, granularity: int, rate: float | None
+) -> None:
+    """Without granularity that of the filters counts and the rate is null; a broken text is English."""
+    words = pa.array([[b"y"]] * 20, pa.list_(pa.binary()))
+    blob = ("greptime-fulltext-index-bloom-4", build_bloom(words, 4, 0.001))
+    store = memory_store()
+    await store.put("x.puffin", puffin((*blob, {} if config is None else {"fulltext_config": config})))
+    scan = iterate_index_metas(PrefixSource(store))
+    (entry,) = await entries(scan)
+    assert entry.meta is not None
+    assert entry.meta.fulltext == FulltextInfo(
+        analyzer="english",
+        case_sensitive=False,
+        granularity=granularity,
+        false_positive_rate=rate,
+        raw_config=config,
+    )
+    assert scan.problems == []
 
 
 async def test_metadata_too_long_to_be_true_is_not_fetched() -> None:
