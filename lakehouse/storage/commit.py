@@ -22,8 +22,10 @@ from lakehouse.clock import Clock
 from lakehouse.errors import (
     CommitUnknownError,
     ConflictError,
+    FormatError,
     InternalError,
     LakehouseError,
+    NotFoundError,
 )
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.manifest import encode_manifest
@@ -126,7 +128,7 @@ class Committer:
             writer: (id, sequence): committed at most once for a sequence of that id.
             uploaded_ms: when the first upload of its files was answered, by the store's clock.
             max_retries: attempts that may come second before a change that is not blind gives up;
-                blind ones try until the deadline.
+                blind ones go on until the deadline.
         """
         token = new_token()
         async with self._turn:
@@ -138,7 +140,7 @@ class Committer:
                     return done
                 attempt += 1
                 late = self._clock.steady() - began > self._history.deadline_s
-                if late or (attempt > max_retries and not change.blind):
+                if attempt > max_retries and (late or not change.blind):
                     raise ConflictError(
                         f"{attempt} attempts to commit to {self._root} each came second; the head is "
                         f"snapshot {done.snapshot.id} now. Try again, or raise commit.max_retries.",
@@ -183,7 +185,7 @@ class Committer:
         try:
             stored = await self._append(child)
         except ConflictError as lost:
-            return await self._behind(lost, hurry=change.blind and attempt % 2 == 0)
+            return await self._behind(lost, head, hurry=change.blind and attempt % 2 == 0)
         self._history.time.learn(stored.store_time_ms)
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
             self._history.forget()
@@ -214,8 +216,8 @@ class Committer:
         assert stored is not None
         return stored
 
-    async def _behind(self, lost: ConflictError, *, hurry: bool) -> Head:
-        """The head after a lost race.
+    async def _behind(self, lost: ConflictError, head: Head, *, hurry: bool) -> Head:
+        """The head after a lost race for the snapshot behind ``head``.
 
         In a hurry it is the winner, unseen whether others came after it: creating the next snapshot
         finds out as well as a listing does, and a writer that looks first is late again, since those
@@ -226,16 +228,21 @@ class Committer:
         if not isinstance(winner, Fetched):
             return await self._history.head()
         if hurry:
-            return self._history.note(self._history.decoded(winner), began)
+            # Nothing says that the winner is the newest now. When ``head`` was, those behind it were not
+            # there yet, so the deadline counts from then.
+            return self._history.note(self._history.decoded(winner), head.seen_at)
         return self._history.note(await self._history.newest_from(winner), began)
 
-    async def _settle_late(self, child: Snapshot, writer: tuple[str, int] | None) -> Committed | Head:
+    async def _settle_late(self, child: Snapshot, writer: tuple[str, int] | None) -> Committed:
         """The answer came too late to be believed: the id may have been used, expired and freed."""
-        head = await self._history.head()
+        unread: LakehouseError | None = None
         if writer is not None:
-            recorded = await self._recorded(head.snapshot, writer)
-            if recorded is not None:
-                return Committed(snapshot=recorded, changed=True)
+            try:
+                recorded = await self._recorded((await self._history.head()).snapshot, writer)
+                if recorded is not None:
+                    return Committed(snapshot=recorded, changed=True)
+            except LakehouseError as error:
+                unread = error
         raise CommitUnknownError(
             f"the answer to the commit of snapshot {child.id} of {self._root} came later than "
             f"commit.deadline_s ({self._history.deadline_s:g} s) after its head was read, so it proves "
@@ -243,7 +250,7 @@ class Committer:
             "can be repeated.",
             snapshot=child.id,
             token=child.token,
-        )
+        ) from unread
 
     async def _recorded(self, base: Snapshot, writer: tuple[str, int]) -> Snapshot | None:
         """The snapshot that has this sequence of the writer already."""
@@ -252,7 +259,7 @@ class Committer:
             return None
         try:
             return await self._history.snapshot(mark.snapshot, base)
-        except LakehouseError:
+        except (FormatError, NotFoundError):
             # Long expired; what it wrote is in the head.
             return base
 

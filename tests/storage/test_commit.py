@@ -274,6 +274,50 @@ async def test_a_late_answer_is_not_believed() -> None:
     assert await TestTable(inner).paths() == ["a", "b"]
 
 
+async def test_a_late_answer_is_not_believed_when_nothing_can_be_read() -> None:
+    """A success after the deadline from a store that then goes away is CommitUnknownError, not a failure."""
+
+    class GoneAfterwards(SlowAnswer):
+        async def put_if_absent(self, key, data, *, token=None):  # type: ignore[no-untyped-def]
+            stored = await super().put_if_absent(key, data, token=token)
+            self.planned = [Fault(kind=FaultKind.FAIL_BEFORE) for _ in range(99)]
+            return stored
+
+    inner = memory_store()
+    await create_table(inner)
+    clock = ManualClock(skip=True)
+    slow = GoneAfterwards(inner)
+    slow.clock, slow.seconds = clock, 301
+    with pytest.raises(CommitUnknownError, match="later than"):
+        await TestTable(slow, clock=clock, deadline_s=300).add("a", writer=("w", 1))
+    assert await TestTable(inner).paths() == ["a"]
+
+
+async def test_the_deadline_counts_from_the_head_and_not_from_a_lost_race() -> None:
+    """Reading the winner of a race does not say that it is the newest, so it makes no knowledge younger."""
+    inner = memory_store()
+    await create_table(inner)
+    clock = ManualClock(skip=True)
+    store = RecordingStore(inner)
+    table = TestTable(store, clock=clock, deadline_s=300)
+    await table.history.head()
+    await clock.advance(200)
+    await TestTable(inner, clock=clock).add("theirs")
+
+    class StallsTheSecondTime(Stalling):
+        async def draft(self, base: Base) -> Draft:
+            self.asked += 1
+            if self.asked == 2:
+                await self.clock.advance(self.seconds)
+                store.calls.clear()
+            return Draft(kind=CommitKind.APPEND, added=tuple(map(entry, self.entries)))
+
+    await table.committer.commit(StallsTheSecondTime(clock, 150, ["mine"]))
+    verbs = [call.verb for call in store.calls]
+    assert verbs.index("list_page") < verbs.index("put_if_absent")
+    assert await table.paths() == ["theirs", "mine"]
+
+
 async def test_many_small_commits_fold_into_manifests() -> None:
     """Snapshots stay short and the files of every snapshot stay the same, over hundreds of commits."""
     store, table = await opened()
