@@ -74,9 +74,14 @@ def histories(draw: st.DrawFn) -> History:
     entries = []
     for lo, hi, rows in shapes:
         keys = sorted(rows)
-        cut = draw(st.integers(1, max(1, len(keys))))
-        parts = [part for part in (keys[:cut], keys[cut:]) if part]
-        entries += [runs.add(run_table({key: rows[key] for key in part}), lo=lo, hi=hi) for part in parts]
+        if draw(st.booleans()):  # as a commit to several partitions: files of one run that overlap
+            parts = [[key for key in keys if rows[key][2] == text] for text in ("", "x", "yy", None)]
+        else:
+            cut = draw(st.integers(1, max(1, len(keys))))
+            parts = [keys[:cut], keys[cut:]]
+        entries += [
+            runs.add(run_table({key: rows[key] for key in part}), lo=lo, hi=hi) for part in parts if part
+        ]
     return draw(st.permutations(entries)), runs, [run_table(rows) for rows in commits]
 
 
