@@ -1,4 +1,8 @@
-"""Expressions over Arrow batches, whole columns at a time, by SQL's three-valued logic."""
+"""Expressions over Arrow batches, whole columns at a time, by SQL's three-valued logic.
+
+Invariant: floats have one order, DuckDB's: a NaN is above every number and equal to itself, and the two
+zeros are equal. So a condition and its contrary never both leave a row out that is not null.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,19 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import InternalError, InvalidInputError
 from lakehouse.expr.functions import function
-from lakehouse.expr.nodes import And, Call, Column, Compare, Constant, Expr, In, IsNull, Not, Or
+from lakehouse.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    CompareOp,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Not,
+    Or,
+)
 
 __all__ = ["column_of", "evaluate", "matching"]
 
@@ -45,7 +61,7 @@ def evaluate(expr: Expr, batch: pa.RecordBatch | pa.Table) -> Any:
     if isinstance(expr, Constant):
         return expr.value if isinstance(expr.value, pa.Scalar) else pa.scalar(expr.value)
     if isinstance(expr, Compare):
-        return _COMPARE[expr.op](evaluate(expr.left, batch), evaluate(expr.right, batch))
+        return _compare(expr.op, evaluate(expr.left, batch), evaluate(expr.right, batch))
     if isinstance(expr, In):
         return _is_in(evaluate(expr.arg, batch), expr.values)
     if isinstance(expr, IsNull):
@@ -74,6 +90,33 @@ def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> Any:
     return pc.struct_field(batch.column(head), path)
 
 
+def _compare(op: CompareOp, left: Any, right: Any) -> Any:
+    found = _COMPARE[op](left, right)
+    if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
+        return found
+    nan_left, nan_right = _is_nan(left), _is_nan(right)
+    if _is_never(nan_left) and _is_never(nan_right):
+        return found
+    # Arrow says false of every comparison with a NaN but <>; with a null both it and pc.or_ say null.
+    if op in ("=", "<>"):
+        both = pc.and_kleene(nan_left, nan_right)
+        return pc.or_(found, both) if op == "=" else pc.and_not(found, both)
+    higher, lower = (nan_left, nan_right) if op in (">", ">=") else (nan_right, nan_left)
+    return pc.or_(found, higher if op in ("<=", ">=") else pc.and_not(higher, lower))
+
+
+def _is_nan(found: Any) -> Any:
+    """Null for a null."""
+    if pa.types.is_floating(found.type):
+        return pc.is_nan(found)
+    return pc.if_else(pc.is_null(found), pa.scalar(None, pa.bool_()), pa.scalar(False))
+
+
+def _is_never(found: Any) -> bool:
+    """Whether none is true."""
+    return not (found.as_py() if isinstance(found, pa.Scalar) else pc.any(found).as_py())
+
+
 def _truth(found: Any) -> Any:
     """A null constant has no type of its own; where a condition stands it is an unknown truth."""
     return pa.scalar(None, pa.bool_()) if pa.types.is_null(found.type) else found
@@ -83,6 +126,8 @@ def _is_in(found: Any, values: tuple[Any, ...]) -> Any:
     """SQL's IN: null for a null, and for a miss when one of the values is null."""
     plain = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
     known = [value for value in plain if value is not None]
+    if pa.types.is_floating(found.type) and 0 in known:
+        known += [0.0, -0.0]  # Arrow looks for bits
     hit = pc.is_in(found, value_set=pa.array(known, found.type))
     unknown = pc.is_null(found)
     if len(known) < len(plain):

@@ -25,7 +25,6 @@ from lakehouse.format.order_value import decode_value
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import arrow_field
-from lakehouse.io.cost import measure
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.conform import conform
@@ -44,6 +43,7 @@ from lakehouse.storage.writes import (
     committed_or_deleted,
     replace_partitions,
     result_of,
+    with_current_schema,
 )
 
 __all__ = ["delete_matching", "insert_rows", "overwrite_matching", "partition_test"]
@@ -81,8 +81,8 @@ async def _replace_matching(
     writer: WriterId | None,
     message: str | None,
 ) -> CommitResult:
-    with measure() as cost:
-        view = await core.known()
+
+    async def attempt(view: View) -> CommitResult:
         bind(where, view.schema.arrow())
         new = WrittenRows()
         if data is not None:
@@ -96,8 +96,10 @@ async def _replace_matching(
             fate.kept = done.changed
         if done.changed:
             await delete_files(core.env.store, core.root, change.abandoned())
-    found = result_of(done, change.written, cost)
-    return dataclasses.replace(found, rows=new.rows if data is not None else change.deleted)
+        found = result_of(done, change.written)
+        return dataclasses.replace(found, rows=new.rows if data is not None else change.deleted)
+
+    return await with_current_schema(core, data if data is not None else (), attempt)
 
 
 async def _matching_rows(data: object, view: View, where: Expr) -> AsyncGenerator[pa.Table, None]:
@@ -174,14 +176,15 @@ class _ReplaceMatching:
     async def _still_right(self, old: Base, new: Base) -> bool:
         if self._draft is None or self._draft.removed or new.snapshot.schema != old.snapshot.schema:
             return False
-        known = {one.path for one in await old.entries()}
+        known, entries = {one.path for one in await old.entries()}, await new.entries()
+        if not known <= {one.path for one in entries}:
+            # What is gone may have hidden older rows, as after a rollback.
+            return False
         view = await self._core.view_of(new.snapshot)
         pruner = Pruner(bind(self._where, view.schema.arrow()), view.schema)
         return not any(
-            one.hi is not None
-            and one.hi[0] > old.snapshot.id
-            and (pruner.judge(one)[0] is not Verdict.NONE or _overlaps(one, self.written.entries))
-            for one in await new.entries()
+            pruner.judge(one)[0] is not Verdict.NONE or _overlaps(one, self.written.entries)
+            for one in entries
             if one.path not in known
         )
 
@@ -312,8 +315,8 @@ async def insert_rows(
     core: OpenTable, data: object, *, writer: WriterId | None = None, message: str | None = None
 ) -> CommitResult:
     """Adds rows whose keys must be new; AlreadyExistsError names one that is there."""
-    with measure() as cost:
-        view = await core.known()
+
+    async def attempt(view: View) -> CommitResult:
         keys: list[pa.Table] = []
         written = await write_rows(
             core.env.store, core.root, view.schema, view.options, _remembered(data, view, keys)
@@ -322,7 +325,9 @@ async def insert_rows(
         async with committed_or_deleted(core, lambda: [one.path for one in written.entries]) as fate:
             done = await core.commit(change, view=view, writer=writer, uploaded_ms=written.first_upload_ms)
             fate.kept = done.changed
-    return result_of(done, written, cost)
+        return result_of(done, written)
+
+    return await with_current_schema(core, data, attempt)
 
 
 async def _remembered(data: object, view: View, keys: list[pa.Table]) -> AsyncGenerator[pa.Table, None]:
@@ -355,15 +360,15 @@ class _InsertNew:
         self._keys = pa.concat_tables(keys) if keys else None
         self._must_commit, self._message = must_commit, message
         self._own = OwnManifest(core.env.store, core.root)
-        self._checked = 0
+        self._checked: frozenset[str] = frozenset()
+        """Files among which none of the keys is."""
 
     async def draft(self, base: Base) -> Draft | None:
-        """Looks for the keys among the rows that came since the last look."""
+        """Looks for the keys, unless the files are those of the last look."""
         if not self._written.entries and not self._must_commit:
             return None
         if self._keys is not None and self._keys.num_rows:
             await self._refuse_known(base)
-        self._checked = base.snapshot.id
         return Draft(
             kind=CommitKind.APPEND,
             added=self._written.entries,
@@ -372,10 +377,11 @@ class _InsertNew:
         )
 
     async def _refuse_known(self, base: Base) -> None:
-        view = await self._core.view_of(base.snapshot)
         entries = await base.entries()
-        if all(one.hi is not None and one.hi[0] <= self._checked for one in entries):
+        paths = frozenset(one.path for one in entries)
+        if paths == self._checked:
             return
+        view = await self._core.view_of(base.snapshot)
         lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema))
         found = await lookup.get_many(self._keys, columns=view.schema.primary_key)
         if found.num_rows:
@@ -385,3 +391,4 @@ class _InsertNew:
                 rows=found.num_rows,
                 key=found.slice(0, 1).to_pylist()[0],
             )
+        self._checked = paths

@@ -7,10 +7,13 @@ is not known are left alone.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakehouse.errors import CommitUnknownError, InvalidInputError, LakehouseError
+import pyarrow as pa
+
+from lakehouse.errors import CommitUnknownError, ConflictError, InvalidInputError, LakehouseError
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.commit import Change, Committed, OwnManifest
@@ -28,6 +31,7 @@ __all__ = [
     "committed_or_deleted",
     "replace_partitions",
     "result_of",
+    "with_current_schema",
 ]
 
 WriterId = tuple[str, int]
@@ -62,7 +66,7 @@ class CommitResult:
         )
 
 
-def result_of(done: Committed, written: WrittenRows, cost: Cost) -> CommitResult:
+def result_of(done: Committed, written: WrittenRows) -> CommitResult:
     """A result out of its parts."""
     return CommitResult(
         snapshot=done.snapshot.id,
@@ -71,7 +75,6 @@ def result_of(done: Committed, written: WrittenRows, cost: Cost) -> CommitResult
         files=len(written.entries) if done.changed else 0,
         bytes=written.bytes if done.changed else 0,
         attempts=done.attempts,
-        cost=cost,
     )
 
 
@@ -96,11 +99,11 @@ async def add_rows(
         writer: makes the call safe to repeat.
         message: for people.
     """
-    with measure() as cost:
-        view = await core.known()
+
+    async def attempt(view: View) -> CommitResult:
         recorded = _recorded(view, writer)
         if recorded is not None:
-            return CommitResult(snapshot=recorded, changed=False, cost=cost)
+            return CommitResult(snapshot=recorded, changed=False)
         written = await write_rows(
             core.env.store, core.root, view.schema, view.options, data, deletes=deletes
         )
@@ -112,8 +115,9 @@ async def add_rows(
             must_commit=writer is not None,
             message=message,
         )
-        done = await commit_written(core, view, change, written, writer)
-    return result_of(done, written, cost)
+        return result_of(await commit_written(core, view, change, written, writer), written)
+
+    return await with_current_schema(core, data, attempt)
 
 
 async def replace_partitions(
@@ -125,8 +129,8 @@ async def replace_partitions(
     message: str | None = None,
 ) -> CommitResult:
     """Replaces all rows of whole partitions, whatever they are when it is committed."""
-    with measure() as cost:
-        view = await core.known()
+
+    async def attempt(view: View) -> CommitResult:
         written = await write_rows(core.env.store, core.root, view.schema, view.options, data)
         is_held = holds(view)
         outside = [one for one in written.entries if not is_held(one.partition)]
@@ -145,8 +149,35 @@ async def replace_partitions(
             must_commit=writer is not None,
             message=message,
         )
-        done = await commit_written(core, view, change, written, writer)
-    return result_of(done, written, cost)
+        return result_of(await commit_written(core, view, change, written, writer), written)
+
+    return await with_current_schema(core, data, attempt)
+
+
+async def with_current_schema(
+    core: OpenTable, data: object, attempt: Callable[[View], Awaitable[CommitResult]]
+) -> CommitResult:
+    """Writes with the schema that is known, and once more when it turns out to be an old one.
+
+    Knowing the newest would take a request that a write which fits needs not make. Rows that can be
+    read only once are written with the newest schema from the start.
+    """
+    with measure() as cost:
+        again = _can_be_read_again(data)
+        view = await (core.known() if again else core.newest())
+        try:
+            found = await attempt(view)
+        except (ConflictError, InvalidInputError):
+            newest = await core.newest()
+            if not again or newest.snapshot.schema == view.snapshot.schema:
+                raise
+            found = await attempt(newest)
+    return dataclasses.replace(found, cost=cost)
+
+
+def _can_be_read_again(data: object) -> bool:
+    """Whether reading the rows leaves them where they are."""
+    return isinstance(data, pa.Table | pa.RecordBatch | Mapping | Sequence) or hasattr(data, "columns")
 
 
 async def commit_written(

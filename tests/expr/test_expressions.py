@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 from typing import Any
 
 import duckdb
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, all_of, any_of, bind, col, lit, matching, parse_where, to_sql
+from lakehouse.expr.evaluate import evaluate
 from lakehouse.expr.nodes import Compare, CompareOp, Constant, In, IsNull, Not
 
 TABLE = pa.table(
@@ -206,3 +208,29 @@ def test_expressions_have_no_truth_value() -> None:
     with pytest.raises(InvalidInputError, match="&"):
         bool(col("a") == 1)
     assert isinstance(all_of(), Constant)
+
+
+@pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
+def test_floats_have_one_order(op: CompareOp) -> None:
+    """A NaN is above every number and equal to itself, and zeros are equal, as DuckDB has it."""
+    values = [None, float("nan"), 0.0, -0.0, 1.0, float("inf"), float("-inf")]
+    pairs = list(itertools.product(values, values))
+    rows = pa.table({"l": pa.array([one for one, _ in pairs]), "r": pa.array([other for _, other in pairs])})
+    with duckdb.connect() as connection:
+        connection.register("pairs", rows)
+        wanted = [row[0] for row in connection.sql(f"select l {op} r from pairs").fetchall()]
+        found = evaluate(Compare(op, col("l"), col("r")), rows).to_pylist()
+        assert found == wanted
+        for value in values[1:]:
+            kept = connection.sql(f"select l, r from pairs where l {op} '{value}'::double").fetchall()
+            condition = bind(Compare(op, col("l"), lit(value)), rows.schema)
+            assert repr(rows.filter(matching(condition, rows)).to_pylist()) == repr(
+                [{"l": one, "r": other} for one, other in kept]
+            )
+
+
+def test_zeros_are_among_zeros() -> None:
+    """IN finds a zero of either sign, and a NaN."""
+    rows = pa.table({"x": [0.0, -0.0, float("nan"), 1.0]})
+    found = matching(bind(In(col("x"), (0.0, float("nan"))), rows.schema), rows)
+    assert found.to_pylist() == [True, True, True, False]
