@@ -152,39 +152,39 @@ class Message:
             else:
                 number, pos = self._varint(data, pos, end)
             field, plain_up_to = step
-            if plain_up_to is None:
-                stop = pos + number
-                if stop > end:
-                    raise self._bad(
-                        f"field {field.name!r} is cut off", start, f"{number} bytes", f"{end - pos} bytes"
-                    )
-                self._take_bytes(values, field, data, pos, stop)
-                pos = (
-                    stop
-                    if field.kind != "columns"
-                    else _more_rows(data, start, stop, end, values[field.name])
-                )
-            elif number <= plain_up_to:
-                values[field.name] = number
-            else:
-                self._take_number(values, field, number, start)
-
-    def _take_bytes(self, values: dict[str, Any], field: Field, data: bytes, pos: int, end: int) -> None:
-        kind, name = field.kind, field.name
-        if kind == "bytes":
-            values[name] = data[pos:end]
-        elif kind == "string":
-            try:
-                values[name] = data[pos:end].decode()
-            except UnicodeDecodeError as error:
+            if plain_up_to is not None:
+                if number <= plain_up_to:
+                    values[field.name] = number
+                else:
+                    self._take_number(values, field, number, start)
+                continue
+            stop = pos + number
+            if stop > end:
                 raise self._bad(
-                    f"field {name!r} is not UTF-8", pos + error.start, "UTF-8", "other"
-                ) from error
-        elif kind == "packed":
-            _pieces(values, name).append(self._packed(data, pos, end))
-        else:
-            # Where it begins and ends, and so on for the others: flat, because there may be thousands.
-            _pieces(values, name).extend((pos, end))
+                    f"field {field.name!r} is cut off", start, f"{number} bytes", f"{end - pos} bytes"
+                )
+            kind = field.kind
+            if kind == "bytes":
+                values[field.name] = data[pos:stop]
+            elif kind == "string":
+                values[field.name] = self._text(field, data, pos, stop)
+            elif kind == "packed":
+                _pieces(values, field.name).append(self._packed(data, pos, stop))
+            else:
+                # Where it begins and ends, and so on for the others: flat, because there may be thousands.
+                spans = _pieces(values, field.name)
+                spans += (pos, stop)
+                if kind == "columns":
+                    stop = _more_rows(data, start, stop, end, spans)
+            pos = stop
+
+    def _text(self, field: Field, data: bytes, pos: int, end: int) -> str:
+        try:
+            return data[pos:end].decode()
+        except UnicodeDecodeError as error:
+            raise self._bad(
+                f"field {field.name!r} is not UTF-8", pos + error.start, "UTF-8", "other"
+            ) from error
 
     def _take_number(self, values: dict[str, Any], field: Field, value: int, start: int) -> None:
         """A number that is not the field's value as it stands."""

@@ -21,7 +21,6 @@ import itertools
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import NoneType
 from typing import Any, Self
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
@@ -73,12 +72,14 @@ _BLOB_KEYS: Mapping[str, tuple[type, Any]] = {
     "properties": (dict, {}),
 }
 """Of each key of a blob the JSON type, and what counts where it is missing; None: it must be there."""
-_BLOB_DEFAULTS = tuple((key, default) for key, (_, default) in _BLOB_KEYS.items())
-_BLOB_TYPES = tuple(
-    tuple(codec if key == _CODEC else wanted for key, (wanted, _) in _BLOB_KEYS.items())
-    for codec in (NoneType, str)
-)
-"""Types of all values of a blob that is sound, without a codec and with one."""
+_USUAL_BLOBS = {
+    keys: tuple(_BLOB_KEYS[key][0] for key in keys)
+    for keys in (
+        tuple(key for key in _BLOB_KEYS if key not in left_out)
+        for left_out in ((), (_CODEC,), ("properties",), (_CODEC, "properties"))
+    )
+}
+"""Keys as writers write them, and the types of their values: blobs of which nothing is left to check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,24 +143,24 @@ class BlobMeta:
         """The blob of a JSON object, the ``index``-th of its file; blobs end at ``blobs_end``."""
         where = f"blob {index} of the puffin footer"
         table = json_object(document, where)
-        found = [table.get(key, default) for key, default in _BLOB_DEFAULTS]
-        if tuple(map(type, found)) not in _BLOB_TYPES:
-            raise _wrong_value(table, where)
-        kind, fields, snapshot_id, sequence_number, offset, length, codec, properties = found
+        usual = _USUAL_BLOBS.get(tuple(table))
+        if usual is None or usual != tuple(map(type, table.values())):
+            _check_values(table, where)
+        fields, properties = table.get("fields"), table.get("properties")
         meta = cls(
-            type=kind,
-            offset=offset,
-            length=length,
-            fields=tuple([integer(value, "fields", where, _I32_MAX) for value in fields]),
-            snapshot_id=integer(snapshot_id, "snapshot-id", where),
-            sequence_number=integer(sequence_number, "sequence-number", where),
-            codec=codec,
+            type=table["type"],
+            offset=table["offset"],
+            length=table["length"],
+            fields=tuple([integer(value, "fields", where, _I32_MAX) for value in fields]) if fields else (),
+            snapshot_id=integer(table.get("snapshot-id", 0), "snapshot-id", where),
+            sequence_number=integer(table.get("sequence-number", 0), "sequence-number", where),
+            codec=table.get(_CODEC),
             properties=string_map(properties, where) if properties else {},
-            extra={key: table[key] for key in table if key not in _BLOB_KEYS},
+            extra={} if usual else {key: table[key] for key in table if key not in _BLOB_KEYS},
         )
         if meta.offset < len(MAGIC) or meta.length < 0 or meta.end > blobs_end:
             raise CorruptionError(
-                f"{where} ({kind!r}) is [{meta.offset}, {meta.end}), but blobs are within "
+                f"{where} ({meta.type!r}) is [{meta.offset}, {meta.end}), but blobs are within "
                 f"[{len(MAGIC)}, {blobs_end})",
                 type=meta.type,
                 offset=meta.offset,
@@ -266,19 +267,19 @@ class PuffinFooter:
         )
 
 
-def _wrong_value(table: Mapping[str, Any], where: str) -> CorruptionError:
-    """Which value of a blob is not of its type, or is missing."""
+def _check_values(table: Mapping[str, Any], where: str) -> None:
+    """Refuses a blob whose keys have values of other types, or that lacks one."""
     for key, (wanted, default) in _BLOB_KEYS.items():
         value = table.get(key, default)
-        if type(value) is not wanted and not (key == _CODEC and value is None):
-            break
-    if key not in table:
-        return CorruptionError(f"{where} has no {key!r}", expected=key, got=sorted(table))
-    return CorruptionError(
-        f"{key!r} of {where} ({table.get('type')!r:.80}) is {value!r:.80}",
-        expected=wanted.__name__,
-        got=value,
-    )
+        if type(value) is wanted or (key == _CODEC and value is None):
+            continue
+        if key not in table:
+            raise CorruptionError(f"{where} has no {key!r}", expected=key, got=sorted(table))
+        raise CorruptionError(
+            f"{key!r} of {where} ({table.get('type')!r:.80}) is {value!r:.80}",
+            expected=wanted.__name__,
+            got=value,
+        )
 
 
 def _check_magic(data: bytes | memoryview, offset: int) -> None:

@@ -81,7 +81,7 @@ def iterate_index_metas(
     source: IndexSource,
     *,
     concurrency: int | None = None,
-    kinds: Collection[IndexType] | None = None,
+    kinds: Collection[IndexType | str] | None = None,
     errors: Literal["collect", "raise"] = "collect",
     order: Literal["completed", "listing"] = "completed",
     cache: MetaCache | None = None,
@@ -94,7 +94,7 @@ def iterate_index_metas(
     Args:
         source: which files; see :mod:`lakehouse.index.sources`.
         concurrency: files read at once; ``index.concurrency`` when not given.
-        kinds: only indexes of these kinds; the others cost nothing.
+        kinds: only indexes of these kinds, or words for them; the others cost nothing.
         errors: ``raise`` ends the scan with the first problem as an error; ``collect`` goes on and
             reports.
         order: entries of files as they are read, or in the order of the source.
@@ -121,7 +121,7 @@ def iterate_index_metas(
     return IndexMetaScan(
         source,
         concurrency=concurrency,
-        kinds=None if kinds is None else frozenset(kinds),
+        kinds=None if kinds is None else frozenset(map(_kind, kinds)),
         collect=errors == "collect",
         ordered=order == "listing",
         cache=cache,
@@ -318,6 +318,15 @@ class IndexMetaScan:
             cost=str(stats.cost),
             seconds=round(stats.seconds, 3),
         )
+
+
+def _kind(word: str) -> IndexType:
+    try:
+        return IndexType(word)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{word!r} is no kind of index: take one of {', '.join(IndexType)}", got=word
+        ) from error
 
 
 def _masked(location: str) -> str:

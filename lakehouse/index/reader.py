@@ -8,9 +8,9 @@ the version the footer is of.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Protocol
 
 from lakehouse.config import IndexSettings
@@ -249,15 +249,22 @@ class PuffinReader:
         return found
 
 
-@contextlib.contextmanager
-def naming(key: str, blob: BlobMeta | None = None) -> Iterator[None]:
+class naming:  # noqa: N801 - reads as a verb, as contextlib's own do
     """Makes errors about bytes say which file they are about, and which blob of it."""
-    try:
-        yield
-    except FormatError as error:
-        if "key" in error.context:
-            raise
-        raise about(error, key, blob) from error
+
+    __slots__ = ("_blob", "_key")
+
+    def __init__(self, key: str, blob: BlobMeta | None = None) -> None:
+        self._key = key
+        self._blob = blob
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, FormatError) and "key" not in error.context:
+            raise about(error, self._key, self._blob) from error
 
 
 def about(error: FormatError, key: str, blob: BlobMeta | None = None) -> FormatError:

@@ -202,10 +202,25 @@ async def test_a_scan_is_iterated_once() -> None:
         await entries(scan)
 
 
-@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"errors": "ignore"}, {"order": "size"}])
+async def test_kinds_may_be_words() -> None:
+    """A kind and the word for it are the same."""
+    store, files = await filled(1)
+    found = [
+        {
+            entry.target_key
+            for entry in await entries(iterate_index_metas(FileListSource(store, files), kinds=kinds))
+        }
+        for kinds in ([IndexType.INVERTED], ["inverted"])
+    ]
+    assert found == [{"1", "2"}, {"1", "2"}]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"concurrency": 0}, {"errors": "ignore"}, {"order": "size"}, {"kinds": ["btree"]}]
+)
 async def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
     """An argument that means nothing is refused, and never taken for another."""
-    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+    with pytest.raises(InvalidInputError, match=next(iter(wrong)).removesuffix("s")):
         iterate_index_metas(PrefixSource(memory_store()), **wrong)
 
 
