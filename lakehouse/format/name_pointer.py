@@ -31,6 +31,8 @@ class NameState(enum.StrEnum):
 class NamePointer:
     """What a name stands for."""
 
+    name: str
+    """The name itself, ``database.table``: a pointer in another's place is noticed."""
     table: uuid.UUID
     path: str
     """Key of the table's directory, relative to the warehouse."""
@@ -47,6 +49,7 @@ def encode_pointer(pointer: NamePointer) -> bytes:
     return seal(
         {
             "format": _FORMAT,
+            "name": pointer.name,
             "table": str(pointer.table),
             "path": pointer.path,
             "state": pointer.state.value,
@@ -62,6 +65,7 @@ def decode_pointer(data: bytes, *, key: str) -> NamePointer:
     found = unseal(data, key=key, what="name pointer", newest=_FORMAT)
     try:
         return NamePointer(
+            name=str(found["name"]),
             table=uuid.UUID(found["table"]),
             path=str(found["path"]),
             state=NameState(found["state"]),

@@ -11,7 +11,13 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from lakehouse.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
+from lakehouse.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    CorruptionError,
+    InvalidInputError,
+    NotFoundError,
+)
 from lakehouse.format.name_pointer import NamePointer, NameState, decode_pointer, encode_pointer
 from lakehouse.format.nearest import suggestion
 from lakehouse.format.sealed_json import seal, unseal
@@ -172,12 +178,21 @@ class Names:
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
-            await self._database(name.database)
-            return None
-        return pointer if pointer.state is NameState.LIVE else None
+            pointer = None
+        if pointer is not None and pointer.state is NameState.LIVE:
+            return pointer
+        await self._database(name.database)
+        return None
 
-    async def claim(self, name: TableName, pointer: NamePointer) -> None:
-        """Gives a free name to a table; AlreadyExistsError when it is not free."""
+    async def claim(self, name: TableName, pointer: NamePointer, *, first: bool = False) -> None:
+        """Gives a free name to a table; AlreadyExistsError when it is not free.
+
+        Args:
+            name: the name.
+            pointer: what is to stand there.
+            first: the table never had a name before. If it has lost this one when the answer comes,
+                somebody else has dropped or renamed it already, and so it stays.
+        """
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         try:
             await self._store.put_if_absent(key, data, token=pointer.token)
@@ -185,12 +200,10 @@ class Names:
         except ConflictError as lost:
             winner: Fetched = lost.context["winner"]
         found = decode_pointer(winner.data, key=key)
+        if found.table == pointer.table and (first or found.state is NameState.LIVE):
+            return
         if found.state is NameState.LIVE:
-            if found.table == pointer.table:
-                return
-            raise AlreadyExistsError(
-                f"there is a table {str(name)!r} already", table=str(name), pointer=found
-            )
+            raise taken(name)
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
@@ -204,25 +217,38 @@ class Names:
         state: NameState,
         time_ms: int,
         moved_to: str | None = None,
-    ) -> None:
-        """Takes the name from a table, if it still has it."""
+    ) -> NamePointer:
+        """Takes the name from a table, if it still has it; what stands there then."""
         found, version = await self._read(name)
         if found.table != pointer.table or found.state is not NameState.LIVE:
-            return
+            return found
         token = new_token()
         ended = dataclasses.replace(found, state=state, token=token, time_ms=time_ms, moved_to=moved_to)
         key = pointer_key(name.database, name.table)
-        await self._store.put_if_match(key, encode_pointer(ended), version=version, token=token)
+        try:
+            await self._store.put_if_match(key, encode_pointer(ended), version=version, token=token)
+        except ConflictError as lost:
+            return decode_pointer(lost.context["winner"].data, key=key)
+        return ended
 
     async def move(
         self, old: TableName, new: TableName, pointer: NamePointer, *, time_ms: int
     ) -> NamePointer:
         """Gives a table another name; repeating it after a failure ends it."""
+        if old == new:
+            raise taken(new)
         await self._database(new.database)
-        moved = dataclasses.replace(pointer, token=new_token(), time_ms=time_ms)
+        moved = dataclasses.replace(pointer, name=str(new), token=new_token(), time_ms=time_ms)
         await self.claim(new, moved)
-        await self.release(old, pointer, state=NameState.MOVED, time_ms=time_ms, moved_to=str(new))
-        return moved
+        left = await self.release(old, pointer, state=NameState.MOVED, time_ms=time_ms, moved_to=str(new))
+        if left.table == pointer.table and left.moved_to == str(new):
+            return moved
+        # Two names for one table would be worse than none of ours.
+        await self.release(new, moved, state=NameState.MOVED, time_ms=time_ms, moved_to=left.moved_to)
+        raise ConflictError(
+            f"table {str(old)!r} was dropped or renamed by others while it was renamed to {str(new)!r}",
+            table=str(old),
+        )
 
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
@@ -249,7 +275,15 @@ class Names:
 
     async def _read(self, name: TableName) -> tuple[NamePointer, str]:
         found = await self._store.get(pointer_key(name.database, name.table))
-        return decode_pointer(found.data, key=found.key), _version(found)
+        pointer = decode_pointer(found.data, key=found.key)
+        if pointer.name != str(name):
+            raise CorruptionError(
+                f"{found.key} holds the pointer of {pointer.name!r}: the object was put in another's place",
+                key=found.key,
+                expected=str(name),
+                got=pointer.name,
+            )
+        return pointer, _version(found)
 
 
 def taken(name: TableName) -> AlreadyExistsError:
@@ -275,4 +309,13 @@ def _database(name: str, comment: str | None, token: str) -> bytes:
 
 
 def _members(found: Fetched) -> dict[str, object]:
-    return unseal(found.data, key=found.key, what="database marker", newest=_DATABASE_FORMAT)
+    members = unseal(found.data, key=found.key, what="database marker", newest=_DATABASE_FORMAT)
+    name = found.key.rpartition("/")[0]
+    if members.get("name") != name or "state" not in members:
+        raise CorruptionError(
+            f"{found.key} is not the marker of database {name!r}: another object stands in its place",
+            key=found.key,
+            expected=name,
+            got=members.get("name"),
+        )
+    return members

@@ -206,6 +206,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
         # A drop that ended before it gave the name back.
         await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms)
     pointer = NamePointer(
+        name=str(name),
         table=table,
         path=table_directory(name.database, name.table, table.hex),
         token=new_token(),
@@ -224,7 +225,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     began = env.clock.steady()
     stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
     core.history.time.learn(stored.store_time_ms)
-    await names.claim(name, pointer)
+    await names.claim(name, pointer, first=True)
     core.history.note(first, began)
     env.opened[table] = core
     return core

@@ -20,7 +20,9 @@ from lakehouse.format.snapshot import (
 TABLE = uuid.UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
 TOKEN = "0123456789abcdef0123456789abcdef"
 
-POINTER = NamePointer(table=TABLE, path="sales/orders-01020304", token=TOKEN, time_ms=1_760_000_000_000)
+POINTER = NamePointer(
+    name="sales.orders", table=TABLE, path="sales/orders-01020304", token=TOKEN, time_ms=1_760_000_000_000
+)
 
 ENTRY = FileEntry(
     path="data/day=2026-01-02/bucket-1/7d1e0a52-3c1f-4a54-9a3c-2f0f8e6d5c4b.parquet",
