@@ -150,7 +150,7 @@ class _Ours:
         """Keeps the file's metadata and nothing else."""
         self.caches = RunCaches(CacheBudget())
         self.run = await open_sstable(self.store, "", self.entry, _SCHEMA, self.caches)
-        await self.run.get(self.keys[0] + b"\xff", _SCHEMA.fields)
+        await self.run.get(self.keys[0] + b"absent", _SCHEMA.fields)
 
     async def read(self) -> None:
         """Every key, one after the other."""
@@ -210,7 +210,7 @@ class _Slate:
         """Opens a reader anew and has it read its metadata."""
         await self.close()
         self._reader = await slatedb.DbReaderBuilder("slate", self._store).build()
-        await self._reader.get(self._keys[0] + b"\xff")
+        await self._reader.get(self._keys[0] + b"absent")
 
     async def read(self) -> None:
         """Every key, one after the other."""
