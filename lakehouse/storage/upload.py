@@ -102,20 +102,23 @@ class FileUploads:
         # More files at once than there are cores take turns in memory and caches, and none is faster.
         self._computing = asyncio.Semaphore(os.cpu_count() or 1)
 
-    async def upload(self, file: FileRows) -> FileEntry:
-        """Encodes a file, puts it into the store and describes it; positions are null."""
+    async def upload(self, file: FileRows) -> tuple[int, FileEntry]:
+        """Encodes a file, puts it into the store and describes it: its number and its entry, without
+        positions."""
         async with self._computing:
             if len(file.part) < _LARGE_ROWS:
                 data, entry = await in_thread(self._made, file)
             else:
                 data, entry = await self._made_beside(file)
+        number = file.number
+        del file  # its rows need not wait for the store
         self._rows_done += entry.rows
         self._bytes_done += entry.size
         self.paths.append(entry.path)
         answered = (await self._put(join(self._root, entry.path), data)).store_time_ms
         if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
             self.first_answer_ms = answered
-        return entry
+        return number, entry
 
     def fitting_rows(self, part: Part) -> int:
         """About how many rows of a part fill a file; computes, for a thread.

@@ -7,7 +7,8 @@ which are encoded and uploaded while the next buffer fills.
 Invariant: a write ends with all its files in the store, or with an error and none of them (as far as
 the store lets them be deleted); nothing is visible before a commit adds the entries. Within a merge
 unit a later row of a key is in a run of a higher number than an earlier one. Memory holds the buffer
-being filled, two being written, and ``table.write_concurrency`` encoded files, however long the input.
+being filled, two being written, what is copied of them for a file per core, and
+``table.write_concurrency`` encoded files, however long the input.
 
 Rows that delete (:func:`write_rows` with ``deletes=True``) hold a key and nothing else. Where the key
 does not tell the partition they belong to none: their entries have the partition ``()``, and since
@@ -47,7 +48,6 @@ _BUFFER_BYTES_MAX = 1 << 30
 """Arrow counts the bytes of a column of text in 31 bits."""
 _BUFFERS_UNDER_WAY = 2
 """Buffers whose files are being written while another fills."""
-
 _COPY_BYTES_MAX = 128 * 1024 * 1024
 """Of rows that are out of place, so many are copied for a file: memory that is fresh costs more time
 than sorting, and two files keep two cores busy."""
@@ -112,16 +112,33 @@ async def write_rows(
 
 
 class _Buffer:
-    """Counts the files of a buffer that are not encoded yet: its rows stand in memory until then."""
+    """Counts the files of a buffer that are not written yet: its rows stand in memory until then."""
 
     def __init__(self) -> None:
-        self.open = 1
+        self._open = 1
         self.written = asyncio.Event()
 
+    def open_one(self) -> None:
+        self._open += 1
+
     def close_one(self) -> None:
-        self.open -= 1
-        if not self.open:
+        self._open -= 1
+        if not self._open:
             self.written.set()
+
+
+class _Job:
+    """A file to write; whoever takes it holds its rows alone."""
+
+    def __init__(self, file: FileRows, buffer: _Buffer) -> None:
+        self._file: FileRows | None = file
+        self.buffer = buffer
+        buffer.open_one()
+
+    def take(self) -> FileRows:
+        file, self._file = self._file, None
+        assert file is not None
+        return file
 
 
 class _Write:
@@ -149,14 +166,13 @@ class _Write:
         self._files = 0
         self._under_way: deque[_Buffer] = deque()
 
-    async def upload(self, job: tuple[FileRows, _Buffer]) -> tuple[int, FileEntry]:
+    async def upload(self, job: _Job) -> tuple[int, FileEntry]:
         """Writes one file; its number tells its place among the others."""
-        file, buffer = job
-        entry = await self.uploads.upload(file)
-        buffer.close_one()
-        return file.number, entry
+        written = await self.uploads.upload(job.take())
+        job.buffer.close_one()
+        return written
 
-    async def files(self, data: object) -> AsyncGenerator[tuple[FileRows, _Buffer], None]:
+    async def files(self, data: object) -> AsyncGenerator[_Job, None]:
         """The files to write, as rows come in."""
         limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
         collected: list[pa.Table] = []
@@ -177,7 +193,7 @@ class _Write:
                 async for file in files:
                     yield file
 
-    async def _files_of(self, collected: list[pa.Table]) -> AsyncGenerator[tuple[FileRows, _Buffer], None]:
+    async def _files_of(self, collected: list[pa.Table]) -> AsyncGenerator[_Job, None]:
         """The files of a buffer, which is emptied."""
         while len(self._under_way) >= _BUFFERS_UNDER_WAY:
             await self._under_way.popleft().written.wait()
@@ -188,8 +204,7 @@ class _Write:
             part, run = parts.popleft()
             while len(part):
                 count = -(-len(part) // await self._files_in(part))
-                buffer.open += 1
-                yield self._file(part.slice(0, count), run), buffer
+                yield _Job(self._file(part.slice(0, count), run), buffer)
                 part = part.slice(count, len(part) - count)
         buffer.close_one()
 
@@ -206,12 +221,7 @@ class _Write:
         self._files += 1
         # Without a key nothing ties rows to a bucket, and the run keeps the order of the files.
         bucket = part.bucket if self._codec is not None else number % self._schema.buckets
-        return FileRows(
-            part=part,
-            bucket=bucket,
-            run=number if run is None else run,
-            number=number,
-        )
+        return FileRows(part=part, bucket=bucket, run=number if run is None else run, number=number)
 
     def _conformed(self, chunk: pa.Table) -> pa.Table:
         table = conform(chunk, self._taken, first_row=self.rows)
