@@ -1,7 +1,7 @@
 """Fulltext bloom indexes: a bloom blob of the tokens of texts, and the tokens a query is about.
 
 The blob is that of :mod:`lakehouse.format.bloom`; a row has all its tokens instead of one
-value, and the blob's properties say how texts became tokens.
+value; how texts became tokens, a property of the blob says (:mod:`lakehouse.format.fulltext`).
 
 Invariant: every token of a text is in the filter of the text's segment. So a text that has
 all words of an English query, as whole words, is never passed over. jieba cuts a Chinese
@@ -10,12 +10,10 @@ text by its context: a text can hold the characters of a query and not its token
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from lakehouse.format.bloom_builder import BloomBuilder
-from lakehouse.format.fulltext import FULLTEXT_CONFIG, GRANULARITY, Analyzer, FulltextConfig
+from lakehouse.format.fulltext import GRANULARITY, Analyzer, FulltextConfig
 from lakehouse.format.tokenizer_chinese import chinese_tokens
 from lakehouse.format.tokenizer_english import english_tokens
 
@@ -39,11 +37,6 @@ class FulltextBloomBuilder:
         self._bloom = BloomBuilder(
             config.granularity or GRANULARITY, config.false_positive_rate or FALSE_POSITIVE_RATE
         )
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The blob's properties."""
-        return {FULLTEXT_CONFIG: self._config.encode()}
 
     def push(self, texts: pa.Array | pa.ChunkedArray) -> None:
         """Adds rows of text; a null is a text without words."""

@@ -35,7 +35,6 @@ __all__ = [
     "OneOf",
     "may_hold",
     "plan_bitmaps",
-    "row_ranges",
     "segments_of",
 ]
 
@@ -196,17 +195,6 @@ def segments_of(
         f"the inverted index has bitmaps of type {plan.bitmap_type}; 0 and 1 are read: upgrade lakehouse",
         got=plan.bitmap_type,
     )
-
-
-def row_ranges(segments: U32, metas: InvertedMetas) -> I64:
-    """Rows ``[start, end)`` of ascending segments, one row of the result for each stretch of neighbours."""
-    breaks = np.flatnonzero(np.diff(segments.astype(np.int64)) != 1) + 1
-    if not len(segments):
-        return np.empty((0, 2), np.int64)
-    firsts, lasts = np.append(0, breaks), np.append(breaks, len(segments)) - 1
-    starts = segments[firsts].astype(np.int64) * metas.segment_row_count
-    ends = (segments[lasts].astype(np.int64) + 1) * metas.segment_row_count
-    return np.stack([starts, np.minimum(ends, metas.total_row_count)], axis=1)
 
 
 def _places(column: InvertedColumn, fst: Fst, condition: Condition, steps_max: int) -> U64:

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.table.puffin import PuffinFile
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.deletion_vector import (
+    BLOB_TYPE,
     CARDINALITY,
     REFERENCED_DATA_FILE,
     decode_deletion_vector,
     deletion_vector_properties,
     encode_deletion_vector,
 )
+from lakehouse.format.puffin_builder import PuffinBuilder
 from lakehouse.format.roaring import EMPTY
 from tests.format.samples import flipped, spec_bytes
 
@@ -51,12 +54,17 @@ def test_bitmaps_are_the_reference_librarys(rows: list[int]) -> None:
 
 
 def test_pyiceberg_reads_ours() -> None:
-    """pyiceberg finds the same rows in a blob of ours."""
+    """pyiceberg finds the same rows of each data file in a puffin file of ours."""
     reader = pytest.importorskip("pyiceberg.table.deletion_vector")
-    rows = [1, 5, 7, *range(100_000, 200_000)]
-    payload = reader._extract_vector_payload(encode_deletion_vector(rows))
-    vector = reader.DeletionVector("file", reader.DeletionVector._deserialize_bitmap(payload))
-    assert vector.to_vector().to_pylist() == rows
+    rows = {"s3://b/1.parquet": [1, 5, 7, *range(100_000, 200_000)], "s3://b/2.parquet": [0, (1 << 32) + 7]}
+    builder = PuffinBuilder(allow_duplicates=True)
+    parts: list[bytes | memoryview] = []
+    for data_file, positions in rows.items():
+        properties = deletion_vector_properties(data_file, len(positions))
+        parts += builder.add(BLOB_TYPE, encode_deletion_vector(positions), properties=properties)
+    file = PuffinFile(b"".join([*parts, builder.finish()]))
+    found = reader.deletion_vectors_from_puffin_file(file)
+    assert {vector.referenced_data_file: vector.to_vector().to_pylist() for vector in found} == rows
 
 
 def test_a_million_neighbours_take_few_bytes() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakehouse.format.bloom import BloomMeta, segments_that_may_hold
 from lakehouse.format.bloom_builder import build_bloom
-from lakehouse.format.fulltext import FULLTEXT_CONFIG, Analyzer, FulltextConfig
+from lakehouse.format.fulltext import Analyzer, FulltextConfig
 from lakehouse.format.fulltext_bloom import FulltextBloomBuilder, query_tokens, tokenize
 
 texts = st.lists(st.none() | st.text(alphabet="abAB_ é中", max_size=12), max_size=20)
@@ -71,9 +71,3 @@ def test_a_querys_tokens_are_distinct_and_in_order() -> None:
         "喜欢".encode(),
     ]
     assert query_tokens(" - ", FulltextConfig()) == []
-
-
-def test_the_blob_says_how_it_was_built() -> None:
-    """The configuration travels as a property."""
-    config = FulltextConfig(analyzer=Analyzer.CHINESE)
-    assert FulltextBloomBuilder(config).properties == {FULLTEXT_CONFIG: config.encode()}

@@ -27,7 +27,6 @@ from lakehouse.format.inverted_search import (
     OneOf,
     may_hold,
     plan_bitmaps,
-    row_ranges,
     segments_of,
 )
 from lakehouse.format.roaring import encode_one
@@ -130,18 +129,6 @@ def test_a_search_finds_the_segments_that_fulfil(
     assert search(blob, metas, "1", condition, gap) == expected
     if expected:
         assert may_hold(metas.columns["1"], condition)
-
-
-@settings(deadline=None)
-@given(st.sets(st.integers(0, 30)), st.integers(1, 5), st.integers(0, 4))
-def test_segments_become_rows(segments: set[int], size: int, cut: int) -> None:
-    """Neighbouring segments make one range, and no range leaves the file."""
-    total = 31 * size - min(cut, size - 1)
-    metas = InvertedMetas(columns={}, total_row_count=total, segment_row_count=size)
-    found = row_ranges(np.array(sorted(segments), np.uint32), metas)
-    rows = [row for start, end in found.tolist() for row in range(start, end)]
-    assert rows == [row for row in range(total) if row // size in segments]
-    assert (found[1:, 0] > found[:-1, 1]).all()
 
 
 def test_the_sample_is_searched() -> None:

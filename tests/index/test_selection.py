@@ -62,3 +62,12 @@ def test_files_are_not_mixed() -> None:
     """Rows of files of different length do not combine."""
     with pytest.raises(InvalidInputError, match="do not combine"):
         RowSelection.every(3) & RowSelection.every(4)
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(1, 5), st.integers(0, 4))
+def test_segments_become_rows(segments: set[int], size: int, cut: int) -> None:
+    """Neighbouring segments make one range, and no range leaves the file."""
+    total = 31 * size - min(cut, size - 1)
+    found = RowSelection.of_segments(sorted(segments), size, total)
+    assert np.flatnonzero(found.mask()).tolist() == [row for row in range(total) if row // size in segments]
+    assert (found.ranges[1:, 0] > found.ranges[:-1, 1]).all()
