@@ -192,7 +192,9 @@ class IndexSettings(_Group):
         1024 * 1024, "Metadata of one file at most this far apart is read in one request.", low=0
     )
     footer_max_bytes: int = _setting(
-        64 * 1024 * 1024, "Longest footer, stored or decompressed, that is read.", low=1
+        64 * 1024 * 1024,
+        "Longest footer, stored or decompressed, and longest metadata of a blob that is read.",
+        low=1,
     )
     blob_max_bytes: int = _setting(
         1024 * 1024 * 1024, "Largest blob, decompressed, that is read: a bound for bombs.", low=1

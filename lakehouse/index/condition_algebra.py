@@ -1,7 +1,7 @@
 """Several conditions on one value as one: ranges narrowed, lists of values cut down.
 
 Invariant: the result is fulfilled by exactly the values, null among them, that fulfil all (or any) of
-the conditions.``OneOf(values=())`` is fulfilled by none.
+the conditions. ``OneOf(values=())`` is fulfilled by none.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.config import IndexSettings
-from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
 from lakehouse.expr import col, parse_where
+from lakehouse.format.inverted import InvertedMetas
 from lakehouse.format.inverted_search import OneOf
 from lakehouse.format.target_key import ColumnSetTarget, ExpressionTarget, JsonPathTarget
 from lakehouse.index.build import IndexSpec, PuffinIndexBuilder
@@ -21,7 +22,8 @@ from lakehouse.index.search import IndexSearcher
 from lakehouse.index.selection import RowSelection
 from lakehouse.testing import memory_store
 from tests.format.samples import manifest, sample
-from tests.index.searchers import BLOOM, FULLTEXT, INVERTED, searcher_of, spec
+from tests.index.scans import blob_of
+from tests.index.searchers import BLOOM, FULLTEXT, INVERTED, columns_of, searcher_of, spec
 
 EVENTS = pa.table(
     {
@@ -276,6 +278,23 @@ async def test_the_number_of_rows_is_checked() -> None:
     searcher, _ = await searcher_of(EVENTS, [spec(BLOOM, HOST)], row_count=7)
     with pytest.raises(CorruptionError, match=r"x\.puffin.*is about 40960 rows, the data file has 7"):
         await searcher.may_match(col("host") == "a")
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["read whole", "read in steps"])
+async def test_damage_that_shows_names_file_blob_and_byte(whole: bool) -> None:
+    """A damaged list of terms is an error that says of which file and blob, never a smaller selection."""
+    searcher, store = await searcher_of(EVENTS, [spec(BLOOM, HOST), spec(INVERTED, NUMBER)])
+    data = bytearray((await store.get("x.puffin")).data)
+    blob = blob_of(bytes(data), "greptime-inverted-index-v1")
+    metas = InvertedMetas.from_tail(bytes(data[blob.offset : blob.end]), blob.length)
+    assert isinstance(metas, InvertedMetas)
+    data[blob.offset + metas.columns["1"].fst_range[0]] ^= 0x40
+    await store.put("x.puffin", bytes(data))
+    settings = IndexSettings(search_whole_bytes=(1 << 26) if whole else 0)
+    searcher = IndexSearcher(PuffinReader(store, "x.puffin"), columns_of(EVENTS), settings=settings)
+    with pytest.raises(FormatError, match=f"x.puffin, blob '{blob.type}' at byte {blob.offset}: ") as damage:
+        await searcher.may_match(col("number") == 7)
+    assert (damage.value.context["blob"], damage.value.context["offset"]) == (blob.type, blob.offset)
 
 
 async def test_a_file_without_indexes() -> None:
