@@ -9,6 +9,7 @@ right and it has the rows, and the keys, that the index says.
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,6 @@ from lakehouse.format.types import DataType, Primitive, arrow_field, arrow_type
 __all__ = ["Columns", "SstableFile", "decode_sstable"]
 
 _KIND = arrow_field(KIND_FIELD)
-_KINDS = [pa.array([int(kind)], pa.int8()) for kind in RowKind]
-"""The column of each kind of a table of one row."""
 _WIDE = frozenset(map(Primitive, ("int64", "time", "timestamp", "timestamp_ntz")))
 """Types whose values are the same eight bytes in keys and in Arrow, but for their order and the sign."""
 _SIGN = 1 << 63
@@ -56,6 +55,12 @@ class Columns:
     """For each column that is not part of the key, whether it is one of them."""
     keys: bool
     """Whether a column of the key is."""
+
+
+@functools.cache
+def _kind_columns() -> list[pa.Array]:
+    """The column of each kind of a table of one row; made late, since making arrays loads pandas."""
+    return [pa.array([int(kind)], pa.int8()) for kind in RowKind]
 
 
 class SstableFile:
@@ -253,7 +258,7 @@ class SstableFile:
             keys = self._one_key(key) if columns.keys else ()
         except (BlockError, RowError) as error:
             raise self._damaged(number, error.what) from error
-        kind = _KINDS[found.kind]
+        kind = _kind_columns()[found.kind]
         return pa.Table.from_arrays(self._ordered(keys, values, kind, columns), schema=columns.schema)
 
     def _one_key(self, key: bytes) -> Sequence[pa.Array]:

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse.cache import weigh
-from lakehouse.errors import ConflictError, CorruptionError
+from lakehouse.errors import CorruptionError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.parquet_columns import LeafColumns, leaf_count
 from lakehouse.format.parquet_decode import chunk_ranges, decode_chunks, image_of
@@ -34,10 +33,10 @@ from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.tail import NeedMore
 from lakehouse.format.types import Field
-from lakehouse.index.reader import naming
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.run_caches import RunCaches
+from lakehouse.storage.run_damage import check_same, reading
 from lakehouse.storage.runs import Piece
 
 __all__ = ["WHOLE_BYTES", "ParquetRun", "open_parquet"]
@@ -115,7 +114,7 @@ async def open_parquet(
 
     async def load(_: object) -> _Opened:
         nonlocal whole
-        with _about(key):
+        with reading(key):
             opened, tail = await _load(store, key, entry, schema)
         if len(tail) == entry.size:
             whole = tail
@@ -124,7 +123,7 @@ async def open_parquet(
 
     opened = await caches.metadata.get(where, load)
     assert opened is not None  # load never says that there is nothing
-    with _about(key):
+    with reading(key):
         _check_entry(opened.footer, entry)
     if whole is None and entry.size <= WHOLE_BYTES:
         whole = caches.blocks.get_if_present((*where, "file"))
@@ -178,27 +177,7 @@ def _check_entry(footer: RunFooter, entry: FileEntry) -> None:
     counts = (entry.size, entry.rows, entry.updates, entry.deletes)
     expected = (*counts, entry.schema_id, entry.min_key, entry.max_key)
     got = (footer.size, footer.rows, *footer.head.kinds[1:], footer.head.schema_id, *ends)
-    if expected != got:
-        raise CorruptionError(
-            "another file stands in its place: size, rows, updates, deletes, schema, first and last key are "
-            f"{got}, the snapshot says {expected}",
-            expected=expected,
-            got=got,
-        )
-
-
-@contextmanager
-def _about(key: str) -> Iterator[None]:
-    """Errors about bytes name the object, and an object replaced between two reads is one of them."""
-    try:
-        with naming(key):
-            yield
-    except ConflictError as error:
-        if error.kind != "object-changed":
-            raise
-        raise CorruptionError(
-            f"{key} was replaced while it was read, which happens to no data file", key=key
-        ) from error
+    check_same("size, rows, updates, deletes, schema, first and last key", expected, got)
 
 
 class ParquetRun:
@@ -289,7 +268,7 @@ class ParquetRun:
             # One column nobody knows says how many rows there are.
             rows = sum(footer.pieces.rows[list(groups)].tolist())
             return [finish(pa.table([pa.nulls(rows)], [""]))]
-        with _about(self._key):
+        with reading(self._key):
             if whole is None:
                 ranges = chunk_ranges(
                     footer, groups, leaves, max_bytes=self._store.settings.coalesce_max_bytes

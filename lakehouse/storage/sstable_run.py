@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakehouse.errors import ConflictError, CorruptionError, FormatError, InvalidInputError
+from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.parquet_run import KIND_FIELD
 from lakehouse.format.projection import project
@@ -27,10 +27,10 @@ from lakehouse.format.sstable_search import SearchBlock
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.tail import NeedMore
 from lakehouse.format.types import Field, arrow_schema
-from lakehouse.index.reader import about
 from lakehouse.io import ObjectStore
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.run_caches import RunCaches
+from lakehouse.storage.run_damage import check_same, reading
 from lakehouse.storage.runs import Piece
 
 __all__ = ["PREFETCH_BYTES", "WHOLE_BYTES", "SstableRun", "open_sstable"]
@@ -100,7 +100,7 @@ async def open_sstable(
 
     async def load(_: object) -> _Opened:
         nonlocal whole
-        with _about(key):
+        with reading(key):
             opened, tail = await _load(store, key, entry, schema, prefetch_bytes or _tail_bytes(entry))
         if len(tail) == entry.size:
             whole = tail
@@ -160,34 +160,7 @@ def _check_entry(file: SstableFile, entry: FileEntry, schema: TableSchema) -> No
     key = tuple(field.id for field in schema.key_fields)
     expected = (entry.rows, entry.updates, entry.deletes, key, entry.min_key, entry.max_key)
     got = (meta.rows, *meta.kinds[1:], meta.key, *ends)
-    if expected != got:
-        raise CorruptionError(
-            "another file stands in its place: rows, updates, deletes, key columns, first and last key are "
-            f"{got}, the snapshot says {expected}",
-            expected=expected,
-            got=got,
-        )
-
-
-class _about:  # noqa: N801 - used as a function; a generator would take a tenth of a warm point read
-    """Errors about bytes name the object, and an object replaced between two reads is one of them."""
-
-    __slots__ = ("_key",)
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        key = self._key
-        if isinstance(error, FormatError) and "key" not in error.context:
-            raise about(error, key) from error
-        if isinstance(error, ConflictError) and error.kind == "object-changed":
-            raise CorruptionError(
-                f"{key} was replaced while it was read, which happens to no data file", key=key
-            ) from error
+    check_same("rows, updates, deletes, key columns, first and last key", expected, got)
 
 
 class SstableRun:
@@ -243,7 +216,7 @@ class SstableRun:
             # Nothing of it is in the file but its number of rows, which one column nobody knows tells.
             rows = sum(int(index.firsts[one.end] - index.firsts[one.begin]) for one in asked)
             return project(pa.table([pa.nulls(rows)], [""]), wanted)
-        with _about(self._key):
+        with reading(self._key):
             ranges = [(int(index.offsets[one.begin]), int(index.offsets[one.end])) for one in asked]
             stored = await self._ranges(ranges)
             blocks = [range(one.begin, one.end) for one in asked]
@@ -281,7 +254,7 @@ class SstableRun:
         block = file.block_of(key)
         if block is None or key < file.index.pieces[0].first_key:
             return shown.nothing
-        with _about(self._key):
+        with reading(self._key):
             if file.footer.bloom.size:
                 bloom = self._bloom or await self._load_bloom()
                 if not bloom.may_hold(key):
