@@ -7,6 +7,7 @@ of the two has; each is looked up in both.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
@@ -31,12 +32,17 @@ __all__ = ["CHANGE_COLUMN", "net_changes"]
 CHANGE_COLUMN = "_change"
 """The last column: insert, update_before, update_after or delete."""
 
-_CHANGES = pa.array(["insert", "update_before", "update_after", "delete"])
 _INSERT, _BEFORE, _AFTER, _DELETE = range(4)
 _AT_ONCE = 2
 """Chunks of keys compared at once: one is read while the other is compared."""
 _COPIES = 4
 """Times a row is in memory: of both snapshots, as read and as returned."""
+
+
+@functools.cache
+def _changes() -> pa.Array:
+    """The words of ``_change``; made late, since making arrays loads pandas."""
+    return pa.array(["insert", "update_before", "update_after", "delete"])
 
 
 async def net_changes(
@@ -101,4 +107,4 @@ def _difference(keys: KeyColumns, was: Found, now: Found) -> pa.Table:
     differs = np.ones(len(changes), np.bool_)
     differs[olds[same]] = differs[olds[same] + 1] = False
     rows = taken([was.rows, now.rows], order.rows[differs])
-    return rows.append_column(CHANGE_COLUMN, _CHANGES.take(pa.array(changes[differs])))
+    return rows.append_column(CHANGE_COLUMN, _changes().take(pa.array(changes[differs])))
