@@ -28,7 +28,7 @@ __all__ = ["Part", "RunNumbers", "cut_rows", "joined"]
 _FEW = 1 << 16
 """Numpy sorts numbers of 16 bits by radix, in a fraction of the time."""
 
-Group = tuple[tuple[bytes, ...], int]
+_Group = tuple[tuple[bytes, ...], int]
 """Partition and bucket."""
 
 
@@ -113,10 +113,10 @@ def cut_rows(rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[
 
 def _groups(
     rows: pa.Table, schema: TableSchema, partition_fields: Sequence[Field], by_bucket: bool
-) -> tuple[I64, list[Group]]:
+) -> tuple[I64, list[_Group]]:
     """Of each row, the number of its partition and bucket; and these, in order."""
     codes = np.zeros(rows.num_rows, np.int64)
-    groups: list[Group] = [((), 0)]
+    groups: list[_Group] = [((), 0)]
     for field in partition_fields:
         column = rows.column(field.name).combine_chunks().dictionary_encode()
         values = encode_values(column.dictionary, field.type).to_pylist()
