@@ -8,6 +8,8 @@ only for shape: which dict is a map, and which parts a struct has.
 
 from __future__ import annotations
 
+import bisect
+import datetime as dt
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -77,7 +79,10 @@ def _array(values: Sequence[Any], kind: DataType | None, nan_is_null: bool) -> p
             items = _array([one for _, one in pairs], value.type, nan_is_null)
             return pa.MapArray.from_arrays(offsets, keys, items)
         case _:
-            return pa.array(values, from_pandas=nan_is_null)
+            array = pa.array(values, from_pandas=nan_is_null)
+            if pa.types.is_date(array.type) and any(isinstance(one, dt.datetime) for one in values):
+                raise TypeError("some are dates and some are moments, whose time of day would be lost")
+            return array
 
 
 def _parts(values: Sequence[Any], fields: Sequence[Field]) -> dict[str, list[Any]]:
@@ -111,14 +116,21 @@ def _offsets(values: Iterable[Any]) -> pa.Array:
 def _first_refused(
     values: Sequence[Any], field: Field | None, nan_is_null: bool, error: Exception
 ) -> tuple[int, Exception]:
-    """The first value that cannot be converted, and why; without a field, after those before it."""
-    known = None if field is None else arrow_type(field.type)
-    for row, value in enumerate(values):
+    """The first value that its column cannot hold, else the first that does not go with those before."""
+    kind = None if field is None else field.type
+    if kind is not None:
+        for row, value in enumerate(values):
+            try:
+                _array([value], kind, nan_is_null)
+                pa.array([value], type=arrow_type(kind), from_pandas=nan_is_null)
+            except _REFUSED as reason:
+                return row, reason
+
+    def fails(count: int) -> bool:
         try:
-            alone = _array([value], None if field is None else field.type, nan_is_null)
-            one = pa.array([value], type=known, from_pandas=nan_is_null) if known is not None else alone
-        except _REFUSED as reason:
-            return row, reason
-        if known is None and not pa.types.is_null(one.type):
-            known = one.type
-    return 0, error
+            _array(values[:count], kind, nan_is_null)
+        except _REFUSED:
+            return True
+        return False
+
+    return bisect.bisect_left(range(1, len(values)), True, key=fails), error
