@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
 from lakehouse.clock import Clock
-from lakehouse.errors import CorruptionError, LakehouseError, NotFoundError
+from lakehouse.errors import CorruptionError, FormatError, LakehouseError, NotFoundError
 from lakehouse.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
@@ -117,10 +117,13 @@ class History:
         if newest is None and hint > 1:
             newest = await self.log.newest()
         if newest is None:
-            raise NotFoundError(
-                f"there is no table at {self._store.url}/{self._root}: it has no snapshot", key=self._root
-            )
+            raise self._no_table()
         return await self._read(newest)
+
+    def _no_table(self) -> NotFoundError:
+        return NotFoundError(
+            f"there is no table at {self._store.url}/{self._root}: it has no snapshot", key=self._root
+        )
 
     async def _hint(self) -> int:
         try:
@@ -142,6 +145,16 @@ class History:
             await self._store.put(join(self._root, LATEST), number)
 
     # --- others -------------------------------------------------------------------
+
+    async def newest_sound(self) -> Snapshot:
+        """The newest snapshot that can be read, for whom an older one will do while the head is damaged."""
+        damaged: FormatError | None = None
+        for number in reversed([one async for one in self.log.numbers()]):
+            try:
+                return await self._read(number)
+            except FormatError as error:
+                damaged = error
+        raise damaged or self._no_table()
 
     async def snapshot(self, number: int, head: Snapshot) -> Snapshot:
         """The snapshot of that id, as far as the head still has it."""

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
-from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.errors import FormatError, InvalidInputError, NotFoundError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.name_pointer import NamePointer, NameState
 from lakehouse.format.schema_json import SchemaObject
@@ -131,7 +131,15 @@ class OpenTable:
         """The state asked for: by id, as of a time, by tag, or the newest."""
         if sum(one is not None for one in (snapshot, timestamp, tag)) > 1:
             raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
-        head = self.history.check_live((await self.history.head()).snapshot)
+        try:
+            head = self.history.check_live((await self.history.head()).snapshot)
+        except FormatError:
+            if snapshot is None:
+                raise
+            # A damaged head takes no older snapshot with it.
+            head = await self.history.newest_sound()
+            if snapshot > head.id:
+                raise
         if tag is not None:
             ref = head.refs.get(tag)
             if ref is None:
