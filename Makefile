@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup minio demo test lint type bench interop chaos fuzz docs constraints clean
+.PHONY: help setup minio peers demo test lint type bench interop chaos fuzz docs constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ $(STAMP): pyproject.toml constraints.txt
 minio: ## Build the MinIO server that tests and demo use (once; without Go they use moto)
 	@tools/build_minio.sh || echo "MinIO could not be built, see above. Tests and demo use Docker or moto." >&2
 
+peers: setup ## Make the environments of peers that cannot stand beside ours (once; for benchmarks)
+	@$(BIN)/python -m benchmarks.peer_env || echo "Some peers are missing, see above. Benchmarks leave them out." >&2
+
 demo: setup minio ## Show the engine at work, end to end
 	$(BIN)/lakehouse demo
 
@@ -40,7 +43,7 @@ lint: setup ## Check style, formatting and spelling
 type: setup ## Check types
 	$(BIN)/mypy
 
-bench: setup minio ## Measure, side by side with peers
+bench: setup minio peers ## Measure, side by side with peers
 	$(BIN)/python -m benchmarks
 
 interop: setup minio ## Test against other people's readers and writers
