@@ -195,9 +195,7 @@ async def _parquet(batches: AsyncIterator[pa.RecordBatch], shape: RowShape) -> A
     import pyarrow.parquet as pq
 
     sink = _Drain()
-    with pq.ParquetWriter(
-        sink, shape.schema, compression="zstd"
-    ) as writer:  # io-ok: into memory, drained below
+    with pq.ParquetWriter(sink, shape.schema, compression="zstd") as writer:  # io-ok: drained below
         async for batch in batches:
             writer.write_batch(batch)
             yield sink.take()
