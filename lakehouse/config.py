@@ -213,7 +213,7 @@ class IndexSettings(_Group):
 class TableSettings(_Group):
     """How tables are read and written."""
 
-    scan_concurrency: int = _setting(8, "Sections of a table that one scan has under way at once.", low=1)
+    scan_concurrency: int = _setting(16, "Sections of a table that one scan has under way at once.", low=1)
     scan_memory_bytes: int = _setting(
         256 * 1024 * 1024,
         "Bytes of rows that one scan holds for its sections under way; a single section may need more.",

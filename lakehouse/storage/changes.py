@@ -23,9 +23,9 @@ from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.lookup import Found, Lookup
 from lakehouse.storage.merge import merge_order
 from lakehouse.storage.part_rows import taken
+from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.same_values import same_rows
 from lakehouse.storage.scan import RunSource, Scan
-from lakehouse.storage.section_reader import RowSize
 
 __all__ = ["CHANGE_COLUMN", "net_changes"]
 
@@ -74,7 +74,7 @@ async def net_changes(
         was, now = [await lookup.find(chunk, schema.fields) for lookup in lookups]
         return await in_thread(_difference, keys, was, now)
 
-    size = RowSize(schema.fields).bytes_per_row
+    size = RowSize(schema.fields, schema.fields, touched).bytes_per_row
     rows = max(1, int(settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
     scan = Scan(touched, schema, source, columns=keys.names, deletions=True, settings=settings)
     chunks = _chunks(scan, rows)

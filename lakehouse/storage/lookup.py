@@ -45,6 +45,8 @@ _GET_BYTES = 64 * 1024
 """About what a get costs, its request included: neighbouring pieces are read whole from there on."""
 _READ_ROWS = 1 << 17
 """Pieces with so many rows in all are read at once."""
+_BIG_READS = 8
+"""Such reads under way at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +247,7 @@ class _UnitLookup:
         self._all_fields = tuple({field.id: field for field in (*keys.fields, *fields)}.values())
         self._at_once = settings.lookup_concurrency
         self._reads = anyio.CapacityLimiter(settings.lookup_concurrency)
-        self._big_reads = anyio.CapacityLimiter(settings.scan_concurrency)
+        self._big_reads = anyio.CapacityLimiter(_BIG_READS)
 
     async def find(self, sought: _Sought) -> Found:
         """The rows that there are."""

@@ -29,9 +29,10 @@ from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
 from lakehouse.storage.prune import Pruner
+from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan_report import ScanReport
-from lakehouse.storage.section_reader import RowSize, SectionReader, Wanted
+from lakehouse.storage.section_reader import SectionReader, Wanted
 from lakehouse.storage.sections import Chunk, Section, Sweep
 
 __all__ = ["RunSource", "Scan"]
@@ -39,6 +40,8 @@ __all__ = ["RunSource", "Scan"]
 _COPIES = 2
 """Times a row is in memory while it is merged: as it was read, and as it is returned."""
 _PLACE = struct.Struct(">QQ")
+_LARGE_SECTIONS = 4
+"""How many sections of the size that is aimed at have room at once: one is read while another is merged."""
 _OPENS = 16
 """Files that are opened at once, ahead of their first section."""
 
@@ -86,6 +89,7 @@ class Scan:
         self._source = source
         self._settings = settings or TableSettings()
         self._limit = limit
+        self._every = schema.fields
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
         self._pruner = pruner
@@ -135,7 +139,11 @@ class Scan:
         left = self._limit
         if left == 0:
             return
-        size = RowSize((*self.wanted.key_fields, *self.wanted.where_fields, *self.wanted.fields))
+        size = RowSize(
+            (*self.wanted.key_fields, *self.wanted.where_fields, *self.wanted.fields),
+            self._every,
+            (file.entry for unit in units for file in unit.files),
+        )
         reader = SectionReader(self.wanted, size, self.report)
         gate = _Gate(self._settings, size, left)
 
@@ -244,7 +252,7 @@ class _Gate:
     @property
     def target_rows(self) -> int:
         """How many rows the next section should have."""
-        share = self._settings.scan_memory_bytes / self._settings.scan_concurrency
+        share = self._settings.scan_memory_bytes / min(_LARGE_SECTIONS, self._settings.scan_concurrency)
         rows = max(1, int(share / _COPIES / self._size.bytes_per_row))
         return rows if self._limit is None else min(rows, self._limit * self._window)
 

@@ -20,20 +20,19 @@ import pyarrow as pa
 from lakehouse.expr import Expr, matching
 from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import FileFormat, RowKind
-from lakehouse.format.types import Field, arrow_field, arrow_type
+from lakehouse.format.types import Field, arrow_field
 from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge import kinds_of, merge_order, survivors
 from lakehouse.storage.part_rows import PartHits, PartRows, among_wanted, hits, taken, without_columns
+from lakehouse.storage.row_size import RowSize, value_width
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.sections import Part, Section
 
-__all__ = ["RowSize", "SectionReader", "Wanted"]
+__all__ = ["SectionReader", "Wanted"]
 
-_TEXT_BYTES = 32
-"""What a value without a fixed width is taken to need until rows were read."""
 _WORTH_A_REQUEST = 1024 * 1024
 """Bytes that are not read for a condition from which a second request is worth its wait."""
 _READS = 16
@@ -58,24 +57,7 @@ class Wanted:
     """Whether keys whose newest row deletes them are returned too, as any other row."""
 
 
-class RowSize:
-    """About how many bytes a row takes in memory: a guess until rows were read."""
-
-    def __init__(self, fields: Sequence[Field]) -> None:
-        self._rows = 1
-        self._bytes = max(1, sum(_width(field) for field in fields))
-
-    @property
-    def bytes_per_row(self) -> float:
-        """At least a byte."""
-        return max(1.0, self._bytes / self._rows)
-
-    def learn(self, table: pa.Table) -> None:
-        """Takes rows that were read into account."""
-        if table.num_rows:
-            forget = self._rows == 1
-            self._rows = table.num_rows + (0 if forget else self._rows)
-            self._bytes = table.nbytes + (0 if forget else self._bytes)
+_Cut = tuple[bytes | None, bytes | None]
 
 
 class _Shared:
@@ -126,8 +108,8 @@ class SectionReader:
         if any(part.reader.entry.format is not FileFormat.PARQUET for part in wanted):
             return False  # formats that store rows have no columns to leave out
         size = sum(part.reader.pieces[number].size for part in wanted for number in part.pieces)
-        every = sum(_width(field) for field in _together(self._wanted.where_fields, self._wanted.fields))
-        return size * sum(_width(field) for field in rest) / every >= _WORTH_A_REQUEST
+        every = sum(value_width(field) for field in _together(self._wanted.where_fields, self._wanted.fields))
+        return size * sum(value_width(field) for field in rest) / every >= _WORTH_A_REQUEST
 
     # --- reading -----------------------------------------------------------------
 
@@ -136,28 +118,39 @@ class SectionReader:
         parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
 
         async def load(part: Part) -> pa.Table:
-            needs_keys = section.merges or part.spans or section.cuts(part) != (None, None)
+            needs_keys = section.merges or part.spans or cuts[part] != (None, None)
             columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
             if part.spans and part.wanted:  # the next section may have to look at the condition
                 columns = _together(columns, self._wanted.where_fields)
             return await self._table(part, columns)
 
-        tables = [table async for table in map_bounded(load, parts, _READS)]
-        if all(section.cuts(part) == (None, None) for part in parts):
-            return [PartRows(part=part, table=table) for part, table in zip(parts, tables, strict=True)]
-        return await in_thread(self._cut, section, parts, tables)
+        cuts = {part: section.cuts(part) for part in parts}
+        tables = {part: table for part in parts if (table := self._held(part)) is not None}
+        missing = [part for part in parts if part not in tables]
+        loaded = [table async for table in map_bounded(load, missing, _READS)]
+        tables.update(zip(missing, loaded, strict=True))
+        rows = [PartRows(part=part, table=tables[part]) for part in parts]
+        if all(cut == (None, None) for cut in cuts.values()):
+            return rows
+        return await in_thread(self._cut, rows, cuts)
 
-    def _cut(self, section: Section, parts: Sequence[Part], tables: Sequence[pa.Table]) -> list[PartRows]:
+    def _cut(self, rows: Sequence[PartRows], cuts: dict[Part, _Cut]) -> list[PartRows]:
         """The rows of the parts that lie in the section."""
-        rows = []
-        for part, table in zip(parts, tables, strict=True):
-            low, high = section.cuts(part)
-            begin, end = 0, table.num_rows
+        found = []
+        for one in rows:
+            low, high = cuts[one.part]
+            begin, end = 0, one.table.num_rows
             if self._keys is not None:
-                begin = self._keys.rows_below(table, low) if low is not None else begin
-                end = self._keys.rows_below(table, high) if high is not None else end
-            rows.append(PartRows(part=part, table=table.slice(begin, end - begin), skipped=begin))
-        return rows
+                begin = self._keys.rows_below(one.table, low) if low is not None else begin
+                end = self._keys.rows_below(one.table, high) if high is not None else end
+            table = one.table.slice(begin, end - begin)
+            found.append(PartRows(part=one.part, table=table, skipped=begin))
+        return found
+
+    def _held(self, part: Part) -> pa.Table | None:
+        """A part that a section before has read."""
+        shared = self._shared.get(part) if part.spans else None
+        return None if shared is None else shared.table
 
     async def _table(self, part: Part, fields: Sequence[Field]) -> pa.Table:
         if not part.spans:
@@ -243,12 +236,3 @@ class SectionReader:
 def _together(first: Sequence[Field], second: Sequence[Field]) -> tuple[Field, ...]:
     """The fields of both, each once."""
     return tuple({field.id: field for field in (*first, *second)}.values())
-
-
-def _width(field: Field) -> int:
-    """About how many bytes a value takes."""
-    kind = arrow_type(field.type)
-    try:
-        return max(1, int(kind.bit_width) // 8)
-    except ValueError:
-        return _TEXT_BYTES
