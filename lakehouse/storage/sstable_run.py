@@ -50,12 +50,13 @@ _BLOCK_BYTES = 8 * 1024
 class _Opened:
     """What is kept of a file between reads."""
 
-    __slots__ = ("bloom", "file", "version", "weight")
+    __slots__ = ("bloom", "file", "shown", "version", "weight")
 
     def __init__(self, file: SstableFile, bloom: BloomFilter | None, version: str | None) -> None:
         self.file = file
         self.bloom = bloom
         self.version = version
+        self.shown: _Shown | None = None
         self.weight = file.weight + (bloom.weight if bloom is not None else 0)
 
 
@@ -167,7 +168,7 @@ class SstableRun:
     """An open SSTable: see :class:`~lakehouse.storage.runs.RunReader`."""
 
     __slots__ = (
-        "_bloom", "_caches", "_file", "_key", "_pieces", "_shown", "_store", "_version", "_where", "_whole",
+        "_bloom", "_caches", "_file", "_key", "_opened", "_pieces", "_store", "_version", "_where", "_whole",
         "entry",
     )  # fmt: skip
 
@@ -186,12 +187,12 @@ class SstableRun:
         self._where = where
         self.entry = entry
         self._caches = caches
+        self._opened = opened
         self._file = opened.file
         self._bloom = opened.bloom
         self._version = opened.version
         self._whole = whole
         self._pieces: tuple[Piece, ...] | None = None
-        self._shown: _Shown | None = None
 
     @property
     def pieces(self) -> Sequence[Piece]:
@@ -269,12 +270,14 @@ class SstableRun:
     def _how(self, fields: Sequence[Field]) -> _Shown:
         """What point reads of these fields need; they tend to ask for the same again and again."""
         asked = tuple(fields)
-        if self._shown is None or self._shown.fields != asked:
+        shown = self._opened.shown
+        if shown is None or shown.fields != asked:
             schema = arrow_schema((*asked, KIND_FIELD))
             columns = self._file.columns({field.id for field in asked})
             same = columns.schema.equals(schema, check_metadata=True)
-            self._shown = _Shown(asked, columns, schema.empty_table(), same)
-        return self._shown
+            # Readers come and go, what is kept of the file stays.
+            self._opened.shown = shown = _Shown(asked, columns, schema.empty_table(), same)
+        return shown
 
     async def _load_block(self, where: tuple[str, str, int]) -> SearchBlock:
         block = where[-1]
