@@ -289,14 +289,16 @@ class _UnitLookup:
         """The rows of the table that have one of the keys."""
         wanted, there = self._keys.arrays([keys.take(pa.array(asked)), table])
         if isinstance(wanted, np.ndarray):
-            places = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-            is_there = np.asarray(there)[places] == wanted
+            rows = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+            found = np.flatnonzero(np.asarray(there)[rows] == wanted)
+            rows = rows[found]
         else:
-            places = pc.index_in(wanted, value_set=there).fill_null(-1).to_numpy()
-            is_there = places >= 0
+            of_rows = pc.index_in(there, value_set=wanted).fill_null(-1).to_numpy()
+            rows = np.flatnonzero(of_rows >= 0)
+            found = of_rows[rows]
         names = [field.name for field in self._fields]
         kept = table.select([*names, *({KIND_COLUMN} & set(table.column_names))])
-        return _Hits(at=asked[is_there], rows=taken([kept], places[is_there].astype(np.int64)))
+        return _Hits(at=asked[found], rows=taken([kept], rows))
 
     def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> Found:
         """The rows that do not delete their key, by key."""
