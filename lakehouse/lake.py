@@ -16,7 +16,13 @@ import pyarrow as pa
 from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock, SystemClock
 from lakehouse.config import Settings
-from lakehouse.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakehouse.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+)
 from lakehouse.format.name_pointer import NameState
 from lakehouse.format.table_schema import TableSchema, schema_from_arrow
 from lakehouse.io import ObjectStore, load_settings, open_store
@@ -243,7 +249,14 @@ class Lake:
         with contextlib.suppress(NotFoundError):
             await core.commit(DropTable(), view=await core.newest())
         now_ms = core.history.time.now_ms()
-        await self._names.release(parsed, core.pointer, state=NameState.DROPPED, time_ms=now_ms)
+        try:
+            await self._names.release(parsed, core.pointer, state=NameState.DROPPED, time_ms=now_ms)
+        except LakehouseError as error:
+            raise CommitUnknownError(
+                f"table {name!r} is dropped, but it is not known whether its name is free: {error} "
+                "Drop it again.",
+                table=name,
+            ) from error
 
     async def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""

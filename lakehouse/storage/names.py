@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from lakehouse.errors import (
     AlreadyExistsError,
+    CommitUnknownError,
     ConflictError,
     CorruptionError,
     InvalidInputError,
+    LakehouseError,
     NotFoundError,
 )
 from lakehouse.format.name_pointer import NamePointer, NameState, decode_pointer, encode_pointer
@@ -240,11 +242,18 @@ class Names:
         await self._database(new.database)
         moved = dataclasses.replace(pointer, name=str(new), token=new_token(), time_ms=time_ms)
         await self.claim(new, moved)
-        left = await self.release(old, pointer, state=NameState.MOVED, time_ms=time_ms, moved_to=str(new))
-        if left.table == pointer.table and left.moved_to == str(new):
-            return moved
-        # Two names for one table would be worse than none of ours.
-        await self.release(new, moved, state=NameState.MOVED, time_ms=time_ms, moved_to=left.moved_to)
+        try:
+            left = await self.release(old, pointer, state=NameState.MOVED, time_ms=time_ms, moved_to=str(new))
+            if left.table == pointer.table and left.moved_to == str(new):
+                return moved
+            # Two names for one table would be worse than none of ours.
+            await self.release(new, moved, state=NameState.MOVED, time_ms=time_ms, moved_to=left.moved_to)
+        except LakehouseError as error:
+            raise CommitUnknownError(
+                f"table {str(old)!r} is called {str(new)!r} too now, and it is not known whether it has lost "
+                f"its old name: {error} Rename it again.",
+                table=str(old),
+            ) from error
         raise ConflictError(
             f"table {str(old)!r} was dropped or renamed by others while it was renamed to {str(new)!r}",
             table=str(old),

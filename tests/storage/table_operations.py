@@ -75,10 +75,12 @@ class Operation:
     """One call that commits."""
 
     name: str
-    run: Callable[[Table], Awaitable[CommitResult]]
+    run: Callable[..., Awaitable[CommitResult]]
+    """Makes the call on a table, with further arguments such as ``writer=`` where it writes rows."""
     on: Callable[[Model], Model]
     """What it makes of a model; raises what the call raises."""
     needs_key: bool = False
+    writes_rows: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -186,45 +188,62 @@ def _roll_back(model: Model) -> Model:
     return dataclasses.replace(model, rows=rows, columns=columns)
 
 
-async def _run_delete_keys(table: Table) -> CommitResult:
+async def _run_delete_keys(table: Table, **how: Any) -> CommitResult:
     names = (await table.schema(snapshot=1)).primary_key
     keys = [{"id": 2, "part": "a"}, {"id": 4, "part": "b"}]
-    return await table.delete(keys=[{name: key[name] for name in names} for key in keys])
+    return await table.delete(keys=[{name: key[name] for name in names} for key in keys], **how)
 
 
 OPERATIONS = (
-    Operation(name="append", run=lambda t: t.append(NEW), on=lambda m: m.put(*NEW)),
-    Operation(name="upsert", run=lambda t: t.upsert(CHANGED), on=lambda m: m.put(*CHANGED), needs_key=True),
+    Operation(name="append", run=lambda t, **how: t.append(NEW, **how), on=lambda m: m.put(*NEW)),
+    Operation(
+        name="upsert",
+        run=lambda t, **how: t.upsert(CHANGED, **how),
+        on=lambda m: m.put(*CHANGED),
+        needs_key=True,
+    ),
     Operation(name="delete by keys", run=_run_delete_keys, on=_delete_keys, needs_key=True),
-    Operation(name="delete by condition", run=lambda t: t.delete("v >= 3"), on=_delete_many),
+    Operation(name="delete by condition", run=lambda t, **how: t.delete("v >= 3", **how), on=_delete_many),
     Operation(
         name="delete a partition",
-        run=lambda t: t.delete("part = 'a'"),
+        run=lambda t, **how: t.delete("part = 'a'", **how),
         on=lambda m: m.without(lambda row: row["part"] == "a"),
     ),
     Operation(
         name="overwrite all",
-        run=lambda t: t.overwrite(ONLY),
+        run=lambda t, **how: t.overwrite(ONLY, **how),
         on=lambda m: m.without(lambda _: True).put(*ONLY),
     ),
     Operation(
         name="overwrite a partition",
-        run=lambda t: t.overwrite(OF_A, "part = 'a'"),
+        run=lambda t, **how: t.overwrite(OF_A, "part = 'a'", **how),
         on=lambda m: m.without(lambda row: row["part"] == "a").put(*OF_A),
     ),
     Operation(
-        name="overwrite by condition", run=lambda t: t.overwrite(OF_MANY, "v >= 3"), on=_overwrite_many
+        name="overwrite by condition",
+        run=lambda t, **how: t.overwrite(OF_MANY, "v >= 3", **how),
+        on=_overwrite_many,
     ),
     Operation(
         name="insert new keys",
-        run=lambda t: t.append(INSERTED, on_conflict="error"),
+        run=lambda t, **how: t.append(INSERTED, on_conflict="error", **how),
         on=_insert,
         needs_key=True,
     ),
-    Operation(name="add a column", run=lambda t: t.add_column("c", "bigint", default=9), on=_add_column),
-    Operation(name="rename a column", run=lambda t: t.rename_column("v", "w"), on=_rename),
-    Operation(name="tag", run=lambda t: t.create_tag("there", snapshot=2), on=_tag),
-    Operation(name="roll back", run=lambda t: t.rollback(snapshot=ROLLED_BACK_TO), on=_roll_back),
+    Operation(
+        name="add a column",
+        run=lambda t: t.add_column("c", "bigint", default=9),
+        on=_add_column,
+        writes_rows=False,
+    ),
+    Operation(name="rename a column", run=lambda t: t.rename_column("v", "w"), on=_rename, writes_rows=False),
+    Operation(name="tag", run=lambda t: t.create_tag("there", snapshot=2), on=_tag, writes_rows=False),
+    Operation(
+        name="roll back",
+        run=lambda t: t.rollback(snapshot=ROLLED_BACK_TO),
+        on=_roll_back,
+        writes_rows=False,
+    ),
 )
 
 

@@ -57,15 +57,15 @@ class StepIn(StoreDecorator):
         super().__init__(inner)
         self.act: Callable[[], Awaitable[None]] | None = None
         """Acts once; None = nobody does any more."""
-        self._key, self._left = "", 0
+        self._key, self._verb, self._left = "", "", 0
 
-    def before(self, number: int, key: str, act: Callable[[], Awaitable[None]]) -> None:
-        """Before the request of that number, counted from now and 0, whose key contains this text."""
-        self._key, self._left, self.act = key, number, act
+    def before(self, number: int, key: str, act: Callable[[], Awaitable[None]], *, verb: str = "") -> None:
+        """Before the request of that number, counted from now and 0, of the verb on a key with this text."""
+        self._key, self._verb, self._left, self.act = key, verb, number, act
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         act = self.act
-        if act is not None and self._key in key:
+        if act is not None and self._key in key and self._verb in ("", verb):
             if self._left == 0:
                 self.act = None
                 await act()
