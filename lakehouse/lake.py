@@ -234,8 +234,9 @@ class Lake:
         if not await self._names.has_database(database):
             await self._names.resolve(TableName(database, "any"))
         behind = after.rpartition(".")[2] if after else None
-        async for name in self._names.tables(database, prefix=prefix, after=behind):
-            yield str(name)
+        async with contextlib.aclosing(self._names.tables(database, prefix=prefix, after=behind)) as names:
+            async for name in names:
+                yield str(name)
 
     async def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Ends a table: whoever has it open is told. Its objects stay until they are cleaned up."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from lakehouse.errors import (
@@ -97,11 +98,12 @@ class Names:
     async def drop_database(self, name: str) -> None:
         """Ends a database that has no tables."""
         found = await self._database(name)
-        async for table in self.tables(name):
-            raise InvalidInputError(
-                f"database {name!r} has tables, such as {table.table!r}: drop them, or pass cascade=True",
-                database=name,
-            )
+        async with aclosing(self.tables(name)) as tables:
+            async for table in tables:
+                raise InvalidInputError(
+                    f"database {name!r} has tables, such as {table.table!r}: drop them, or pass cascade=True",
+                    database=name,
+                )
         token = new_token()
         members = {**_members(found), "state": NameState.DROPPED.value, "token": token}
         del members["crc32c"]
@@ -117,18 +119,19 @@ class Names:
             return False
         return True
 
-    async def databases(self) -> AsyncIterator[str]:
+    async def databases(self) -> AsyncGenerator[str, None]:
         """Names of all databases, in order."""
 
         async def look(prefix: str) -> str | None:
             name = prefix.rstrip("/")
             return name if await self.has_database(name) else None
 
-        async for found in map_bounded(look, self._directories(), _CONCURRENCY):
-            if found is not None:
-                yield found
+        async with aclosing(map_bounded(look, self._directories(), _CONCURRENCY)) as looked:
+            async for found in looked:
+                if found is not None:
+                    yield found
 
-    async def _directories(self) -> AsyncIterator[str]:
+    async def _directories(self) -> AsyncGenerator[str, None]:
         page: str | None = None
         while True:
             found = await self._store.list_page("", delimiter="/", page=page)
@@ -261,7 +264,7 @@ class Names:
 
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
-    ) -> AsyncIterator[TableName]:
+    ) -> AsyncGenerator[TableName, None]:
         """Live tables of a database, in order of their names.
 
         Args:
@@ -278,9 +281,10 @@ class Names:
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)
         keys = (one.key async for one in listed if _NAME.fullmatch(one.key.removeprefix(start)))
-        async for found in map_bounded(look, keys, _CONCURRENCY):
-            if found is not None:
-                yield found
+        async with aclosing(map_bounded(look, keys, _CONCURRENCY)) as looked:
+            async for found in looked:
+                if found is not None:
+                    yield found
 
     async def _read(self, name: TableName) -> tuple[NamePointer, str]:
         found = await self._store.get(pointer_key(name.database, name.table))

@@ -320,7 +320,7 @@ class Table:
         return relations.snapshots_relation(found, head)
 
     async def schemas(self) -> pa.Table:
-        """One row per schema there ever was, oldest first."""
+        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
         newest = (await self._core.newest()).schema_object
         older = [one async for one in map_bounded(self._core.schemas.read, newest.ancestors, _SNAPSHOT_READS)]
         return relations.schemas_relation([*older, newest])
