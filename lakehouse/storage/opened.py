@@ -30,6 +30,7 @@ from lakehouse.storage.runs import RunReader
 from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.state import Manifests
 from lakehouse.storage.table_caches import TableCaches
+from lakehouse.storage.write import WrittenRows, write_rows
 
 __all__ = ["Environment", "OpenTable", "View", "create_table", "open_table"]
 
@@ -161,6 +162,18 @@ class OpenTable:
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """A reader of one of the table's files, for reads with a schema."""
         return await open_run(self.env.store, self.root, entry, schema, self.env.caches.runs)
+
+    async def write(self, view: View, data: object, *, deletes: bool = False) -> WrittenRows:
+        """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows."""
+        return await write_rows(
+            self.env.store,
+            self.root,
+            view.schema,
+            view.options,
+            data,
+            deletes=deletes,
+            settings=self.env.settings.table,
+        )
 
     async def commit(
         self,

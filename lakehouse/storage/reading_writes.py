@@ -36,7 +36,7 @@ from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.upload import delete_files
-from lakehouse.storage.write import WrittenRows, write_rows
+from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import (
     CommitResult,
     WriterId,
@@ -87,7 +87,7 @@ async def _replace_matching(
         new = WrittenRows()
         if data is not None:
             rows = _matching_rows(data, view, where)
-            new = await write_rows(core.env.store, core.root, view.schema, view.options, rows)
+            new = await core.write(view, rows)
         change = _ReplaceMatching(
             core, where, new, kind=kind, must_commit=writer is not None, message=message
         )
@@ -265,10 +265,7 @@ class _ReplaceMatching:
         return tuple(removed), tuple(added)
 
     async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
-        core = self._core
-        written = await write_rows(
-            core.env.store, core.root, view.schema, view.options, rows, deletes=deletes
-        )
+        written = await self._core.write(view, rows, deletes=deletes)
         self.uploaded += [one.path for one in written.entries]
         if self.first_upload_ms is None:
             self.first_upload_ms = written.first_upload_ms
@@ -318,9 +315,7 @@ async def insert_rows(
 
     async def attempt(view: View) -> CommitResult:
         keys: list[pa.Table] = []
-        written = await write_rows(
-            core.env.store, core.root, view.schema, view.options, _remembered(data, view, keys)
-        )
+        written = await core.write(view, _remembered(data, view, keys))
         change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
         async with committed_or_deleted(core, lambda: [one.path for one in written.entries]) as fate:
             done = await core.commit(change, view=view, writer=writer, uploaded_ms=written.first_upload_ms)

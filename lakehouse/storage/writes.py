@@ -20,7 +20,7 @@ from lakehouse.storage.commit import Change, Committed, OwnManifest
 from lakehouse.storage.intents import AddFiles, ReplacePartitions
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.upload import delete_files
-from lakehouse.storage.write import WrittenRows, write_rows
+from lakehouse.storage.write import WrittenRows
 
 __all__ = [
     "CommitResult",
@@ -104,9 +104,7 @@ async def add_rows(
         recorded = _recorded(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
-        written = await write_rows(
-            core.env.store, core.root, view.schema, view.options, data, deletes=deletes
-        )
+        written = await core.write(view, data, deletes=deletes)
         change = AddFiles(
             kind=kind,
             entries=written.entries,
@@ -131,7 +129,7 @@ async def replace_partitions(
     """Replaces all rows of whole partitions, whatever they are when it is committed."""
 
     async def attempt(view: View) -> CommitResult:
-        written = await write_rows(core.env.store, core.root, view.schema, view.options, data)
+        written = await core.write(view, data)
         is_held = holds(view)
         outside = [one for one in written.entries if not is_held(one.partition)]
         if outside:
