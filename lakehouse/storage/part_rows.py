@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.format.arrays import I64
 from lakehouse.storage.sections import Part
@@ -56,11 +57,11 @@ def without_columns(rows: int) -> pa.Table:
 
 
 def taken(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
-    """These rows of the tables, counted through; None = all of them."""
+    """These rows of the tables, counted through and there; None = all of them."""
     if not tables[0].num_columns:
         return without_columns(sum(table.num_rows for table in tables) if rows is None else len(rows))
     whole = pa.concat_tables(tables)
-    return whole if rows is None else whole.combine_chunks().take(pa.array(rows))
+    return whole if rows is None else pc.take(whole.combine_chunks(), pa.array(rows), boundscheck=False)
 
 
 def among_wanted(parts: Sequence[PartRows], rows: I64) -> I64:
