@@ -9,6 +9,7 @@ s3fs; SlateDB holds the same keys with values of the same size, in one SST, its 
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import s3fs
 
 from benchmarks.model import Goal, Report, Result, Table, ratio
 from benchmarks.runner import Case, Plan, compare, say
+from benchmarks.slate import Slate
 from benchmarks.tables import pivot, ratio_text, seconds_text
 from lakehouse.cache import CacheBudget
 from lakehouse.config import IoSettings
@@ -35,11 +37,6 @@ from lakehouse.storage.run_caches import RunCaches
 from lakehouse.storage.sstable_run import SstableRun, open_sstable
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server
-
-try:
-    from slatedb import uniffi as slatedb
-except ImportError:  # the peer is left out
-    slatedb = None
 
 __all__ = ["TITLE", "goals", "run", "tables"]
 
@@ -79,7 +76,6 @@ async def run(plan: Plan) -> Report:
             f"{rows.num_rows:,} rows, {rows.nbytes / rows.num_rows:.0f} bytes each in Arrow.",
             "A point read of ours gives a typed Arrow row, SlateDB's gives bytes.",
             "Client and store share the machine.",
-            *(() if slatedb else ("SlateDB's Python binding is not installed.",)),
         ),
         facts={"object_store": server.note},
     )
@@ -177,50 +173,9 @@ class _Ours:
         assert sum([rows async for rows in pieces]) == self.entry.rows
 
 
-class _Slate:
-    """SlateDB with the same keys."""
-
-    def __init__(self, server: ServerInfo, bucket: str, keys: Sequence[bytes]) -> None:
-        builder = slatedb.ObjectStoreBuilder(slatedb.ObjectStoreType.S3)
-        for name, value in {
-            "endpoint": server.endpoint_url,
-            "access_key_id": server.key,
-            "secret_access_key": server.secret,
-            "region": server.region or "us-east-1",
-            "allow_http": "true",
-            "bucket": bucket,
-        }.items():
-            builder.with_config(name, value)
-        self._store = builder.build()
-        self._keys = keys
-        self._reader: Any = None
-
-    async def fill(self, keys: Sequence[bytes]) -> None:
-        """Writes all keys and closes the database."""
-        db = await slatedb.DbBuilder("slate", self._store).build()
-        for at in range(0, len(keys), 20_000):
-            batch = slatedb.WriteBatch()
-            for key in keys[at : at + 20_000]:
-                batch.put(key, b"v" * _VALUE_BYTES)
-            await db.write(batch)
-        await db.flush_with_options(slatedb.FlushOptions(flush_type=slatedb.FlushType.MEM_TABLE))
-        await db.shutdown()
-
-    async def forget(self) -> None:
-        """Opens a reader anew and has it read its metadata."""
-        await self.close()
-        self._reader = await slatedb.DbReaderBuilder("slate", self._store).build()
-        await self._reader.get(self._keys[0] + b"absent")
-
-    async def read(self) -> None:
-        """Every key, one after the other."""
-        for key in self._keys:
-            assert await self._reader.get(key) is not None
-
-    async def close(self) -> None:
-        """Closes the reader."""
-        if self._reader is not None:
-            await self._reader.shutdown()
+async def _read_from(slate: Slate, keys: Sequence[bytes]) -> None:
+    for key in keys:
+        await slate.get(key)
 
 
 async def _on_the_store(
@@ -256,11 +211,13 @@ async def _on_the_store(
         cold.append(Case(side=_S3FS, run=bare))
         warm = [Case(side=one.name, run=one.read) for one in ours[:1]]
         slate = None
-        if slatedb is not None and kib == _DEFAULT_KIB:
-            slate = _Slate(server, bucket, keys)
-            await slate.fill(every)
-            cold.append(Case(side=_SLATEDB, run=slate.read, before=slate.forget))
-            warm.append(Case(side=_SLATEDB, run=slate.read))
+        if kib == _DEFAULT_KIB:
+            slate = Slate(server, bucket)
+            await slate.fill(every, b"v" * _VALUE_BYTES)
+            read = functools.partial(_read_from, slate, keys)
+            forget = functools.partial(slate.reopen, keys[0] + b"absent")
+            cold.append(Case(side=_SLATEDB, run=read, before=forget))
+            warm.append(Case(side=_SLATEDB, run=read))
         absent = [Case(side=one.name, run=one.miss) for one in ours[:1]]
         scans = [Case(side=one.name, run=one.scan) for one in ours]
         results: list[Result] = []
