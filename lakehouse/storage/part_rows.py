@@ -61,7 +61,16 @@ def taken(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
     if not tables[0].num_columns:
         return without_columns(sum(table.num_rows for table in tables) if rows is None else len(rows))
     whole = pa.concat_tables(tables)
-    return whole if rows is None else pc.take(whole.combine_chunks(), pa.array(rows), boundscheck=False)
+    if rows is None:
+        return whole
+    numbers = pa.array(rows)
+    # Column by column, so that no more than one is in memory a third time.
+    columns = [pc.take(_whole(column), numbers, boundscheck=False) for column in whole.columns]
+    return pa.table(columns, schema=whole.schema)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def among_wanted(parts: Sequence[PartRows], rows: I64) -> I64:

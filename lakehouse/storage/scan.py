@@ -147,14 +147,15 @@ class Scan:
         reader = SectionReader(self.wanted, size, self.report)
         gate = _Gate(self._settings, size, left)
 
-        async def read(item: tuple[Section, int]) -> tuple[pa.Table, int]:
-            section, weight = item
-            return await reader.read(section), weight
+        async def read(work: _Work) -> _Work:
+            work.table = await reader.read(work.take_section())
+            return work
 
         results = map_bounded(read, self._sections(units, gate), self._settings.scan_concurrency)
         async with aclosing(results):
-            async for table, weight in results:
-                gate.leave(weight)
+            async for work in results:
+                gate.leave(work.weight)
+                table = work.take_table()
                 if left is not None:
                     table = table.slice(0, min(left, table.num_rows))
                     left -= table.num_rows
@@ -164,9 +165,7 @@ class Scan:
                 if left == 0:
                     return
 
-    async def _sections(
-        self, units: Sequence[PlannedUnit], gate: _Gate
-    ) -> AsyncGenerator[tuple[Section, int], None]:
+    async def _sections(self, units: Sequence[PlannedUnit], gate: _Gate) -> AsyncGenerator[_Work, None]:
         """The sections of all merge units, each when there is room for it."""
         files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
         sweep = Sweep(gate.target_rows)
@@ -179,9 +178,10 @@ class Scan:
                 at += 1
                 is_last = at == len(files) or files[at][0] != unit
                 for section in sweep.sections(None if is_last else self._first_key(at, files[at][1])):
-                    weight = gate.weight(section)
-                    await gate.enter(weight)
-                    yield section, weight
+                    work = _Work(section, gate.weight(section))
+                    del section
+                    await gate.enter(work.weight)
+                    yield work
                     sweep.target_rows = gate.target_rows
                 if is_last:
                     sweep = Sweep(gate.target_rows)
@@ -235,6 +235,29 @@ class Scan:
                 )
             )
         return chunks
+
+
+class _Work:
+    """A section and then its rows: held by nobody else, so that what was taken out can be forgotten."""
+
+    __slots__ = ("_section", "table", "weight")
+
+    def __init__(self, section: Section, weight: int) -> None:
+        self._section: Section | None = section
+        self.weight = weight
+        self.table: pa.Table | None = None
+
+    def take_section(self) -> Section:
+        """The section, once."""
+        section, self._section = self._section, None
+        assert section is not None
+        return section
+
+    def take_table(self) -> pa.Table:
+        """Its rows, once they were read."""
+        table, self.table = self.table, None
+        assert table is not None
+        return table
 
 
 class _Gate:

@@ -61,11 +61,13 @@ _Cut = tuple[bytes | None, bytes | None]
 
 
 class _Shared:
-    """A part that several sections use: whoever comes first reads it."""
+    """A part that several sections use: the first takes all of it, the others its last piece."""
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
-        self.table: pa.Table | None = None
+        self.whole: pa.Table | None = None
+        """Until the first section has taken it."""
+        self.last: pa.Table | None = None
 
 
 class SectionReader:
@@ -117,22 +119,36 @@ class SectionReader:
         """The rows of all parts within the section, in the order that their numbers are counted in."""
         parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
 
-        async def load(part: Part) -> pa.Table:
+        async def load(part: Part) -> PartRows:
             needs_keys = section.merges or part.spans or cuts[part] != (None, None)
             columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
-            if part.spans and part.wanted:  # the next section may have to look at the condition
+            if not part.spans:
+                return PartRows(part=part, table=await self._fetch(part, columns, part.pieces))
+            if part.wanted:  # the next section may have to look at the condition
                 columns = _together(columns, self._wanted.where_fields)
-            return await self._table(part, columns)
+            return await self._shared_rows(part, columns, is_first=part in section.fresh)
 
         cuts = {part: section.cuts(part) for part in parts}
-        tables = {part: table for part in parts if (table := self._held(part)) is not None}
-        missing = [part for part in parts if part not in tables]
-        loaded = [table async for table in map_bounded(load, missing, _READS)]
-        tables.update(zip(missing, loaded, strict=True))
-        rows = [PartRows(part=part, table=tables[part]) for part in parts]
+        rows = [loaded async for loaded in map_bounded(load, parts, _READS)]
         if all(cut == (None, None) for cut in cuts.values()):
             return rows
         return await in_thread(self._cut, rows, cuts)
+
+    async def _shared_rows(self, part: Part, fields: Sequence[Field], *, is_first: bool) -> PartRows:
+        """A part that reaches into the next section, read by whichever section comes first."""
+        shared = self._shared.setdefault(part, _Shared())
+        skipped = part.rows_before_last
+        async with shared.lock:
+            if shared.last is None:
+                shared.whole = shared.last = await self._fetch(part, fields, part.pieces)
+                if skipped:  # a copy, so that the rest can be forgotten
+                    last = shared.whole.slice(skipped)
+                    shared.last = await in_thread(taken, [last], np.arange(last.num_rows))
+        if not is_first:
+            return PartRows(part=part, table=shared.last, skipped=skipped)
+        whole, shared.whole = shared.whole, None
+        assert whole is not None  # there is one first section
+        return PartRows(part=part, table=whole)
 
     def _cut(self, rows: Sequence[PartRows], cuts: dict[Part, _Cut]) -> list[PartRows]:
         """The rows of the parts that lie in the section."""
@@ -144,22 +160,8 @@ class SectionReader:
                 begin = self._keys.rows_below(one.table, low) if low is not None else begin
                 end = self._keys.rows_below(one.table, high) if high is not None else end
             table = one.table.slice(begin, end - begin)
-            found.append(PartRows(part=one.part, table=table, skipped=begin))
+            found.append(PartRows(part=one.part, table=table, skipped=one.skipped + begin))
         return found
-
-    def _held(self, part: Part) -> pa.Table | None:
-        """A part that a section before has read."""
-        shared = self._shared.get(part) if part.spans else None
-        return None if shared is None else shared.table
-
-    async def _table(self, part: Part, fields: Sequence[Field]) -> pa.Table:
-        if not part.spans:
-            return await self._fetch(part, fields, part.pieces)
-        shared = self._shared.setdefault(part, _Shared())
-        async with shared.lock:
-            if shared.table is None:
-                shared.table = await self._fetch(part, fields, part.pieces)
-            return shared.table
 
     async def _fetch(
         self, part: Part, fields: Sequence[Field], pieces: Sequence[int], *, rest: bool = False

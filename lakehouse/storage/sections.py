@@ -24,6 +24,8 @@ __all__ = ["Chunk", "Part", "Section", "Sweep"]
 
 _FEW = 8
 """A section with less than such a part of its target is not ended for the sake of not merging."""
+_TOO_MANY = 1.5
+"""A section grows to no more than so many times its target for the sake of where it ends."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -62,7 +64,12 @@ class Part:
     """False: only its keys are read, because they may hide older rows."""
     matches: bool
     spans: bool
-    """Whether it reaches into the next section."""
+    """Whether its last piece reaches into the next section."""
+
+    @property
+    def rows_before_last(self) -> int:
+        """Rows of all its pieces but the last."""
+        return sum(self.piece_rows[:-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,13 +157,26 @@ class Sweep:
             if self._cluster.chunks and not self._settled.overlaps and self._is_worth_a_section():
                 yield from self._close(self._cluster.chunks[0].low)  # what stands before needs no merge
             self._cluster.overlaps = True
-        gathered = self._settled.rows + self._cluster.rows
-        if gathered and gathered + chunk.rows > self.target_rows:
+        if self._is_enough_before(chunk):
             self._settle()
             yield from self._close(chunk.low)
             self._cluster.overlaps = not is_gap
         self._cluster.add(chunk)
         self._reach = chunk.high if self._reach is None else max(self._reach, chunk.high)
+
+    def _is_enough_before(self, chunk: Chunk) -> bool:
+        """Whether the section is to end before the piece: best where one of its largest run begins.
+
+        Pieces of that run then do not reach into the next section, as all other runs' may.
+        """
+        gathered = self._settled.rows + self._cluster.rows
+        more = gathered + chunk.rows
+        if not gathered or more <= self.target_rows:
+            return False
+        rows_of: dict[int, int] = {}
+        for one in (*self._settled.chunks, *self._cluster.chunks):
+            rows_of[one.age] = rows_of.get(one.age, 0) + one.rows
+        return rows_of.get(chunk.age, 0) == max(rows_of.values()) or more > _TOO_MANY * self.target_rows
 
     def _is_worth_a_section(self) -> bool:
         return self._settled.rows * _FEW >= self.target_rows
