@@ -22,6 +22,7 @@ BROAD_EXCEPTS: Allowance = {
     "lakehouse/errors.py": (1, "a value's own __reduce__ may raise anything, and the error must travel"),
     "lakehouse/io/background.py": (1, "the top of a task that nobody waits for: it is logged"),
     "lakehouse/io/fanout.py": (1, "an item's failure is handed to whoever consumes the results"),
+    "lakehouse/sync/bridge.py": (1, "the top of a task: whoever called from another thread raises it"),
 }
 """Handlers that swallow every error, outside ``lakehouse/io/backends``."""
 

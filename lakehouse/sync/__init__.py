@@ -1,0 +1,23 @@
+"""The same without await: :func:`connect`, :class:`Lake`, :class:`Table` and :class:`TableScan` that block.
+
+Example::
+
+    import lakehouse.sync
+
+    with lakehouse.sync.connect("s3://bucket/warehouse") as lake:
+        orders = lake.table("sales.orders")
+        for batch in orders.scan("amount > 10").batches():
+            print(batch.num_rows)
+
+A lake works in a thread of its own, which its first call starts; what it raises is what the async one
+raises. It may be used from any number of threads, and without ``with`` too: then :meth:`Lake.close` ends
+it, or the interpreter's end.
+"""
+
+from __future__ import annotations
+
+from lakehouse.sync.lake import Lake, connect
+from lakehouse.sync.scan import TableScan
+from lakehouse.sync.table import Table
+
+__all__ = ["Lake", "Table", "TableScan", "connect"]

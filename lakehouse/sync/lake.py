@@ -1,0 +1,180 @@
+"""Lake and connect without await: the twin of :mod:`lakehouse.lake`.
+
+Invariant: every method hands the call to the async one of its name, and does nothing else.
+"""
+# Made by tools/gen_sync.py from lakehouse/lake.py: edit that file, then run `make docs`.
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lakehouse.cache import CacheBudget
+from lakehouse.clock import Clock
+from lakehouse.config import Settings
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.lake import Lake as AsyncLake
+from lakehouse.lake import connect as async_connect
+from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.table import Table
+
+__all__ = ["Lake", "connect"]
+
+
+def connect(
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    settings: Settings | Mapping[str, object] | None = None,
+    check: bool = False,
+    clock: Clock | None = None,
+) -> Lake:
+    """A warehouse: a place in a bucket or a directory that holds databases of tables.
+
+    Args:
+        url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``, or any scheme of fsspec.
+        storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``; the ``AWS_``
+            environment works too.
+        settings: bounds, as ``{"cache.max_bytes": …}``; what is not given comes from the
+            environment, the configuration file, the defaults.
+        check: try on entering whether the store is safe to commit on.
+        clock: for tests.
+
+    Example::
+
+        with lakehouse.sync.connect("s3://bucket/warehouse") as lake:
+            orders = lake.table("sales.orders")
+            orders.append([{"id": 1, "amount": 9.5}])
+    """
+    wrapped = async_connect(url, storage_options=storage_options, settings=settings, check=check, clock=clock)
+    return Lake(wrapped, Bridge(wrapped))
+
+
+class Lake:
+    """A warehouse. Made by :func:`connect`."""
+
+    def __init__(self, wrapped: AsyncLake, bridge: Bridge) -> None:
+        self._wrapped, self._bridge = wrapped, bridge
+
+    @property
+    def settings(self) -> Settings:
+        """Bounds that the lake keeps to."""
+        return self._wrapped.settings
+
+    @property
+    def caches(self) -> CacheBudget:
+        """Everything the lake remembers; ``caches.stats()`` says more."""
+        return self._wrapped.caches
+
+    def __repr__(self) -> str:
+        return repr(self._wrapped)
+
+    def __enter__(self) -> Self:
+        self._bridge.open()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._bridge.close()
+
+    def close(self) -> None:
+        """Ends it: iterations end, calls of other threads are waited for, connections are given back.
+
+        A lake that is not used as a context manager and not closed is closed when nothing refers to it
+        any more, or when the interpreter ends.
+        """
+        self._bridge.close()
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str | None = None) -> None:
+        """Makes a database."""
+        return self._bridge.call(
+            self._wrapped.create_database, name, if_not_exists=if_not_exists, comment=comment
+        )
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Ends a database; with ``cascade`` its tables too, else it must have none."""
+        return self._bridge.call(self._wrapped.drop_database, name, if_exists=if_exists, cascade=cascade)
+
+    def databases(self) -> list[str]:
+        """Names of all databases, in order."""
+        return self._bridge.call(self._wrapped.databases)
+
+    def database_exists(self, name: str) -> bool:
+        """Whether there is a database of that name."""
+        return self._bridge.call(self._wrapped.database_exists, name)
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | TableSchema,
+        *,
+        primary_key: Sequence[str] | str = (),
+        partition_by: Sequence[str] | str = (),
+        bucket: int = 1,
+        options: Mapping[str, object] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Makes a table.
+
+        Args:
+            name: ``database.table``.
+            schema: its columns.
+            primary_key: columns that tell rows apart; none makes an append-only table.
+            partition_by: columns whose values divide the table.
+            bucket: parts that rows are spread over by the hash of their key.
+            options: see ``docs/spec/v1/schema.md``.
+            comment: for people.
+            if_not_exists: a table of that name is returned as it is.
+
+        Example::
+
+            orders = lake.create_table(
+                "sales.orders",
+                pa.schema({"id": pa.int64(), "amount": pa.float64()}),
+                primary_key=["id"],
+            )
+        """
+        return Table(
+            self._bridge.call(
+                self._wrapped.create_table,
+                name,
+                schema,
+                primary_key=primary_key,
+                partition_by=partition_by,
+                bucket=bucket,
+                options=options,
+                comment=comment,
+                if_not_exists=if_not_exists,
+            ),
+            self._bridge,
+        )
+
+    def table(self, name: str) -> Table:
+        """The table of that name."""
+        return Table(self._bridge.call(self._wrapped.table, name), self._bridge)
+
+    def table_exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return self._bridge.call(self._wrapped.table_exists, name)
+
+    def tables(
+        self, database: str, *, prefix: str = "", after: str | None = None
+    ) -> Generator[str, None, None]:
+        """Names of a database's tables, ``database.table``, in order.
+
+        Args:
+            database: its name.
+            prefix: only tables whose names begin so.
+            after: only tables behind this name: where an earlier listing ended.
+        """
+        return self._bridge.iterate(self._wrapped.tables, database, prefix=prefix, after=after)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Ends a table: whoever has it open is told. Its objects stay until they are cleaned up."""
+        return self._bridge.call(self._wrapped.drop_table, name, if_exists=if_exists)
+
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Gives a table another name, in this or another database."""
+        return Table(self._bridge.call(self._wrapped.rename_table, name, new_name), self._bridge)

@@ -1,0 +1,87 @@
+"""TableScan without await: the twin of :mod:`lakehouse.storage.reads`.
+
+Invariant: every method hands the call to the async one of its name, and does nothing else.
+"""
+# Made by tools/gen_sync.py from lakehouse/storage/reads.py: edit that file, then run `make docs`.
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.storage.reads import TableScan as AsyncTableScan
+from lakehouse.storage.scan_report import ScanReport
+from lakehouse.sync.bridge import Bridge
+
+__all__ = ["TableScan"]
+
+
+class TableScan:
+    """The rows of a table that match a condition, as of one snapshot.
+
+    Nothing is read before rows are asked for. Made by ``Table.scan``.
+
+    Example::
+
+        scan = table.scan(where="amount > 10", columns=["id", "amount"])
+        for batch in scan.batches():
+            print(batch.num_rows)
+        print(scan.report)
+    """
+
+    def __init__(self, wrapped: AsyncTableScan, bridge: Bridge) -> None:
+        self._wrapped, self._bridge = wrapped, bridge
+
+    @property
+    def report(self) -> ScanReport:
+        """What the last reading looked at, left out and paid."""
+        return self._wrapped.report
+
+    def tables(self) -> Generator[pa.Table, None, None]:
+        """The rows in pieces as they are read, in bounded memory."""
+        return self._bridge.iterate(self._wrapped.tables)
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """The rows as record batches, in bounded memory.
+
+        Rows come by bucket, and by key within one; an append-only table's as they were written.
+        """
+        return self._bridge.iterate(self._wrapped.batches)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows."""
+        return self._bridge.call(self._wrapped.to_arrow)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        return self._bridge.call(self._wrapped.to_pandas)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        return self._bridge.call(self._wrapped.to_polars)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """All rows as dicts."""
+        return self._bridge.call(self._wrapped.to_pylist)
+
+    def to_duckdb(self, name: str = "rows", connection: Any = None) -> Any:
+        """All rows as a table of a DuckDB connection, which is returned.
+
+        Args:
+            name: of the table in DuckDB.
+            connection: an open one; a new one in memory when not given.
+        """
+        return self._bridge.call(self._wrapped.to_duckdb, name, connection)
+
+    def count(self) -> int:
+        """Number of rows; reads keys and the condition's columns only."""
+        return self._bridge.call(self._wrapped.count)
+
+    def explain(self) -> ScanReport:
+        """Which files the scan would read and why others not; no data file is opened.
+
+        After rows were read, :attr:`report` says what they cost as well.
+        """
+        return self._bridge.call(self._wrapped.explain)

@@ -1,0 +1,343 @@
+"""Table without await: the twin of :mod:`lakehouse.storage.table`.
+
+Invariant: every method hands the call to the async one of its name, and does nothing else.
+"""
+# Made by tools/gen_sync.py from lakehouse/storage/table.py: edit that file, then run `make docs`.
+# ruff: noqa: A002
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from lakehouse.expr import Expr
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import DataType
+from lakehouse.storage.evolution import Change as SchemaChange
+from lakehouse.storage.evolution import ColumnPath
+from lakehouse.storage.table import Table as AsyncTable
+from lakehouse.storage.writes import CommitResult, WriterId
+from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.scan import TableScan
+
+__all__ = ["Table"]
+
+
+class Table:
+    """A table. Made by ``Lake.create_table`` and ``Lake.table``.
+
+    Methods that write make one commit each and return what it did. Every read sees the newest
+    snapshot unless it names another. ``writer=(id, sequence)`` makes a write safe to repeat: a
+    sequence that was committed is not committed again, by whatever process.
+    """
+
+    def __init__(self, wrapped: AsyncTable, bridge: Bridge) -> None:
+        self._wrapped, self._bridge = wrapped, bridge
+
+    def __repr__(self) -> str:
+        return repr(self._wrapped)
+
+    @property
+    def name(self) -> str:
+        """``database.table``, as it was opened."""
+        return self._wrapped.name
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        """Which table it is, whatever its name."""
+        return self._wrapped.uuid
+
+    @property
+    def location(self) -> str:
+        """Its directory's URL."""
+        return self._wrapped.location
+
+    def schema(self, *, snapshot: int | None = None) -> TableSchema:
+        """Columns, keys, options; ``.arrow()`` makes an Arrow schema of it."""
+        return self._bridge.call(self._wrapped.schema, snapshot=snapshot)
+
+    def current_snapshot(self) -> int:
+        """Id of the newest snapshot."""
+        return self._bridge.call(self._wrapped.current_snapshot)
+
+    def append(
+        self,
+        data: object,
+        *,
+        on_conflict: Literal["update", "error"] = "update",
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Adds rows; with a primary key, a row replaces the older one of its key.
+
+        Args:
+            data: an Arrow table, batch or reader, a pandas or polars frame, dicts, or an
+                iterable of such, of any length.
+            on_conflict: ``update`` does not look at older rows; ``error`` refuses the whole call
+                when a key is there already.
+            writer: (id, sequence) of this write.
+            message: for people; kept with the snapshot.
+
+        Example::
+
+            table.append([{"id": 1, "amount": 9.5}, {"id": 2, "amount": 3.0}])
+        """
+        return self._bridge.call(
+            self._wrapped.append, data, on_conflict=on_conflict, writer=writer, message=message
+        )
+
+    def upsert(
+        self, data: object, *, writer: WriterId | None = None, message: str | None = None
+    ) -> CommitResult:
+        """Adds rows that replace the older ones of their keys, without reading these.
+
+        Of several rows of a key in one call the last one stays. The table needs a primary key.
+        """
+        return self._bridge.call(self._wrapped.upsert, data, writer=writer, message=message)
+
+    def delete(
+        self,
+        where: Expr | str | None = None,
+        *,
+        keys: object = None,
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Deletes the rows that match a condition, or the rows of some keys.
+
+        Args:
+            where: SQL text or an expression; it is read, and nothing that others commit meanwhile
+                is missed.
+            keys: the primary keys' columns, in any form that ``append`` takes; nothing is read.
+            writer: (id, sequence) of this write.
+            message: for people.
+
+        Example::
+
+            table.delete("amount < 0")
+            table.delete(keys=[{"id": 7}])
+        """
+        return self._bridge.call(self._wrapped.delete, where, keys=keys, writer=writer, message=message)
+
+    def overwrite(
+        self,
+        data: object,
+        where: Expr | str | None = None,
+        *,
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Replaces all rows, or those that match a condition, by other rows.
+
+        Args:
+            data: the new rows; with a condition, each must match it.
+            where: which rows to replace; None = all that are there when it is committed.
+            writer: (id, sequence) of this write.
+            message: for people.
+        """
+        return self._bridge.call(self._wrapped.overwrite, data, where, writer=writer, message=message)
+
+    def scan(
+        self,
+        where: Expr | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+    ) -> TableScan:
+        """The rows that match, as of a snapshot; nothing is read before they are asked for.
+
+        Args:
+            where: SQL text or an expression; None = all rows.
+            columns: names, in order; None = all.
+            limit: most rows to return.
+            snapshot: id of a snapshot.
+            timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says),
+                or milliseconds.
+            tag: the snapshot of that tag.
+
+        Example::
+
+            rows = table.scan("amount > 10", columns=["id", "amount"]).to_arrow()
+        """
+        return TableScan(
+            self._wrapped.scan(
+                where, columns=columns, limit=limit, snapshot=snapshot, timestamp=timestamp, tag=tag
+            ),
+            self._bridge,
+        )
+
+    def get(
+        self,
+        key: Mapping[str, object],
+        *,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+    ) -> dict[str, Any] | None:
+        """The row of a key as a dict; None when there is none.
+
+        Example::
+
+            row = table.get({"id": 7})
+        """
+        return self._bridge.call(
+            self._wrapped.get, key, columns=columns, snapshot=snapshot, timestamp=timestamp, tag=tag
+        )
+
+    def get_many(
+        self,
+        keys: object,
+        *,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+    ) -> pa.Table:
+        """The rows of many keys, by key; keys without a row are left out.
+
+        Args:
+            keys: dicts, or a table, of the primary key's columns.
+            columns: names, in order; None = all.
+            snapshot: id of a snapshot.
+            timestamp: the last snapshot not after it.
+            tag: the snapshot of that tag.
+        """
+        return self._bridge.call(
+            self._wrapped.get_many, keys, columns=columns, snapshot=snapshot, timestamp=timestamp, tag=tag
+        )
+
+    def changes(self, start: int, end: int | None = None) -> Generator[pa.Table, None, None]:
+        """Net changes of rows between two snapshots, whatever was compacted in between.
+
+        Rows come with a column ``_change``: insert, update_before, update_after or delete. A row that
+        changed and changed back is left out.
+
+        Args:
+            start: id of a snapshot.
+            end: id of a later one; None = the newest.
+        """
+        return self._bridge.iterate(self._wrapped.changes, start, end)
+
+    def snapshots(self) -> pa.Table:
+        """One row per snapshot, oldest first."""
+        return self._bridge.call(self._wrapped.snapshots)
+
+    def schemas(self) -> pa.Table:
+        """One row per schema there ever was, oldest first."""
+        return self._bridge.call(self._wrapped.schemas)
+
+    def files(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per data file of a snapshot."""
+        return self._bridge.call(self._wrapped.files, snapshot=snapshot)
+
+    def manifests(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
+        return self._bridge.call(self._wrapped.manifests, snapshot=snapshot)
+
+    def partitions(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per partition that has files."""
+        return self._bridge.call(self._wrapped.partitions, snapshot=snapshot)
+
+    def tags(self) -> pa.Table:
+        """One row per tag and pin."""
+        return self._bridge.call(self._wrapped.tags)
+
+    def create_tag(self, name: str, *, snapshot: int | None = None, replace: bool = False) -> CommitResult:
+        """Gives a snapshot a name, which keeps it; the newest one when none is given."""
+        return self._bridge.call(self._wrapped.create_tag, name, snapshot=snapshot, replace=replace)
+
+    def delete_tag(self, name: str) -> CommitResult:
+        """Takes a name away; the snapshot may expire then."""
+        return self._bridge.call(self._wrapped.delete_tag, name)
+
+    def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AbstractContextManager[int]:
+        """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it."""
+        return self._bridge.hold(self._wrapped.pin, snapshot, ttl_s=ttl_s)
+
+    def rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+    ) -> CommitResult:
+        """Makes an older state the newest, by a commit; what came between stays reachable."""
+        return self._bridge.call(self._wrapped.rollback, snapshot=snapshot, timestamp=timestamp, tag=tag)
+
+    def alter(self, *changes: SchemaChange) -> CommitResult:
+        """Changes columns and options, all of it or nothing, in one commit.
+
+        Example::
+
+            from lakehouse.storage.evolution import AddColumn, RenameColumn
+            table.alter(AddColumn("note", "string"), RenameColumn("amount", "total"))
+        """
+        return self._bridge.call(self._wrapped.alter, *changes)
+
+    def add_column(
+        self,
+        path: ColumnPath,
+        type: DataType | str,
+        *,
+        required: bool = False,
+        default: Any = None,
+        comment: str | None = None,
+        first: bool = False,
+        after: str | None = None,
+    ) -> CommitResult:
+        """Adds a column, or a field of a struct; older rows have the default."""
+        return self._bridge.call(
+            self._wrapped.add_column,
+            path,
+            type,
+            required=required,
+            default=default,
+            comment=comment,
+            first=first,
+            after=after,
+        )
+
+    def drop_column(self, path: ColumnPath) -> CommitResult:
+        """Takes a column away; adding one of that name later does not bring its values back."""
+        return self._bridge.call(self._wrapped.drop_column, path)
+
+    def rename_column(self, path: ColumnPath, name: str) -> CommitResult:
+        """Gives a column another name."""
+        return self._bridge.call(self._wrapped.rename_column, path, name)
+
+    def move_column(self, path: ColumnPath, *, first: bool = False, after: str | None = None) -> CommitResult:
+        """Gives a column another place."""
+        return self._bridge.call(self._wrapped.move_column, path, first=first, after=after)
+
+    def widen_column(self, path: ColumnPath, type: DataType | str) -> CommitResult:
+        """Gives a column a type that holds more."""
+        return self._bridge.call(self._wrapped.widen_column, path, type)
+
+    def make_optional(self, path: ColumnPath) -> CommitResult:
+        """Lets a column have nulls."""
+        return self._bridge.call(self._wrapped.make_optional, path)
+
+    def set_default(self, path: ColumnPath, default: Any) -> CommitResult:
+        """What new rows get that come without the column."""
+        return self._bridge.call(self._wrapped.set_default, path, default)
+
+    def set_comment(self, comment: str | None, *, column: ColumnPath | None = None) -> CommitResult:
+        """Says what the table, or one of its columns, is for."""
+        return self._bridge.call(self._wrapped.set_comment, comment, column=column)
+
+    def set_option(self, name: str, value: object) -> CommitResult:
+        """Sets an option of the table; ``docs/spec/v1/schema.md`` lists them."""
+        return self._bridge.call(self._wrapped.set_option, name, value)
+
+    def unset_option(self, name: str) -> CommitResult:
+        """Gives an option its default back."""
+        return self._bridge.call(self._wrapped.unset_option, name)

@@ -1,0 +1,384 @@
+"""Writes lakehouse/sync/ from the async classes: the same methods, without await; ``--check`` only compares.
+
+Run it with ``make docs``. What it writes is committed, so that readers, editors and type checkers see
+every method; a test runs ``--check``. Only thin stubs are made: same signature, same docstring, and a
+body that hands the call to ``lakehouse.sync.bridge``. What the rules below do not cover is an error, and
+so is a rule that nothing needs any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import copy
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Rules", "Unclear", "files", "generate", "main"]
+
+ROOT = Path(__file__).resolve().parents[1]
+BRIDGE = "lakehouse.sync.bridge"
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Unclear(Exception):
+    """The rules do not say what to make of something, or say something about nothing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rules:
+    """What is translated, and how; each rule counts its uses."""
+
+    twins: dict[str, str]
+    """Async class: module of its twin, which has the same name."""
+    attributes: dict[str, tuple[str, str]]
+    """``Class.attribute``: its type and what it is; passed through."""
+    left_out: dict[str, str]
+    """``Class.member``: why the twin does not have it."""
+    replaced: dict[str, str]
+    """Pattern in docstrings: what stands there in the twin's."""
+    used: set[str] = field(default_factory=set)
+
+    def use(self, rule: str) -> bool:
+        """Notes that a rule was needed; whether there is one for this member."""
+        found = rule in self.left_out or rule in self.attributes or rule in self.replaced
+        if found:
+            self.used.add(rule)
+        return found
+
+    def unused(self) -> list[str]:
+        """Rules that nothing needed."""
+        return sorted({*self.attributes, *self.left_out, *self.replaced} - self.used)
+
+
+SOURCES = {
+    "lakehouse/lake.py": "lakehouse/sync/lake.py",
+    "lakehouse/storage/table.py": "lakehouse/sync/table.py",
+    "lakehouse/storage/reads.py": "lakehouse/sync/scan.py",
+}
+"""File of async classes: file of their twins."""
+
+
+def rules() -> Rules:
+    """The rules of this project."""
+    return Rules(
+        twins={
+            "Lake": "lakehouse.sync.lake",
+            "Table": "lakehouse.sync.table",
+            "TableScan": "lakehouse.sync.scan",
+        },
+        attributes={
+            "Lake.caches": ("CacheBudget", "Everything the lake remembers; ``caches.stats()`` says more."),
+            "Lake.settings": ("Settings", "Bounds that the lake keeps to."),
+            "TableScan.report": ("ScanReport", "What the last reading looked at, left out and paid."),
+        },
+        left_out={
+            "Lake.store": "an async object store",
+            "TableScan.view": "what it returns has async methods",
+        },
+        replaced={
+            r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
+            r"\basync for\b": "for",
+            r"\bawait ": "",
+        },
+    )
+
+
+@dataclass(slots=True)
+class _Imports:
+    """What the generated module needs to import."""
+
+    source: ast.Module
+    module: str
+    rules: Rules
+    lines: set[str] = field(default_factory=set)
+
+    def need(self, node: ast.expr) -> ast.expr:
+        """The annotation or default as the twin has it, with its names imported."""
+        written = _Aliases(self.source).visit(copy.deepcopy(node))
+        for name in sorted({one.id for one in ast.walk(written) if isinstance(one, ast.Name)}):
+            self.name(name)
+        found: ast.expr = written
+        return found
+
+    def name(self, name: str) -> None:
+        """Imports a name that the source uses."""
+        if name in self.rules.twins:
+            home = self.rules.twins[name]
+            if home != twin_module(self.module):
+                self.lines.add(f"from {home} import {name}")
+            return
+        for node in self.source.body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        shown = ast.unparse(ast.alias(alias.name, alias.asname))
+                        origin = f"from {node.module} " if isinstance(node, ast.ImportFrom) else ""
+                        self.lines.add(f"{origin}import {shown}")
+                        return
+            elif name in _defined(node):
+                self.lines.add(f"from {self.module} import {name}")
+                return
+        if not hasattr(builtins, name):
+            raise Unclear(f"{self.module}: where does the name {name} come from?")
+
+
+class _Aliases(ast.NodeTransformer):
+    """Writes out private names of types, which the twin cannot import."""
+
+    def __init__(self, source: ast.Module) -> None:
+        self._values = {
+            name: node.value
+            for node in source.body
+            if isinstance(node, ast.Assign)
+            for name in _defined(node)
+            if name.startswith("_")
+        }
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    if isinstance(node, Function | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+    return {one.id for one in targets if isinstance(one, ast.Name)}
+
+
+def twin_module(module: str) -> str:
+    """The module that is made from a module."""
+    path = SOURCES.get(module.replace(".", "/") + ".py", "")
+    return path.removesuffix(".py").replace("/", ".")
+
+
+def generate(path: str, text: str, given: Rules) -> str:
+    """The twin of a module, not yet formatted."""
+    source = ast.parse(text, filename=path)
+    module = path.removesuffix(".py").replace("/", ".")
+    imports = _Imports(source, module, given)
+    names, bodies = [], []
+    for node in source.body:
+        if isinstance(node, ast.ClassDef) and node.name in given.twins:
+            names.append(node.name)
+            bodies.append("\n".join(_class(node, imports)))
+        elif isinstance(node, ast.FunctionDef) and _twin_of(node.returns, given):
+            names.append(node.name)
+            bodies.append("\n".join(_function(node, imports)))
+    if not names:
+        raise Unclear(f"{path}: holds no class that has a twin")
+    shadowing = "# ruff: noqa: A002\n" if re.search(r"\btype:", "\n".join(bodies)) else ""
+    return (
+        f'"""{" and ".join(sorted(names))} without await: the twin of :mod:`{module}`.\n\n'
+        "Invariant: every method hands the call to the async one of its name, and does nothing else.\n"
+        '"""\n'
+        f"# Made by tools/gen_sync.py from {path}: edit that file, then run `make docs`.\n{shadowing}\n"
+        "from __future__ import annotations\n\n"
+        + "\n".join(sorted(imports.lines))
+        + f"\n\n__all__ = {sorted(names)!r}\n\n\n"
+        + "\n\n\n".join(bodies)
+        + "\n"
+    )
+
+
+def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
+    given, name = imports.rules, node.name
+    imports.lines |= {f"from {imports.module} import {name} as Async{name}", f"from {BRIDGE} import Bridge"}
+    yield f"class {name}:"
+    yield _docstring((ast.get_docstring(node) or "").split("\n\nArgs:")[0], given, "    ")
+    yield f"    def __init__(self, wrapped: Async{name}, bridge: Bridge) -> None:"
+    yield "        self._wrapped, self._bridge = wrapped, bridge\n"
+    members = [one for one in node.body if isinstance(one, Function)]
+    for attribute in _attributes(members):
+        rule = f"{name}.{attribute}"
+        if not given.use(rule):
+            raise Unclear(f"attribute {rule}: pass it through or leave it out?")
+        if rule in given.attributes:
+            kind, about = given.attributes[rule]
+            imports.name(kind)
+            yield "    @property"
+            yield f'    def {attribute}(self) -> {kind}:\n        """{about}"""'
+            yield f"        return self._wrapped.{attribute}\n"
+    for member in members:
+        if member.name == "__repr__":
+            yield "    def __repr__(self) -> str:\n        return repr(self._wrapped)\n"
+        elif member.name == "__aenter__":
+            yield from _lifetime(imports)
+        elif not member.name.startswith("_") and not given.use(f"{name}.{member.name}"):
+            yield from _method(member, imports, f"{name}.{member.name}")
+
+
+def _attributes(members: list[Function]) -> list[str]:
+    """Public attributes that ``__init__`` sets."""
+    return [
+        target.attr
+        for member in members
+        if member.name == "__init__"
+        for node in ast.walk(member)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute) and not target.attr.startswith("_")
+    ]
+
+
+def _lifetime(imports: _Imports) -> Iterator[str]:
+    imports.lines.add("from typing import Self")
+    yield '''\
+    def __enter__(self) -> Self:
+        self._bridge.open()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._bridge.close()
+
+    def close(self) -> None:
+        """Ends it: iterations end, calls of other threads are waited for, connections are given back.
+
+        A lake that is not used as a context manager and not closed is closed when nothing refers to it
+        any more, or when the interpreter ends.
+        """
+        self._bridge.close()
+'''
+
+
+def _function(node: ast.FunctionDef, imports: _Imports) -> Iterator[str]:
+    """A function that makes what a bridge is for."""
+    twin = _twin_of(node.returns, imports.rules)
+    imports.lines |= {f"from {imports.module} import {node.name} as async_{node.name}"}
+    yield f"def {node.name}({_parameters(node, imports)}) -> {twin}:"
+    yield _docstring(ast.get_docstring(node), imports.rules, "    ")
+    yield f"    wrapped = async_{node.name}({', '.join(_arguments(node))})"
+    yield f"    return {twin}(wrapped, Bridge(wrapped))"
+
+
+def _method(node: Function, imports: _Imports, where: str) -> Iterator[str]:
+    given = imports.rules
+    decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+    twin, items = _twin_of(node.returns, given), _items_of(node.returns)
+    through = ", ".join([f"self._wrapped.{node.name}", *_arguments(node)])
+    plain = f"self._wrapped.{node.name}({', '.join(_arguments(node))})"
+    if node.returns is None:
+        raise Unclear(f"{where} does not say what it returns")
+    returns = ast.unparse(imports.need(items or node.returns))
+    if decorators == {"asynccontextmanager"} and items:
+        imports.lines.add("from contextlib import AbstractContextManager")
+        returns, body = f"AbstractContextManager[{returns}]", f"self._bridge.hold({through})"
+    elif decorators == {"property"}:
+        body = f"self._wrapped.{node.name}"
+    elif decorators:
+        raise Unclear(f"{where}: what becomes of a method that is {', '.join(sorted(decorators))}?")
+    elif items:
+        imports.lines.add("from collections.abc import Generator")
+        returns, body = f"Generator[{returns}, None, None]", f"self._bridge.iterate({through})"
+    else:
+        body = f"self._bridge.call({through})" if isinstance(node, ast.AsyncFunctionDef) else plain
+    if twin and not decorators and not items:
+        body = f"{twin}({body}, self._bridge)"
+    elif any(isinstance(one, ast.Name) and one.id in given.twins for one in ast.walk(node.returns)):
+        raise Unclear(f"{where} returns {returns}: only {sorted(given.twins)} themselves become twins")
+    if "property" in decorators:
+        yield "    @property"
+    yield f"    def {node.name}({_parameters(node, imports)}) -> {returns}:"
+    yield _docstring(ast.get_docstring(node), given, "        ")
+    yield f"        return {body}\n"
+
+
+def _twin_of(returns: ast.expr | None, given: Rules) -> str | None:
+    """The class that is returned, when it is one that has a twin."""
+    return returns.id if isinstance(returns, ast.Name) and returns.id in given.twins else None
+
+
+def _items_of(returns: ast.expr | None) -> ast.expr | None:
+    """The type of what an async iterator yields, when that is what is returned."""
+    if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) in (
+        "AsyncIterator",
+        "AsyncGenerator",
+    ):
+        inside = returns.slice
+        return inside.elts[0] if isinstance(inside, ast.Tuple) else inside
+    return None
+
+
+def _parameters(node: Function, imports: _Imports) -> str:
+    """The parameters as they are written."""
+    arguments = copy.deepcopy(node.args)
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for one in [*every, arguments.vararg, arguments.kwarg]:
+        if one is not None and one.annotation is not None:
+            one.annotation = imports.need(one.annotation)
+    for default in [*arguments.defaults, *arguments.kw_defaults]:
+        if default is not None:
+            imports.need(default)
+    return ast.unparse(arguments)
+
+
+def _arguments(node: Function) -> list[str]:
+    """The parameters as they are handed on."""
+    here = node.args
+    positional = [one.arg for one in [*here.posonlyargs, *here.args] if one.arg != "self"]
+    starred = [f"*{here.vararg.arg}"] if here.vararg else []
+    named = [f"{one.arg}={one.arg}" for one in here.kwonlyargs]
+    return [*positional, *starred, *named, *([f"**{here.kwarg.arg}"] if here.kwarg else [])]
+
+
+def _docstring(text: str | None, given: Rules, indent: str) -> str:
+    """The docstring without await, as source."""
+    if not text:
+        raise Unclear("a public method has no docstring")
+    for pattern, instead in given.replaced.items():
+        text, times = re.subn(pattern, instead, text)
+        if times:
+            given.use(pattern)
+    end = "\n" if "\n" in text else ""
+    escaped = text.replace("\\", "\\\\")
+    return textwrap.indent(f'"""{escaped}{end}"""', indent)
+
+
+def formatted(text: str, path: str) -> str:
+    """The text as ruff would have it."""
+    for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+        line = [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"]
+        done = subprocess.run(line, input=text, capture_output=True, text=True, cwd=ROOT, check=False)
+        if done.returncode:
+            raise Unclear(f"{path}: ruff says: {done.stderr or done.stdout}")
+        text = done.stdout
+    return text
+
+
+def files() -> dict[str, str]:
+    """Path and text of every module that is made here."""
+    given = rules()
+    made = {
+        target: formatted(generate(source, (ROOT / source).read_text(encoding="utf-8"), given), target)
+        for source, target in SOURCES.items()
+    }
+    if given.unused():
+        raise Unclear(f"rules that nothing needs: {', '.join(given.unused())}")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes what is stale, or with ``--check`` says so and fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when something is stale")
+    check = parser.parse_args(arguments).check
+    stale = []
+    for path, text in files().items():
+        target = ROOT / path
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if not check:
+                target.write_text(text, encoding="utf-8")
+            print(f"{path}: {'stale, run make docs' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
