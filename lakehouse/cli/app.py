@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from lakehouse._version import __version__
-from lakehouse.cli import demo, index_metas, puffin, store
+from lakehouse.cli import database, demo, index_metas, puffin, store, table
 from lakehouse.cli.output import error_console
 from lakehouse.errors import LakehouseError
 
@@ -28,6 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(table.app, name="table")
+app.add_typer(database.app, name="db")
 app.add_typer(store.app, name="store")
 app.add_typer(puffin.app, name="puffin")
 app.command("index-metas")(index_metas.index_metas)

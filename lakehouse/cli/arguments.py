@@ -1,7 +1,8 @@
-"""Arguments and options that commands share, and how they become a store."""
+"""Arguments and options that commands share, and how they become a store, a lake or a table."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
@@ -10,23 +11,48 @@ import typer
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import ObjectStore, open_store
+from lakehouse.lake import Lake, connect
+from lakehouse.storage.table import Table
 
 __all__ = [
     "Endpoint",
     "Json",
     "ObjectUrl",
     "Options",
+    "Snapshot",
+    "TableName",
+    "Tag",
+    "Timestamp",
     "Url",
+    "Warehouse",
+    "Yes",
+    "confirm",
+    "moment",
     "parse_options",
+    "parse_words",
     "split_file",
     "split_object",
+    "with_lake",
     "with_store",
+    "with_table",
 ]
 
 R = TypeVar("R")
 
 Url = Annotated[str, typer.Argument(help="s3://bucket/prefix, file:///path, a plain path or memory://name.")]
 ObjectUrl = Annotated[str, typer.Argument(help="URL of one object, such as s3://bucket/path/object.")]
+Warehouse = Annotated[
+    str,
+    typer.Argument(help="URL of a warehouse, such as s3://bucket/warehouse, or a path.", metavar="WAREHOUSE"),
+]
+TableName = Annotated[str, typer.Argument(help="Such as sales.orders.", metavar="DATABASE.TABLE")]
+Snapshot = Annotated[int | None, typer.Option(help="Id of a snapshot; else the newest.")]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(help="The last snapshot not after it: '2026-01-31 12:00' (UTC), or milliseconds."),
+]
+Tag = Annotated[str | None, typer.Option(help="The snapshot of this tag.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Options = Annotated[
     list[str] | None,
@@ -42,16 +68,24 @@ Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="Endpoint o
 
 def parse_options(options: list[str] | None, endpoint: str | None) -> dict[str, Any]:
     """Storage options from ``NAME=VALUE`` words."""
-    parsed: dict[str, Any] = {}
-    for option in options or []:
-        name, equals, value = option.partition("=")
-        if not equals or not name:
-            raise InvalidInputError(
-                "--option takes NAME=VALUE, such as key=minio (the value is not shown here)"
-            )
-        parsed[name] = {"true": True, "false": False}.get(value.lower(), value)
+    wrong = "--option takes NAME=VALUE, such as key=minio (the value is not shown here)"
+    words = parse_words(options, wrong)
+    parsed: dict[str, Any] = {
+        name: {"true": True, "false": False}.get(value.lower(), value) for name, value in words.items()
+    }
     if endpoint:
         parsed["endpoint_url"] = endpoint
+    return parsed
+
+
+def parse_words(words: list[str] | None, wrong: str) -> dict[str, str]:
+    """``NAME=VALUE`` words; ``wrong`` is what is said about others."""
+    parsed: dict[str, str] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidInputError(wrong)
+        parsed[name] = value
     return parsed
 
 
@@ -63,6 +97,36 @@ def with_store(url: str, options: dict[str, Any], work: Callable[[ObjectStore], 
             return await work(store)
 
     return anyio.run(run)
+
+
+def with_lake(url: str, options: dict[str, Any], work: Callable[[Lake], Awaitable[R]]) -> R:
+    """Connects to the warehouse, does the work, disconnects."""
+
+    async def run() -> R:
+        async with connect(url, storage_options=options) as lake:
+            return await work(lake)
+
+    return anyio.run(run)
+
+
+def with_table(url: str, name: str, options: dict[str, Any], work: Callable[[Table], Awaitable[R]]) -> R:
+    """Opens the table, does the work, closes everything."""
+
+    async def run(lake: Lake) -> R:
+        return await work(await lake.table(name))
+
+    return with_lake(url, options, run)
+
+
+def moment(text: str | None) -> int | str | None:
+    """A time as tables take it: digits are milliseconds since 1970."""
+    return int(text) if text is not None and text.isdigit() else text
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Asks whoever sits at a terminal, unless they said yes; scripts are not asked."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(question, abort=True, err=True)
 
 
 def split_object(url: str) -> tuple[str, str]:

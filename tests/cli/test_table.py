@@ -1,0 +1,350 @@
+"""The commands about tables and databases, as a person gives them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+import lakehouse.sync
+from lakehouse.cli import main
+from tests.cli.test_store import lakehouse as in_a_process
+
+COLUMNS = "id bigint, day date comment 'of the order', amount decimal(10,2), note varchar(20), raw binary"
+
+
+class Done(NamedTuple):
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[Any]:
+        """Standard output, an object per line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs ``lakehouse`` in this process, with a wide terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def command(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["lakehouse", *map(str, words)])
+        try:
+            main()
+            code: object = 0
+        except SystemExit as end:
+            code = end.code
+        said = capsys.readouterr()
+        return Done(int(str(code or 0)), said.out, said.err)
+
+    return command
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    """A warehouse with sales.orders: four rows in two commits."""
+    url = f"{tmp_path}/warehouse"
+    with lakehouse.sync.connect(url) as lake:
+        lake.create_database("sales")
+        lake.create_database("other")
+    return url
+
+
+@pytest.fixture
+def orders(warehouse: str, run: Run) -> str:
+    """The warehouse with a table sales.orders: snapshot 2 has rows 0 to 3, snapshot 3 another row 1."""
+    assert run("table", "create", warehouse, "sales.orders", COLUMNS, "-k", "id", "-p", "day").code == 0
+    rows = [
+        {
+            "id": n,
+            "day": dt.date(2026, 1, 1 + n % 2),
+            "amount": Decimal(n),
+            "note": f"[red]{n}",
+            "raw": b"\xff",
+        }
+        for n in range(4)
+    ]
+    with lakehouse.sync.connect(warehouse) as lake:
+        table = lake.table("sales.orders")
+        table.append(rows, message="first")
+        table.upsert([{"id": 1, "day": dt.date(2026, 1, 2), "amount": Decimal("1.5")}])
+    return warehouse
+
+
+def test_databases_are_made_listed_and_dropped(tmp_path: Path, run: Run) -> None:
+    """Db create makes a database once, list shows it, drop ends it."""
+    assert run("db", "create", tmp_path, "sales", "--comment", "all of it").code == 0
+    assert "sales" in run("db", "create", tmp_path, "sales").err
+    assert run("db", "create", tmp_path, "sales", "--if-not-exists").code == 0
+    assert run("db", "list", tmp_path).out == "sales\n"
+    assert run("db", "list", tmp_path, "--json").lines == [{"database": "sales"}]
+    assert json.loads(run("db", "drop", tmp_path, "sales", "--json").out) == {"dropped": "sales"}
+    assert run("db", "drop", tmp_path, "sales").code == 1
+    assert run("db", "drop", tmp_path, "sales", "--if-exists").code == 0
+    assert run("db", "list", tmp_path).out == ""
+
+
+def test_a_database_with_tables_is_dropped_by_cascade_only(orders: str, run: Run) -> None:
+    """Tables go with their database when that is said."""
+    assert run("db", "drop", orders, "sales").code == 1
+    assert run("db", "drop", orders, "sales", "--cascade").code == 0
+    assert run("table", "list", orders).out == ""
+
+
+def test_create_takes_columns_as_sql(warehouse: str, run: Run) -> None:
+    """Columns, keys, options and comment of a new table are what describe shows."""
+    words = ("-k", "id", "-p", "day", "--bucket", 2, "--set", "commit.max_retries=5", "--comment", "orders")
+    made = run("table", "create", warehouse, "sales.orders", COLUMNS, *words)
+    assert made.out.startswith("sales.orders at file://")
+    shown = json.loads(run("table", "describe", warehouse, "sales.orders", "--json").out)
+    assert [(one["name"], one["type"], one["required"]) for one in shown["columns"]] == [
+        ("id", "bigint", True),
+        ("day", "date", True),
+        ("amount", "decimal(10,2)", False),
+        ("note", "varchar(20)", False),
+        ("raw", "binary", False),
+    ]
+    assert shown["columns"][1]["comment"] == "of the order"
+    assert (shown["primary_key"], shown["partition_by"], shown["buckets"]) == (["id"], ["day"], 2)
+    assert (shown["options"], shown["comment"]) == ({"commit.max_retries": "5"}, "orders")
+    assert (shown["snapshot"], shown["rows"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("id bigintt",), "there is no type 'bigintt'"),
+        (("id bigint", "-k", "ident"), "'ident' is not a column"),
+        (("id bigint", "--set", "commit.max_retries"), "--set takes NAME=VALUE"),
+        (("id bigint", "--set", "commit.max_retriess=1"), "did you mean 'commit.max_retries'"),
+    ],
+)
+def test_create_says_what_is_wrong(warehouse: str, run: Run, words: tuple[str, ...], said: str) -> None:
+    """A table that cannot be is refused in one message, and not made."""
+    done = run("table", "create", warehouse, "sales.orders", *words)
+    assert done.code == 1
+    assert said in done.err
+    assert run("table", "list", warehouse).out == ""
+
+
+def test_create_leaves_a_table_that_is_there(orders: str, run: Run) -> None:
+    """A name that is taken is an error, unless an existing table is fine."""
+    assert "sales.orders" in run("table", "create", orders, "sales.orders", "id int").err
+    assert run("table", "create", orders, "sales.orders", "id int", "--if-not-exists").code == 0
+    assert len(run("table", "scan", orders, "sales.orders", "--json").lines) == 4
+
+
+def test_list(orders: str, run: Run) -> None:
+    """List prints names, of one database or all, plainly or as JSON."""
+    run("table", "create", orders, "other.things", "id int")
+    assert run("table", "list", orders).out == "other.things\nsales.orders\n"
+    assert run("table", "list", orders, "sales", "--json").lines == [{"table": "sales.orders"}]
+    assert run("table", "list", orders, "sales", "--prefix", "x").out == ""
+    assert run("table", "list", orders, "nowhere").code == 1
+
+
+def test_describe_is_a_page_for_people(orders: str, run: Run) -> None:
+    """Describe shows columns, keys and size, and what is not set it leaves out."""
+    shown = run("table", "describe", orders, "sales.orders").out
+    assert "sales.orders at snapshot 3" in shown
+    assert "of the order" in shown
+    assert "primary key: id\npartition by: day\nbuckets: 1\nsize: 5 rows in 3 files" in shown
+    assert "comment:" not in shown
+    older = json.loads(run("table", "describe", orders, "sales.orders", "--snapshot", 2, "--json").out)
+    assert (older["rows"], older["files"], older["partitions"]) == (4, 2, 2)
+
+
+def test_relations(orders: str, run: Run) -> None:
+    """What a table says about itself is a table, or an object per line with all there is."""
+    snapshots = run("table", "snapshots", orders, "sales.orders", "--json").lines
+    assert [(row["snapshot"], row["kind"], row["message"]) for row in snapshots] == [
+        (1, "create", None),
+        (2, "append", "first"),
+        (3, "upsert", None),
+    ]
+    assert "UTC" in run("table", "snapshots", orders, "sales.orders").out
+    files = run("table", "files", orders, "sales.orders", "--snapshot", 2, "--json").lines
+    assert [(row["rows"], row["partition"]["day"]) for row in files] == [(2, "2026-01-01"), (2, "2026-01-02")]
+    assert "id=0" in run("table", "files", orders, "sales.orders").out
+    partitions = run("table", "partitions", orders, "sales.orders", "--json").lines
+    assert [row["rows"] for row in partitions] == [2, 3]
+    assert "day=2026-01-01" in run("table", "partitions", orders, "sales.orders").out
+    assert run("table", "manifests", orders, "sales.orders", "--json").lines == []
+    assert "id bigint not null, day date" in run("table", "schemas", orders, "sales.orders").out
+    assert run("table", "schemas", orders, "sales.orders", "--json").lines[0]["primary_key"] == ["id"]
+
+
+def test_scan_prints_rows_as_lines(orders: str, run: Run) -> None:
+    """With --json each row is an object on a line, dates, decimals and bytes as text."""
+    rows = run("table", "scan", orders, "sales.orders", "--json", "--where", "id < 2").lines
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": 0, "day": "2026-01-01", "amount": "0.00", "note": "[red]0", "raw": "ff"},
+        {"id": 1, "day": "2026-01-02", "amount": "1.50", "note": None, "raw": None},
+    ]
+
+
+def test_scan_prints_a_table(orders: str, run: Run) -> None:
+    """For people rows are a table of the columns asked for, values as they are."""
+    shown = run("table", "scan", orders, "sales.orders", "-c", "note", "-c", "id", "--where", "id = 2")
+    assert "[red]2" in shown.out
+    assert "day" not in shown.out
+    assert run("table", "scan", orders, "sales.orders", "--where", "id = 77").out == "no rows\n"
+
+
+def test_scan_says_that_there_is_more(warehouse: str, run: Run) -> None:
+    """Without a limit people see the first rows and a word about the others; JSON has all."""
+    with lakehouse.sync.connect(warehouse) as lake:
+        run("table", "create", warehouse, "sales.many", "id int", "-k", "id")
+        lake.table("sales.many").append([{"id": n} for n in range(150)])
+    shown = run("table", "scan", warehouse, "sales.many").out
+    assert "more rows; --json prints all" in shown
+    assert " 99 " in shown
+    assert " 100 " not in shown
+    assert len(run("table", "scan", warehouse, "sales.many", "--json").lines) == 150
+    assert len(run("table", "scan", warehouse, "sales.many", "--json", "--limit", 7).lines) == 7
+    assert "more rows" not in run("table", "scan", warehouse, "sales.many", "--limit", 7).out
+
+
+def test_scan_travels(orders: str, run: Run) -> None:
+    """A snapshot, a tag or a time says of when the rows are."""
+    words = ("table", "scan", orders, "sales.orders", "--json", "--where", "id = 1")
+    run("table", "tag", orders, "sales.orders", "v1", "--snapshot", 2)
+    times = run("table", "snapshots", orders, "sales.orders", "--json").lines
+    second = int(dt.datetime.fromisoformat(times[1]["time"]).timestamp() * 1000)
+    for at in (
+        ("--snapshot", 2),
+        ("--tag", "v1"),
+        ("--timestamp", second),
+        ("--timestamp", times[1]["time"]),
+    ):
+        assert run(*words, *at).lines[0]["amount"] == "1.00"
+    assert run(*words).lines[0]["amount"] == "1.50"
+    assert "not a timestamp" in run(*words[:-3], "--timestamp", "yesterday").err
+
+
+def test_scan_tells_its_cost(orders: str, run: Run) -> None:
+    """--stats says on standard error what was left out and what was paid."""
+    done = run("table", "scan", orders, "sales.orders", "--stats", "--json", "--where", "id = 77")
+    assert done.out == ""
+    assert json.loads(done.err)["files"] == 3
+
+
+def test_explain(orders: str, run: Run) -> None:
+    """Explain says how many files a scan reads and what leaves out the others."""
+    words = ("table", "explain", orders, "sales.orders", "--where", "id = 77")
+    report = json.loads(run(*words, "--json").out)
+    assert (report["files"], report["files_read"], report["rows_read"]) == (3, 0, 0)
+    assert "left out by key range" in run(*words).out
+
+
+def test_get(orders: str, run: Run) -> None:
+    """Get finds the row of a key, given as text; exit code 3 says that there is none."""
+    found = run("table", "get", orders, "sales.orders", "id=1", "--json")
+    assert json.loads(found.out)["amount"] == "1.50"
+    assert "[red]2" in run("table", "get", orders, "sales.orders", "id=2").out
+    missing = run("table", "get", orders, "sales.orders", "id=77")
+    assert (missing.code, missing.out) == (3, "")
+    assert run("table", "get", orders, "sales.orders", "id=77", "--json").out == "null\n"
+    assert "id is bigint, and 'x' is not" in run("table", "get", orders, "sales.orders", "id=x").err
+    assert "COLUMN=VALUE" in run("table", "get", orders, "sales.orders", "1").err
+    assert run("table", "get", orders, "sales.orders", "nothing=1").code == 1
+
+
+def test_changes(orders: str, run: Run) -> None:
+    """Changes shows rows as they were and as they are, what happened to them first."""
+    rows = run("table", "changes", orders, "sales.orders", 2, "--json").lines
+    assert [(row["_change"], row["amount"]) for row in rows] == [
+        ("update_before", "1.00"),
+        ("update_after", "1.50"),
+    ]
+    assert "update_after" in run("table", "changes", orders, "sales.orders", 2, 3).out
+    assert run("table", "changes", orders, "sales.orders", 3).out == "no rows\n"
+
+
+def test_tags_come_and_go(orders: str, run: Run) -> None:
+    """A tag names a snapshot until it is taken away."""
+    assert "snapshot 4" in run("table", "tag", orders, "sales.orders", "v1", "--snapshot", 2).out
+    tags = run("table", "tags", orders, "sales.orders", "--json").lines
+    assert [(row["name"], row["snapshot"]) for row in tags] == [("v1", 2)]
+    assert run("table", "tag", orders, "sales.orders", "v1").code == 1
+    assert run("table", "tag", orders, "sales.orders", "v1", "--replace").code == 0
+    assert json.loads(run("table", "untag", orders, "sales.orders", "v1", "--json").out)["changed"] is True
+    assert run("table", "tags", orders, "sales.orders", "--json").out == ""
+
+
+def test_rollback(orders: str, run: Run) -> None:
+    """Rollback makes an older state the newest, and needs to be told which."""
+    assert "needs a snapshot" in run("table", "rollback", orders, "sales.orders").err
+    assert run("table", "rollback", orders, "sales.orders", "--snapshot", 2).code == 0
+    assert json.loads(run("table", "get", orders, "sales.orders", "id=1", "--json").out)["amount"] == "1.00"
+
+
+def test_rename_and_drop(orders: str, run: Run) -> None:
+    """A table moves to another name and database, and its name is free when it is dropped."""
+    assert "is other.moved now" in run("table", "rename", orders, "sales.orders", "other.moved").out
+    assert len(run("table", "scan", orders, "other.moved", "--json").lines) == 4
+    assert json.loads(run("table", "drop", orders, "other.moved", "--json").out) == {"dropped": "other.moved"}
+    assert run("table", "drop", orders, "other.moved").code == 1
+    assert run("table", "drop", orders, "other.moved", "--if-exists").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "drop", "sales.orders"),
+        ("table", "rollback", "sales.orders", "--snapshot", "2"),
+        ("table", "untag", "sales.orders", "v1"),
+        ("db", "drop", "sales", "--cascade"),
+    ],
+)
+def test_what_destroys_asks_at_a_terminal(
+    orders: str, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """At a terminal nothing is destroyed without a yes, in answer or as --yes; scripts are not asked."""
+    run("table", "tag", orders, "sales.orders", "v1", "--snapshot", 2)
+    command = (*words[:2], orders, *words[2:])
+    asked: list[str] = []
+
+    def answer(question: str, **_: object) -> bool:
+        asked.append(question)
+        raise typer.Abort
+
+    monkeypatch.setattr("lakehouse.cli.arguments.sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(typer, "confirm", answer)
+    before = run("table", "snapshots", orders, "sales.orders", "--json").out
+    assert run(*command).code == 1
+    assert len(asked) == 1
+    assert run("table", "snapshots", orders, "sales.orders", "--json").out == before
+    assert run(*command, "--yes").code == 0
+    assert len(asked) == 1
+
+
+def test_errors_are_those_of_every_command(orders: str) -> None:
+    """What goes wrong is one message, or one object, and exit code 1."""
+    done = in_a_process("table", "scan", orders, "sales.order", "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "not-found")
+    done = in_a_process("table", "scan", orders, "sales.orders", "--where", "amout > 1")
+    assert done.returncode == 1
+    assert b"amount" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert in_a_process("table", "scan", orders).returncode == 2
+
+
+def test_storage_options_are_taken(warehouse: str, run: Run) -> None:
+    """Commands about tables take the storage options that all others take."""
+    assert "NAME=VALUE" in run("table", "list", warehouse, "-o", "sesame").err
+    assert run("table", "list", warehouse, "-o", "auto_mkdir=true").code == 0
