@@ -73,5 +73,5 @@ def decode_pointer(data: bytes, *, key: str) -> NamePointer:
             time_ms=int(found["time_ms"]),
             moved_to=found.get("moved_to"),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptionError(f"{key} is not a name pointer: {error}", key=key) from error

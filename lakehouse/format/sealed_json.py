@@ -50,7 +50,7 @@ def unseal(data: bytes, *, key: str, what: str, newest: int) -> dict[str, Any]:
     try:
         members = json.loads(data)
         version = int(members["format"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError) as error:
         raise FormatError(f"{key} is not a {what}: {error}", key=key) from error
     if not 1 <= version <= newest:
         raise UnsupportedVersionError(

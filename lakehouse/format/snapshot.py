@@ -238,7 +238,7 @@ def decode_snapshot(data: bytes, *, key: str) -> Snapshot:
     found = unseal(data, key=key, what="snapshot", newest=_FORMAT)
     try:
         return _from_members(found)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptionError(
             f"{key} is not a snapshot: {type(error).__name__} {error}", key=key, got=repr(error)
         ) from error

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
-from lakehouse.errors import FormatError, InvalidInputError, NotFoundError
+from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.name_pointer import NamePointer, NameState
 from lakehouse.format.schema_json import SchemaObject
@@ -23,7 +23,7 @@ from lakehouse.ids import new_token, new_uuid
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.commit import Change, Committed, Committer
 from lakehouse.storage.history import History, Spawn
-from lakehouse.storage.layout import table_directory
+from lakehouse.storage.layout import join, table_directory
 from lakehouse.storage.names import Names, TableName, taken
 from lakehouse.storage.open_run import open_run
 from lakehouse.storage.runs import RunReader
@@ -161,7 +161,18 @@ class OpenTable:
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """A reader of one of the table's files, for reads with a schema."""
-        return await open_run(self.env.store, self.root, entry, schema, self.env.caches.runs)
+        try:
+            return await open_run(self.env.store, self.root, entry, schema, self.env.caches.runs)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            key = join(self.root, entry.path)
+            raise CorruptionError(
+                f"data file {key} is missing, and snapshots since {entry.at} refer to it; if those have "
+                "expired meanwhile, read a newer one",
+                key=key,
+                snapshot=entry.at,
+            ) from missing
 
     async def write(self, view: View, data: object, *, deletes: bool = False) -> WrittenRows:
         """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows."""

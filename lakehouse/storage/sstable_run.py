@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import google_crc32c
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
@@ -147,6 +148,9 @@ async def _load(
         tail = rest.data + tail
         file = SstableFile.parse(tail, entry.size)
     _check_entry(file, entry, schema)
+    if len(tail) == entry.size and entry.checksum is not None:
+        found = entry.size, int(google_crc32c.value(tail))
+        check_same("size and checksum", (entry.size, entry.checksum), found)
     handle, start = file.footer.bloom, entry.size - len(tail)
     bloom = None
     if handle.size and handle.offset >= start:

@@ -42,7 +42,7 @@ from lakehouse.storage.evolution import Change as SchemaChange
 from lakehouse.storage.intents import ChangeRefs, Rollback
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.names import check_name
-from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import delete_matching, insert_rows, overwrite_matching
 from lakehouse.storage.reads import TableRuns, TableScan, to_expr
 from lakehouse.storage.writes import CommitResult, WriterId, add_rows, check_writer
@@ -190,8 +190,8 @@ class Table:
             self._core, data, kind=CommitKind.OVERWRITE, clears=True, writer=writer, message=message
         )
 
-    async def _needs_key(self, what: str) -> None:
-        if not (await self._core.known()).schema.primary_key:
+    async def _needs_key(self, what: str, view: View | None = None) -> None:
+        if not (view or await self._core.known()).schema.primary_key:
             raise InvalidInputError(f"{what} needs a primary key, and {self.name} has none")
 
     # --- reading ------------------------------------------------------------------
@@ -271,8 +271,8 @@ class Table:
         return await lookup.get_many(keys, columns=columns)
 
     async def _lookup(self, snapshot: int | None, timestamp: _Moment | None, tag: str | None) -> Lookup:
-        await self._needs_key("get")
         view = await self._core.view(snapshot=snapshot, timestamp=timestamp, tag=tag)
+        await self._needs_key("get", view)
         return Lookup(
             await view.entries(),
             view.schema,
@@ -290,8 +290,8 @@ class Table:
             start: id of a snapshot.
             end: id of a later one; None = the newest.
         """
-        await self._needs_key("changes")
         after = await self._core.view(snapshot=end)
+        await self._needs_key("changes", after)
         before = await self._core.view(snapshot=start)
         if before.snapshot.id > after.snapshot.id:
             raise InvalidInputError(f"changes from snapshot {start} to {end} go back: swap them")
