@@ -37,7 +37,7 @@ from lakehouse.storage.merge import kinds_of
 from lakehouse.storage.part_rows import taken
 from lakehouse.storage.plan import interval, units_of
 from lakehouse.storage.runs import RunReader
-from lakehouse.storage.scan import RunSource
+from lakehouse.storage.scan import RunSource, fields_named
 
 __all__ = ["Found", "Lookup"]
 
@@ -115,16 +115,13 @@ class Lookup:
         self._settings = settings or TableSettings()
         self._keys = KeyColumns(schema.key_fields)
 
-    def _fields(self, columns: Sequence[str] | None) -> tuple[Field, ...]:
-        return self._schema.fields if columns is None else tuple(map(self._schema.field, columns))
-
     # --- one key -----------------------------------------------------------------
 
     async def get(
         self, key: Mapping[str, object], *, columns: Sequence[str] | None = None
     ) -> dict[str, Any] | None:
         """The row of a key, with these columns (None = all), or None."""
-        fields = self._fields(columns)
+        fields = fields_named(self._schema, columns)
         encoded = self._encoded(key)
         for entry in self._candidates(encoded, key):
             reader = await self._source.open(entry)
@@ -184,7 +181,7 @@ class Lookup:
         async with aclosing(chunks_of(keys, fields, chunk_bytes=_CHUNK_BYTES)) as chunks:
             tables = [await in_thread(conform, table, schema) async for table in chunks]
         rows = pa.concat_tables(tables) if tables else schema.arrow().empty_table()
-        return (await self.find(rows, self._fields(columns))).rows
+        return (await self.find(rows, fields_named(self._schema, columns))).rows
 
     async def find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
         """The rows of keys, given as a table of the key's columns in any order, repetitions too."""

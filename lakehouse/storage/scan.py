@@ -20,11 +20,12 @@ import anyio
 import pyarrow as pa
 
 from lakehouse.config import TableSettings
+from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, bind
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
-from lakehouse.format.types import arrow_field
+from lakehouse.format.types import Field, arrow_field
 from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
@@ -35,7 +36,7 @@ from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.section_reader import SectionReader, Wanted
 from lakehouse.storage.sections import Chunk, Section, Sweep
 
-__all__ = ["RunSource", "Scan"]
+__all__ = ["RunSource", "Scan", "fields_named"]
 
 _COPIES = 2
 """Times a row is in memory while it is merged: as it was read, and as it is returned."""
@@ -50,6 +51,22 @@ class RunSource(Protocol):
     """Opens the data files of a table."""
 
     async def open(self, entry: FileEntry) -> RunReader: ...
+
+
+def fields_named(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    """The columns of these names, in their order; None = all.
+
+    Raises:
+        InvalidInputError: one is not there, or named twice.
+    """
+    if columns is None:
+        return schema.fields
+    known = {field.name: field for field in schema.fields}
+    for at, name in enumerate(columns):
+        if name not in known or name in columns[:at]:
+            what = "is named twice" if name in known else f"is not there; these are: {', '.join(known)}"
+            raise InvalidInputError(f"column {name!r} {what}", column=name)
+    return tuple(known[name] for name in columns)
 
 
 class Scan:
@@ -85,7 +102,8 @@ class Scan:
     ) -> None:
         arrow = schema.arrow()
         bound = None if where is None else bind(where, arrow)
-        looked_at = set() if bound is None else {name.split(".")[0] for name in bound.columns()}
+        named = bound.columns() if bound is not None else frozenset[str]()
+        looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
         self._source = source
         self._settings = settings or TableSettings()
         self._limit = limit
@@ -94,7 +112,7 @@ class Scan:
             pruner = Pruner(bound, schema)
         self._pruner = pruner
         self.wanted = Wanted(
-            fields=schema.fields if columns is None else tuple(schema.field(name) for name in columns),
+            fields=fields_named(schema, columns),
             where=bound,
             where_fields=tuple(field for field in schema.fields if field.name in looked_at),
             key_fields=schema.key_fields,

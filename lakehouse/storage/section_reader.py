@@ -108,7 +108,7 @@ class SectionReader:
             return False
         wanted = [part for part in section.parts if part.wanted]
         if any(part.reader.entry.format is not FileFormat.PARQUET for part in wanted):
-            return False  # formats that store rows have no columns to leave out
+            return False  # blocks of an SSTable are fetched with all their columns
         size = sum(part.reader.pieces[number].size for part in wanted for number in part.pieces)
         every = sum(value_width(field) for field in _together(self._wanted.where_fields, self._wanted.fields))
         return size * sum(value_width(field) for field in rest) / every >= _WORTH_A_REQUEST

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.config import TableSettings
-from lakehouse.expr import col
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import col, lit
 from lakehouse.format.file_entry import FileFormat
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, Primitive, StringType
@@ -100,6 +101,26 @@ async def test_a_small_limit_reads_one_piece() -> None:
     assert table["id"].to_pylist() == list(range(10))
     assert (runs.gets(), runs.gets(runs.entries[0])) == (2, 2)
     assert scan.report.cost.bytes_read < runs.entries[0].size / 10
+
+
+@pytest.mark.parametrize(("columns", "said"), [(["id", "c"], "these are: id, a, b"), (["a", "a"], "twice")])
+async def test_columns_are_there_and_named_once(columns: list[str], said: str) -> None:
+    """A column that is not there, or named twice, is refused with what there is."""
+    runs = StoredRuns(SCHEMA)
+    with pytest.raises(InvalidInputError, match=said):
+        Scan([], SCHEMA, runs, columns=columns)
+    with pytest.raises(InvalidInputError, match=said):
+        await Lookup([], SCHEMA, runs).get({"id": 1}, columns=columns)
+
+
+async def test_conditions_without_columns() -> None:
+    """A condition that is the same for all rows lets all rows pass, or none."""
+    runs = StoredRuns(SCHEMA)
+    await runs.add(rows_of(range(50)))
+    await runs.add(rows_of(range(25, 75)))
+    for where, count in ((lit(1) == 1, 75), (lit(1) == 2, 0), (lit(None) == 1, 0)):
+        assert (await read(runs, where=where))[0].num_rows == count
+        assert await Scan(runs.entries, SCHEMA, runs, columns=[], where=where).count() == count
 
 
 async def test_a_limit_of_nothing_reads_nothing() -> None:
