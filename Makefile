@@ -39,6 +39,8 @@ lint: setup ## Check style, formatting and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
+	$(BIN)/python tools/gen_sync.py --check
+	$(BIN)/python tools/gen_reference.py --check
 
 type: setup ## Check types
 	$(BIN)/mypy
@@ -55,7 +57,8 @@ chaos: setup minio ## Kill processes and cut power, and see that nothing is lost
 fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
 
-docs: setup ## Write the pages that are made from the code
+docs: setup ## Write the pages and modules that are made from the code
+	$(BIN)/python tools/gen_sync.py
 	$(BIN)/python tools/gen_reference.py
 
 constraints: ## Install what pyproject.toml asks for and write its versions to constraints.txt

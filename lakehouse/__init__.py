@@ -13,37 +13,105 @@ from lakehouse._version import __version__
 if TYPE_CHECKING:
     from lakehouse.config import Settings
     from lakehouse.expr import col
-    from lakehouse.index.build import IndexSpec, PuffinIndexBuilder
-    from lakehouse.index.enumerate import iterate_index_metas
-    from lakehouse.index.greptime_manifests import GreptimeManifests
-    from lakehouse.index.models import IndexType
-    from lakehouse.index.reader import PuffinReader
-    from lakehouse.index.search import IndexSearcher
-    from lakehouse.index.selection import RowSelection
-    from lakehouse.index.sources import FileListSource, GreptimeListing, PrefixSource
-    from lakehouse.index.writer import PuffinWriter
+    from lakehouse.format.table_schema import TableSchema
+    from lakehouse.index import (
+        FileListSource,
+        GreptimeListing,
+        GreptimeManifests,
+        IndexSearcher,
+        IndexSpec,
+        IndexType,
+        PrefixSource,
+        PuffinIndexBuilder,
+        PuffinReader,
+        PuffinWriter,
+        RowSelection,
+        iterate_index_metas,
+    )
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
     from lakehouse.io.check import StoreReport, check_store
+    from lakehouse.lake import Lake, connect
+    from lakehouse.storage.evolution import (
+        AddColumn,
+        DropColumn,
+        MakeOptional,
+        MoveColumn,
+        RenameColumn,
+        SetComment,
+        SetDefault,
+        SetOptions,
+        SetTableComment,
+        UnsetOptions,
+        WidenColumn,
+    )
+    from lakehouse.storage.reads import TableScan
+    from lakehouse.storage.table import Table
+    from lakehouse.storage.writes import CommitResult
 
 __all__ = [
-    "Cost", "FileListSource", "GreptimeListing", "GreptimeManifests", "IndexSearcher", "IndexSpec",
-    "IndexType", "ObjectStore", "PrefixSource", "PuffinIndexBuilder", "PuffinReader", "PuffinWriter",
-    "RowSelection", "Settings", "StoreReport", "__version__", "check_store", "col", "iterate_index_metas",
-    "load_settings", "map_bounded", "measure", "open_store",
-]  # fmt: skip
+    "AddColumn",
+    "CommitResult",
+    "Cost",
+    "DropColumn",
+    "FileListSource",
+    "GreptimeListing",
+    "GreptimeManifests",
+    "IndexSearcher",
+    "IndexSpec",
+    "IndexType",
+    "Lake",
+    "MakeOptional",
+    "MoveColumn",
+    "ObjectStore",
+    "PrefixSource",
+    "PuffinIndexBuilder",
+    "PuffinReader",
+    "PuffinWriter",
+    "RenameColumn",
+    "RowSelection",
+    "SetComment",
+    "SetDefault",
+    "SetOptions",
+    "SetTableComment",
+    "Settings",
+    "StoreReport",
+    "Table",
+    "TableScan",
+    "TableSchema",
+    "UnsetOptions",
+    "WidenColumn",
+    "__version__",
+    "check_store",
+    "col",
+    "connect",
+    "iterate_index_metas",
+    "load_settings",
+    "map_bounded",
+    "measure",
+    "open_store",
+]
 
 _MODULES = {
-    "lakehouse.config": ("Settings",),
-    "lakehouse.expr": ("col",),
+    "lakehouse.config": "Settings",
+    "lakehouse.expr": "col",
+    "lakehouse.format.table_schema": "TableSchema",
     "lakehouse.index": (
-        "FileListSource", "GreptimeListing", "GreptimeManifests", "IndexSearcher", "IndexSpec", "IndexType",
-        "PrefixSource", "PuffinIndexBuilder", "PuffinReader", "PuffinWriter", "RowSelection",
-        "iterate_index_metas",
+        "FileListSource GreptimeListing GreptimeManifests IndexSearcher IndexSpec IndexType "
+        "PrefixSource PuffinIndexBuilder PuffinReader PuffinWriter RowSelection "
+        "iterate_index_metas"
     ),
-    "lakehouse.io": ("Cost", "ObjectStore", "load_settings", "map_bounded", "measure", "open_store"),
-    "lakehouse.io.check": ("StoreReport", "check_store"),
-}  # fmt: skip
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+    "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
+    "lakehouse.io.check": "StoreReport check_store",
+    "lakehouse.lake": "Lake connect",
+    "lakehouse.storage.evolution": (
+        "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "
+        "SetOptions SetTableComment UnsetOptions WidenColumn"
+    ),
+    "lakehouse.storage.reads": "TableScan",
+    "lakehouse.storage.table": "Table",
+    "lakehouse.storage.writes": "CommitResult",
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -218,13 +218,12 @@ def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
 def _attributes(members: list[Function]) -> list[str]:
     """Public attributes that ``__init__`` sets."""
     return [
-        target.attr
+        node.attr
         for member in members
         if member.name == "__init__"
         for node in ast.walk(member)
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Attribute) and not target.attr.startswith("_")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if ast.unparse(node.value) == "self" and not node.attr.startswith("_")
     ]
 
 

@@ -24,7 +24,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="List, make and drop databases.", no_args_is_help=True)
 
-Database = Annotated[str, typer.Argument(help="Name of the database.")]
+_Database = Annotated[str, typer.Argument(help="Name of the database.")]
 
 
 @app.command("list")
@@ -43,7 +43,7 @@ def _list(
 @app.command("create")
 def _create(
     warehouse: Warehouse,
-    name: Database,
+    name: _Database,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave one that is there.")] = False,
     comment: Annotated[str | None, typer.Option(help="What the database is for.")] = None,
     options: Options = None,
@@ -65,7 +65,7 @@ def _create(
 @app.command("drop")
 def _drop(
     warehouse: Warehouse,
-    name: Database,
+    name: _Database,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")] = False,
     cascade: Annotated[bool, typer.Option("--cascade", help="Drop its tables too.")] = False,
     yes: Yes = False,

@@ -48,12 +48,12 @@ app.command("tag")(table_changes.tag)
 app.command("untag")(table_changes.untag)
 app.command("rollback")(table_changes.rollback)
 
-Where = Annotated[str | None, typer.Option(help="Condition in SQL, such as 'amount > 10'.")]
-Columns = Annotated[
+_Where = Annotated[str | None, typer.Option(help="Condition in SQL, such as 'amount > 10'.")]
+_ColumnNames = Annotated[
     list[str] | None, typer.Option("--column", "-c", help="Only this column; may be repeated.")
 ]
-Stats = Annotated[bool, typer.Option("--stats", help="Say at the end what was read and what it cost.")]
-NO_SUCH_ROW = 3
+_Stats = Annotated[bool, typer.Option("--stats", help="Say at the end what was read and what it cost.")]
+_NO_SUCH_ROW = 3
 
 
 @app.command("list")
@@ -238,15 +238,15 @@ _relation_at(
 def _scan(
     warehouse: Warehouse,
     table: TableName,
-    where: Where = None,
-    columns: Columns = None,
+    where: _Where = None,
+    columns: _ColumnNames = None,
     limit: Annotated[
         int | None, typer.Option(help=f"Most rows; without it a table shows {SHOWN}, --json all.", min=0)
     ] = None,
     snapshot: Snapshot = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
-    stats: Stats = False,
+    stats: _Stats = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
@@ -270,8 +270,8 @@ def _scan(
 def _explain(
     warehouse: Warehouse,
     table: TableName,
-    where: Where = None,
-    columns: Columns = None,
+    where: _Where = None,
+    columns: _ColumnNames = None,
     snapshot: Snapshot = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
@@ -300,7 +300,7 @@ def _get(
     warehouse: Warehouse,
     table: TableName,
     key: Annotated[list[str], typer.Argument(help="The primary key, such as id=7.", metavar="COLUMN=VALUE…")],
-    columns: Columns = None,
+    columns: _ColumnNames = None,
     snapshot: Snapshot = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
@@ -325,7 +325,7 @@ def _get(
     else:
         print_table(("column", "value"), [(escape(name), escape(cell(one))) for name, one in row.items()])
     if row is None:
-        raise typer.Exit(NO_SUCH_ROW)
+        raise typer.Exit(_NO_SUCH_ROW)
 
 
 def _typed(words: dict[str, str], schema: TableSchema) -> dict[str, Any]:

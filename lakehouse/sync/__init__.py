@@ -1,4 +1,4 @@
-"""The same without await: :func:`connect`, :class:`Lake`, :class:`Table` and :class:`TableScan` that block.
+"""The same without await: a lake, its tables and their scans, for code that blocks.
 
 Example::
 

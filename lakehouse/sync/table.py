@@ -232,7 +232,7 @@ class Table:
         return self._bridge.call(self._wrapped.snapshots)
 
     def schemas(self) -> pa.Table:
-        """One row per schema there ever was, oldest first."""
+        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
         return self._bridge.call(self._wrapped.schemas)
 
     def files(self, *, snapshot: int | None = None) -> pa.Table:

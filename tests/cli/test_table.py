@@ -337,7 +337,7 @@ def test_errors_are_those_of_every_command(orders: str) -> None:
     """What goes wrong is one message, or one object, and exit code 1."""
     done = in_a_process("table", "scan", orders, "sales.order", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "not-found")
-    done = in_a_process("table", "scan", orders, "sales.orders", "--where", "amout > 1")
+    done = in_a_process("table", "scan", orders, "sales.orders", "--where", "amnt > 1")
     assert done.returncode == 1
     assert b"amount" in done.stderr
     assert b"Traceback" not in done.stderr
