@@ -68,9 +68,7 @@ async def answers_of(started: list[Writer]) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("layout", [{}, {"primary_key": ["who", "number"]}], ids=["append-only", "keyed"])
-async def test_commits_of_four_processes_are_there_once(
-    place: Place, layout: dict[str, Any], record_property: Any
-) -> None:
+async def test_commits_of_four_processes_are_there_once(place: Place, layout: dict[str, Any]) -> None:
     """Four processes that commit twenty times each at once leave eighty commits, each in its order."""
     async with place.connect() as lake:
         table = await made(lake, **layout)
@@ -80,8 +78,10 @@ async def test_commits_of_four_processes_are_there_once(
         assert await rows_of(table) == [(who, number) for who in range(4) for number in range(20)]
         assert await table.current_snapshot() == 81
         assert await commits_of(table) == {who: list(range(20)) for who in range(4)}
-    record_property("requests per commit", sum(one["requests"] for one in answers) / 80)
-    record_property("attempts per commit", sum(one["attempts"] for one in answers) / 80)
+    for one in answers:
+        assert 2 <= one["requests"] <= 2 + 4 * (one["attempts"] - 1), (
+            "a file, a snapshot; four for a lost race"
+        )
 
 
 async def test_one_process_of_four_gets_a_key(place: Place) -> None:
