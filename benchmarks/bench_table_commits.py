@@ -154,7 +154,7 @@ async def run(plan: Plan) -> Report:
                     unit="commits",
                     params={"table": kind, "writers": writers},
                     warmup=plan.warmup,
-                    repeats=plan.pick(quick=1, default=3, full=5),
+                    repeats=plan.pick(quick=1, default=2, full=5),
                 )
                 outcomes += [await _outcome(side, kind, writers) for side in able]
         with proxy_process(server.endpoint_url) as proxy:
