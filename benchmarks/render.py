@@ -60,6 +60,7 @@ def save(report: Report, module: ModuleType, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
     (out / f"{report.name}.json").write_text(text + "\n")
+    report = Report.from_json(json.loads(text))  # the page follows from what can be read again
     _plot(report, module, out / f"{report.name}.png")
     (out / f"{report.name}.md").write_text(page(report, module, plotted=True))
 
