@@ -7,7 +7,7 @@ background work, and leaving it waits for that and gives every connection back.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,7 +24,8 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.format.name_pointer import NameState
-from lakehouse.format.table_schema import TableSchema, schema_from_arrow
+from lakehouse.format.table_options import TableOptions
+from lakehouse.format.table_schema import TableSchema, check_schema, schema_from_arrow
 from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.background import Background
 from lakehouse.io.check import check_store
@@ -191,7 +192,15 @@ class Lake:
             )
         """
         parsed = TableName.parse(name)
-        if not isinstance(schema, TableSchema):
+        if isinstance(schema, TableSchema):
+            if primary_key or partition_by or bucket != 1 or options or comment is not None:
+                raise InvalidInputError(
+                    "a TableSchema says itself what its keys, partitions, buckets, options and comment are: "
+                    "give either it or an Arrow schema with these arguments"
+                )
+            check_schema(schema)
+            TableOptions.parse(schema.options)
+        else:
             schema = schema_from_arrow(
                 schema,
                 primary_key=primary_key,
@@ -223,7 +232,7 @@ class Lake:
 
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """Names of a database's tables, ``database.table``, in order.
 
         Args:

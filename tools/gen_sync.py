@@ -80,7 +80,6 @@ def rules() -> Rules:
         },
         left_out={
             "Lake.store": "an async object store",
-            "TableScan.view": "what it returns has async methods",
         },
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",

@@ -362,7 +362,7 @@ def _changes(
 
 async def _first_column(table: Table, start: int, end: int | None) -> AsyncGenerator[pa.Table, None]:
     """Changes with their kind in front, where people look first."""
-    async with aclosing(table.changes(start, end)) as found:  # type: ignore[type-var]
+    async with aclosing(table.changes(start, end)) as found:
         async for rows in found:
             names = rows.schema.names
             yield rows.select([names[-1], *names[:-1]])

@@ -15,7 +15,7 @@ from anyio.lowlevel import RunVar
 
 from lakehouse.config import IoSettings
 
-__all__ = ["in_thread"]
+__all__ = ["in_own_thread", "in_thread"]
 
 R = TypeVar("R")
 
@@ -30,3 +30,11 @@ async def in_thread(work: Callable[..., R], *args: object) -> R:
         limiter = anyio.CapacityLimiter(IoSettings().threads)
         _limiter.set(limiter)
     return await anyio.to_thread.run_sync(work, *args, limiter=limiter)
+
+
+async def in_own_thread(work: Callable[..., R], *args: object) -> R:
+    """Runs what may wait for anything, such as a source of rows, in a thread nobody else waits for.
+
+    Were it counted with computation, sources that wait for one another would hold all its threads.
+    """
+    return await anyio.to_thread.run_sync(work, *args, limiter=anyio.CapacityLimiter(1))

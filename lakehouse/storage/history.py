@@ -7,6 +7,7 @@ below the head's ``earliest`` (tagged snapshots aside). The head is never older 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -174,8 +175,8 @@ class History:
         low = await self._read(head.earliest) if head.earliest < head.id else head
         if time_ms < low.time_ms:
             raise NotFoundError(
-                f"table {self._root} has no snapshot as old as {time_ms}: "
-                f"the earliest, {low.id}, is of {low.time_ms}",
+                f"table {self._root} has no snapshot as old as {_said(time_ms)}: "
+                f"the earliest, {low.id}, is of {_said(low.time_ms)}",
                 time_ms=time_ms,
             )
         found, first, last = low, low.id + 1, head.id - 1
@@ -235,6 +236,11 @@ class History:
                 snapshot=head.id,
             )
         return head
+
+
+def _said(time_ms: int) -> str:
+    """A moment for people."""
+    return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).isoformat(" ", "milliseconds")
 
 
 def _tagged(head: Snapshot) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.types import Field
-from lakehouse.io.threads import in_thread
+from lakehouse.io.threads import in_own_thread
 from lakehouse.storage.python_values import column_of, said
 
 __all__ = ["ACCEPTED", "chunks_of"]
@@ -95,13 +95,13 @@ async def _converted_items(intake: _Intake, items: AsyncIterable[Any]) -> AsyncG
 
 
 async def _stepwise(tables: Generator[pa.Table, None, None]) -> AsyncGenerator[pa.Table, None]:
-    """What a generator yields, each step in a thread."""
+    """What a generator yields, each step in a thread: it may wait for whatever its user made it of."""
     try:
-        while (table := await in_thread(next, tables, None)) is not None:
+        while (table := await in_own_thread(next, tables, None)) is not None:
             yield table
     finally:
         with anyio.CancelScope(shield=True):
-            await in_thread(tables.close)
+            await in_own_thread(tables.close)
 
 
 class _Intake:

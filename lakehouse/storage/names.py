@@ -111,13 +111,7 @@ class Names:
 
     async def has_database(self, name: str) -> bool:
         """Whether there is a database of that name."""
-        try:
-            await self._database(name)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return False
-        return True
+        return await self._find_database(name) is not None
 
     async def databases(self) -> AsyncGenerator[str, None]:
         """Names of all databases, in order."""
@@ -143,19 +137,21 @@ class Names:
                 return
 
     async def _database(self, name: str) -> Fetched:
+        found = await self._find_database(name)
+        if found is None:
+            known = [one async for one in self.databases()]
+            raise NotFoundError(f"there is no database {name!r}; {suggestion(name, known)}", database=name)
+        return found
+
+    async def _find_database(self, name: str) -> Fetched | None:
         check_name(name, "database")
         try:
             found = await self._store.get(database_key(name))
-            if _members(found)["state"] == NameState.LIVE:
-                return found
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
-        known = [one async for one in self._directories()]
-        raise NotFoundError(
-            f"there is no database {name!r}; {suggestion(name, [one.rstrip('/') for one in known])}",
-            database=name,
-        )
+            return None
+        return found if _members(found)["state"] == NameState.LIVE else None
 
     # --- tables -------------------------------------------------------------------
 
@@ -168,9 +164,8 @@ class Names:
                 raise
             await self._database(name.database)
             near = [one.table async for one in self.tables(name.database)]
-            raise NotFoundError(
-                f"there is no table {str(name)!r}; {suggestion(name.table, near)}", table=str(name)
-            ) from missing
+            what = suggestion(name.table, near) if near else f"database {name.database!r} has no tables"
+            raise NotFoundError(f"there is no table {str(name)!r}; {what}", table=str(name)) from missing
         if pointer.state is NameState.LIVE:
             return pointer
         what = f"it is called {pointer.moved_to!r} now" if pointer.moved_to else "it was dropped"

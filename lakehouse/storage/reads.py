@@ -84,20 +84,19 @@ class TableScan:
         self.report = ScanReport()
         """What the last reading looked at, left out and paid."""
 
-    async def view(self) -> View:
-        """The snapshot that is read."""
+    async def _read_view(self) -> View:
         if self._view is None:
             self._view = await self._core.view(**self._at)
         return self._view
 
-    async def _scan(self) -> Scan:
+    async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
         """A scan, planned and not begun."""
-        view = await self.view()
+        view = await self._read_view()
         found = Scan(
             await view.entries(),
             view.schema,
             TableRuns(self._core, view.schema),
-            columns=self._columns,
+            columns=self._columns if columns is None else columns,
             where=self._where,
             limit=self._limit,
             settings=self._core.env.settings.table,
@@ -165,19 +164,9 @@ class TableScan:
         return found
 
     async def count(self) -> int:
-        """Number of rows; reads keys and the condition's columns only."""
-        view = await self.view()
-        scan = Scan(
-            await view.entries(),
-            view.schema,
-            TableRuns(self._core, view.schema),
-            columns=(),
-            where=self._where,
-            limit=self._limit,
-            settings=self._core.env.settings.table,
-        )
-        self.report = scan.report
-        return sum([table.num_rows async for table in scan.tables()])
+        """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
+        scan = await self._scan(columns=())
+        return await scan.count()
 
     async def explain(self) -> ScanReport:
         """Which files the scan would read and why others not; no data file is opened.
@@ -193,6 +182,8 @@ class TableScan:
 def _check(columns: object, limit: object) -> None:
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is a list of names, not the text {columns!r}")
+    if columns is not None and not columns:
+        raise InvalidInputError("columns names no column: leave it out for all, or count() the rows")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidInputError(f"limit is a number of rows from 0, not {limit!r}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -280,7 +280,7 @@ class Table:
             settings=self._core.env.settings.table,
         )
 
-    async def changes(self, start: int, end: int | None = None) -> AsyncIterator[pa.Table]:
+    async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:
         """Net changes of rows between two snapshots, whatever was compacted in between.
 
         Rows come with a column ``_change``: insert, update_before, update_after or delete. A row that

@@ -76,7 +76,7 @@ class TableScan:
         return self._bridge.call(self._wrapped.to_duckdb, name, connection)
 
     def count(self) -> int:
-        """Number of rows; reads keys and the condition's columns only."""
+        """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
         return self._bridge.call(self._wrapped.count)
 
     def explain(self) -> ScanReport:
