@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup minio peers demo test lint type bench interop chaos fuzz docs constraints clean
+.PHONY: help setup minio peers demo test lint type bench interop chaos fuzz mutants docs constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ chaos: setup minio ## Kill processes and cut power, and see that nothing is lost
 
 fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
+
+mutants: setup minio ## Take one rule of the table protocol out at a time, and see that a test fails
+	$(BIN)/python tools/mutants.py
 
 docs: setup ## Write the pages and modules that are made from the code
 	$(BIN)/python tools/gen_sync.py

@@ -1,0 +1,305 @@
+"""Takes one rule at a time out of the table protocol and sees that a named test fails.
+
+A rule whose test cannot fail is no rule. Each mutant is a change of a line or two in a copy of the
+repository; the tests named with it must pass before the change and fail after it. ``make mutants`` runs
+all of them; a text after the command (``python tools/mutants.py deadline``) those whose rule contains it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("lakehouse", "tests", "tools", "benchmarks", "examples", "docs", "pyproject.toml")
+TIMEOUT_S = 900
+COMMIT = "tests/storage/test_commit.py"
+CUTS = "tests/storage/test_table_cut_points.py"
+DAMAGE = "tests/storage/test_table_damage.py"
+EVOLVING = "tests/storage/test_evolving_tables.py"
+NAMES = "tests/storage/test_names.py"
+OVERWRITE = "tests/storage/test_overwrite.py"
+SERIAL = "tests/storage/test_serial_commits.py"
+STORES = "tests/conformance/test_s3.py::TestMinio"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A rule left out."""
+
+    rule: str
+    """The rule, and what happens instead."""
+    path: str
+    """File that is changed."""
+    old: str
+    """Text that stands there once."""
+    new: str
+    """Text in its place."""
+    tests: tuple[str, ...]
+    """Node ids, of which at least one must fail."""
+
+
+MUTANTS = (
+    # --- one winner -------------------------------------------------------------------
+    Mutant(
+        rule="If-None-Match: creates replace what is there",
+        path="lakehouse/io/backends/s3.py",
+        old='return await self._put("put_if_absent", key, data, token, IfNoneMatch="*")',
+        new='return await self._put("put_if_absent", key, data, token)',
+        tests=(
+            f"{STORES}::test_create_refuses_a_taken_key",
+            f"{STORES}::test_racing_creates_have_one_winner",
+        ),
+    ),
+    Mutant(
+        rule="read-back: the answer to a create is believed",
+        path="lakehouse/io/conditional.py",
+        old="            seen = await _read_back(store, attempt, error, policy)\n",
+        new="            raise error\n",
+        tests=(
+            f"{COMMIT}::test_every_cut_point_of_a_commit",
+            f"{CUTS}::test_every_cut_point_of_a_call[append-contended]",
+        ),
+    ),
+    Mutant(
+        rule="read-back on anything but 412: only a conflict is read back",
+        path="lakehouse/io/conditional.py",
+        old="            seen = await _read_back(store, attempt, error, policy)\n",
+        new="            if not isinstance(error, ConflictError):\n                raise error\n"
+        "            seen = await _read_back(store, attempt, error, policy)\n",
+        tests=(
+            f"{COMMIT}::test_every_cut_point_of_a_commit",
+            f"{CUTS}::test_every_cut_point_of_a_call[append-contended]",
+        ),
+    ),
+    Mutant(
+        rule="names: whoever comes last has the name",
+        path="lakehouse/storage/names.py",
+        old="            await self._store.put_if_absent(key, data, token=pointer.token)\n",
+        new="            await self._store.put(key, data)\n",
+        tests=(f"{CUTS}::test_two_tables_raced_into_one_name", f"{NAMES}::test_one_of_many_gets_a_name"),
+    ),
+    # --- deadline ---------------------------------------------------------------------
+    Mutant(
+        rule="deadline: a commit is sent on old knowledge",
+        path="lakehouse/storage/commit.py",
+        old="        if self._clock.steady() - head.seen_at > self._history.deadline_s:\n"
+        "            # Nothing",
+        new="        if False:\n            # Nothing",
+        tests=(f"{COMMIT}::test_no_commit_is_sent_on_old_knowledge",),
+    ),
+    Mutant(
+        rule="deadline: a late answer is believed",
+        path="lakehouse/storage/commit.py",
+        old="        if self._clock.steady() - head.seen_at > self._history.deadline_s:\n"
+        "            self._history.forget()\n            return await self._settle_late",
+        new="        if False:\n"
+        "            self._history.forget()\n            return await self._settle_late",
+        tests=(
+            f"{COMMIT}::test_a_late_answer_is_not_believed",
+            f"{CUTS}::test_a_call_that_wakes_up_after_expiry_tells_the_truth",
+        ),
+    ),
+    Mutant(
+        rule="deadline: a lost race makes knowledge younger",
+        path="lakehouse/storage/commit.py",
+        old="            return self._history.note(self._history.decoded(winner), head.seen_at)",
+        new="            return self._history.note(self._history.decoded(winner), began)",
+        tests=(f"{COMMIT}::test_the_deadline_counts_from_the_head_and_not_from_a_lost_race",),
+    ),
+    Mutant(
+        rule="deadline: 'there is no next one' is believed whatever the age of what is known",
+        path="lakehouse/storage/history.py",
+        old="        if known is None or began - known.seen_at >= self.deadline_s:",
+        new="        if known is None:",
+        tests=(f"{CUTS}::test_a_call_that_wakes_up_after_expiry_tells_the_truth",),
+    ),
+    # --- deletion ---------------------------------------------------------------------
+    Mutant(
+        rule="horizon check: old uploads are committed",
+        path="lakehouse/storage/commit.py",
+        old="        _check_horizon(base, uploaded_ms)\n",
+        new="",
+        tests=(f"{COMMIT}::test_old_uploads_are_refused",),
+    ),
+    Mutant(
+        rule="unknown outcome: files of a commit that may be there are deleted",
+        path="lakehouse/storage/writes.py",
+        old="    except CommitUnknownError:\n        raise\n    except LakehouseError:",
+        new="    except LakehouseError:",
+        tests=(f"{CUTS}::test_every_cut_point_of_a_call[append-alone]",),
+    ),
+    Mutant(
+        rule="tags in the log: making one does not look at the head",
+        path="lakehouse/storage/intents.py",
+        old="            if not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:",
+        new="            if False:",
+        tests=(f"{COMMIT}::test_tags_are_made_once_and_dropped",),
+    ),
+    # --- what others commit -----------------------------------------------------------
+    Mutant(
+        rule="exactly once: sequences are not looked up",
+        path="lakehouse/storage/commit.py",
+        old="            recorded = await self._recorded(base, writer)",
+        new="            recorded = None",
+        tests=(
+            f"{COMMIT}::test_a_sequence_is_committed_once",
+            f"{CUTS}::test_a_write_with_a_sequence_can_be_repeated_until_it_is_done",
+        ),
+    ),
+    Mutant(
+        rule="overwrite at the head: it removes what was there before the last commit",
+        path="lakehouse/storage/intents.py",
+        old="        for one in await base.entries():",
+        new="        for one in [one for one in await base.entries() if one.at != base.snapshot.id]:",
+        tests=(f"{OVERWRITE}::test_an_overwrite_of_a_partition_removes_what_is_there_when_it_commits",),
+    ),
+    Mutant(
+        rule="reading writes: what others commit is not looked at",
+        path="lakehouse/storage/reading_writes.py",
+        old="        if self._base is None or not await self._still_right(self._base, base):",
+        new="        if self._base is None:",
+        tests=(f"{OVERWRITE}::test_a_delete_sees_rows_that_begin_to_match",),
+    ),
+    Mutant(
+        rule="reading writes: files that others removed do not matter",
+        path="lakehouse/storage/reading_writes.py",
+        old="        if not known <= {one.path for one in entries}:",
+        new="        if False:",
+        tests=(f"{SERIAL}::test_a_rollback_in_the_middle_brings_rows_back_for_everybody",),
+    ),
+    Mutant(
+        rule="reading writes: keys of its own that others write do not matter",
+        path="lakehouse/storage/reading_writes.py",
+        old=" or _overlaps(one, self.written.entries)\n",
+        new="\n",
+        tests=(f"{OVERWRITE}::test_a_delete_sees_rows_that_match_no_more",),
+    ),
+    Mutant(
+        rule="on_conflict=error: keys are looked for once",
+        path="lakehouse/storage/reading_writes.py",
+        old="        if paths == self._checked:",
+        new="        if self._checked:",
+        tests=(f"{OVERWRITE}::test_one_of_two_inserts_of_a_key_wins",),
+    ),
+    Mutant(
+        rule="pruning above the bottom: files without a match are left out although they hide older rows",
+        path="lakehouse/storage/plan.py",
+        old="            elif any(ranges.overlap(entry) for ranges in older):",
+        new="            elif False:",
+        tests=("tests/storage/test_scan.py",),
+    ),
+    # --- identity ---------------------------------------------------------------------
+    Mutant(
+        rule="table uuid: a snapshot of another table is taken",
+        path="lakehouse/storage/history.py",
+        old="        if found.table != self._table:",
+        new="        if False:",
+        tests=(f"{DAMAGE}::test_damage_is_noticed_by_those_who_need_the_object",),
+    ),
+    Mutant(
+        rule="table uuid: a schema of another table is taken",
+        path="lakehouse/storage/schemas.py",
+        old="        if (found.schema.id, found.table) != (ref.id, self.table):",
+        new="        if found.schema.id != ref.id:",
+        tests=(f"{DAMAGE}::test_damage_is_noticed_by_those_who_need_the_object",),
+    ),
+    Mutant(
+        rule="names: a pointer of another table is taken",
+        path="lakehouse/storage/names.py",
+        old="        if pointer.name != str(name):",
+        new="        if False:",
+        tests=(f"{NAMES}::test_objects_in_anothers_place_are_noticed",),
+    ),
+    Mutant(
+        rule="schema lineage: rows written with an undone schema are committed",
+        path="lakehouse/storage/commit.py",
+        old="        await self._check_schemas(base, draft)\n",
+        new="",
+        tests=(EVOLVING,),
+    ),
+    Mutant(
+        rule="field ids: a rollback gives ids out again",
+        path="lakehouse/storage/alter.py",
+        old="id=before.schema.id + 1, highest_field_id=before.schema.highest_field_id\n",
+        new="id=before.schema.id + 1\n",
+        tests=(f"{EVOLVING}::test_a_column_after_a_rollback_is_a_new_one",),
+    ),
+)
+
+
+class Copy:
+    """A copy of the repository to try mutants in."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._passing: dict[tuple[str, ...], bool] = {}
+        for name in COPIED:
+            source, target = ROOT / name, directory / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, target)
+
+    def judge(self, mutant: Mutant) -> str:
+        """``killed`` when the tests pass as it is and fail without the rule; else what is wrong."""
+        path = self._directory / mutant.path
+        text = path.read_text()
+        if text.count(mutant.old) != 1:
+            return f"STALE: its text stands in {mutant.path} {text.count(mutant.old)} times"
+        if mutant.tests not in self._passing:
+            self._passing[mutant.tests] = self._run(mutant.tests) == 0
+        if not self._passing[mutant.tests]:
+            return "BROKEN: its tests fail as it is"
+        path.write_text(text.replace(mutant.old, mutant.new))
+        try:
+            return "killed" if self._run(mutant.tests) == 1 else "SURVIVED"
+        finally:
+            path.write_text(text)
+
+    def _run(self, tests: tuple[str, ...]) -> int:
+        """Exit code of the tests: 0 = all passed, 1 = some failed."""
+        minio = ROOT / ".cache" / "bin" / "minio"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self._directory),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **({"LAKEHOUSE_TEST_MINIO": str(minio)} if minio.exists() else {}),
+        }
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+        done = subprocess.run(
+            command,
+            cwd=self._directory,
+            env=environment,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return done.returncode
+
+
+def main() -> int:
+    """Judges the mutants; 1 when one is not killed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("filter", nargs="?", default="", help="only rules that contain this text")
+    wanted = parser.parse_args().filter
+    verdicts = []
+    with tempfile.TemporaryDirectory(prefix="lakehouse-mutants-") as directory:
+        copy = Copy(Path(directory))
+        for mutant in MUTANTS:
+            if wanted in mutant.rule:
+                started = time.monotonic()
+                verdicts.append(copy.judge(mutant))
+                print(f"{verdicts[-1]:<10}{time.monotonic() - started:5.0f} s  {mutant.rule}", flush=True)
+    return 0 if all(verdict == "killed" for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
