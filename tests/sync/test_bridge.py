@@ -340,6 +340,15 @@ def test_a_lake_that_cannot_be_entered(bridge: Bridge, pond: Pond) -> None:
     assert bridge.call(pond.echo, 1) == 1
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C raises, also where the run was started in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_cancels_the_call(bridge: Bridge, pond: Pond) -> None:
     """Ctrl-C ends the wait when the work has ended, and the lake can be used on."""
 
@@ -357,6 +366,7 @@ def test_an_interrupt_cancels_the_call(bridge: Bridge, pond: Pond) -> None:
     assert bridge.call(pond.echo, 1) == 1
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_iteration(bridge: Bridge, pond: Pond) -> None:
     """Ctrl-C during the wait for an item closes the source."""
 
