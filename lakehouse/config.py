@@ -221,6 +221,13 @@ class TableSettings(_Group):
     )
     lookup_concurrency: int = _setting(32, "Reads that one get_many has under way at once.", low=1)
     write_concurrency: int = _setting(4, "Files that one write encodes and uploads at once.", low=1)
+    compaction_concurrency: int = _setting(2, "Merge units that one compaction merges at once.", low=1)
+    compaction_memory_bytes: int = _setting(
+        1024 * 1024 * 1024,
+        "Bytes of rows and files that one compaction holds, all its merge units together; where a file of "
+        "the target size does not fit, files are smaller.",
+        low=1024 * 1024,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,11 @@
 """The options of a table: names, values, meanings and bounds, in one place.
 
+Options of single columns are called ``fields.<column>.<option>``; what they and the other options
+about merging mean for a table's columns is :mod:`lakehouse.format.merge_spec`'s to say.
+
 Invariant: a value that :meth:`TableOptions.parse` returns is within its bounds; an option nobody
-knows is an error. Options that lay rows out (``fixed``) never change once a table exists.
+knows is an error. Options that lay rows out or say how they are merged (``fixed``) never change once
+a table exists.
 """
 
 from __future__ import annotations
@@ -16,10 +20,31 @@ from typing import Any, Self, get_type_hints
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.nearest import nearest, suggestion
 
-__all__ = ["OptionInfo", "TableOptions", "option_texts"]
+__all__ = ["AGGREGATES", "ENGINES", "ColumnOptions", "OptionInfo", "TableOptions", "option_texts"]
 
 _MIB = 1024**2
 _CODECS = ("none", "snappy", "lz4", "zstd")
+ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+"""Merge engines."""
+AGGREGATES = (
+    "last_non_null_value",
+    "last_value",
+    "first_non_null_value",
+    "first_value",
+    "sum",
+    "product",
+    "count",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "listagg",
+    "collect",
+    "merge_map",
+)
+"""What may become of the values of a column in rows of one key."""
+_OF_COLUMN = "fields."
+_ANY_COLUMN = "<column>"
 _POINT_READ_ROWS = 16_384
 """pyarrow reads a whole row group for one row, so tables with point reads have small ones."""
 _SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
@@ -45,11 +70,11 @@ class OptionInfo:
     """What there is to know about one option."""
 
     name: str
-    """As it stands in a table's options."""
+    """As it stands in a table's options; for options of columns with ``<column>`` for any of them."""
     field: str
-    """Attribute of :class:`TableOptions`."""
+    """Attribute of :class:`TableOptions`, or of :class:`ColumnOptions`."""
     type: str
-    """``int``, ``float``, ``bool`` or ``str``."""
+    """``int``, ``float``, ``bool`` or ``str``; text with ``choices`` is read without regard to case."""
     default: object
     """Value when nothing sets it."""
     doc: str
@@ -104,7 +129,7 @@ def _parsed(info: OptionInfo, text: str) -> Any:
     """The value, or None when the text is no such value."""
     word = text.lower()
     if info.type == "str":
-        return word
+        return word if info.choices else text
     if info.type == "bool":
         return True if word in _TRUE else False if word in _FALSE else None
     if info.type == "float":
@@ -113,6 +138,33 @@ def _parsed(info: OptionInfo, text: str) -> Any:
     if size is None or (size[2] and not _counts_bytes(info)):
         return None
     return int(size[1]) * (_UNITS[size[2][0].lower()] if size[2] else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOptions:
+    """What the options ``fields.<column>.…`` say of one column, parsed and checked."""
+
+    aggregate: str = _option(
+        "aggregate",
+        "last_non_null_value",
+        "What becomes of the column's values in rows of one key (engines partial-update and aggregation).",
+        choices=AGGREGATES,
+        fixed=True,
+    )
+    delimiter: str = _option(
+        "delimiter", ",", "What listagg puts between two texts, as it stands.", fixed=True
+    )
+    distinct: bool = _option(
+        "distinct", False, "Whether collect keeps each element once, where it came first.", fixed=True
+    )
+    sequence_group: str = _option(
+        "sequence_group",
+        "",
+        "Columns, comma-separated, that a row changes only if its value in this column is not null and"
+        " not below the one before; several columns that decide one after the other are named with commas"
+        " between them (engine partial-update).",
+        fixed=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,9 +246,62 @@ class TableOptions:
     merge_engine: str = _option(
         "merge_engine",
         "deduplicate",
-        "What becomes of several rows of one key: the newest stays.",
-        choices=("deduplicate",),
+        "What becomes of several rows of one key: the newest stays; values that are not null replace"
+        " older ones; values are aggregated; the first stays.",
+        choices=ENGINES,
         fixed=True,
+    )
+    sequence_field: str = _option(
+        "sequence.field",
+        "",
+        "Columns, comma-separated, by which rows of one key are older and newer, before the order of"
+        " commits; empty = the order of commits alone.",
+        fixed=True,
+    )
+    ignore_delete: bool = _option(
+        "ignore_delete", False, "Whether deletes of keys are dropped when they are written.", fixed=True
+    )
+    record_ttl_s: float = _option(
+        "record.ttl_s",
+        0.0,
+        "Seconds after record.time_field from which a row is hidden from reads of snapshots made then or"
+        " later; 0 = never.",
+        low=0,
+    )
+    record_time_field: str = _option(
+        "record.time_field",
+        "",
+        "Column that says from when record.ttl_s counts: a timestamp, a date, or a bigint of milliseconds"
+        " since 1970; rows with null stay.",
+    )
+    compaction_auto: str = _option(
+        "compaction.auto",
+        "writer",
+        "Which processes compact by themselves when their commits made it worth while: those that have a "
+        "streaming writer open (writer), all (on), none (off).",
+        choices=("off", "writer", "on"),
+    )
+    compaction_trigger: int = _option(
+        "compaction.trigger", 5, "Runs of a merge unit from which compaction looks at it.", low=2, high=1000
+    )
+    compaction_stop_trigger: int = _option(
+        "compaction.stop_trigger",
+        8,
+        "Runs of a merge unit at which a streaming writer waits for compaction.",
+        low=3,
+        high=10_000,
+    )
+    compaction_max_size_amplification_percent: int = _option(
+        "compaction.max_size_amplification_percent",
+        200,
+        "All runs are merged when the newer ones together have more than so much of the oldest one's size.",
+        low=1,
+    )
+    compaction_size_ratio_percent: int = _option(
+        "compaction.size_ratio_percent",
+        1,
+        "The next older run is merged too when it is larger by no more than that.",
+        low=0,
     )
     stats_text_bytes: int = _option(
         "stats.text_bytes",
@@ -205,6 +310,8 @@ class TableOptions:
         low=1,
         high=1024,
     )
+    columns: Mapping[str, ColumnOptions] = field(default_factory=dict, hash=False)
+    """By what stands between ``fields.`` and the option's name, for those that have any."""
 
     @classmethod
     def parse(cls, options: Mapping[str, object]) -> Self:
@@ -214,11 +321,15 @@ class TableOptions:
             InvalidInputError: an option nobody knows (the nearest is named), or a value that is not
                 accepted.
         """
-        infos = [(cls.info(name), text) for name, text in option_texts(options).items()]
-        values = {info.field: info.parse(text) for info, text in infos}
+        values: dict[str, Any] = {}
+        columns: dict[str, dict[str, Any]] = {}
+        for name, text in option_texts(options).items():
+            info = cls.info(name)
+            of_column = columns.setdefault(_split(name)[0], {}) if name.startswith(_OF_COLUMN) else values
+            of_column[info.field] = info.parse(text)
         if values.get("point_reads"):
             values.setdefault("parquet_row_group_rows", _POINT_READ_ROWS)
-        return cls(**values)
+        return cls(**values, columns={name: ColumnOptions(**said) for name, said in columns.items()})
 
     @classmethod
     def describe(cls) -> Iterator[OptionInfo]:
@@ -229,25 +340,51 @@ class TableOptions:
     def info(cls, name: str) -> OptionInfo:
         """What there is to know about an option; InvalidInputError when nobody knows it."""
         known = _known()
-        if name not in known:
+        if name in known and _ANY_COLUMN not in name:
+            return known[name]
+        column, option = _split(name) if name.startswith(_OF_COLUMN) else ("", "")
+        if not column:
             raise InvalidInputError(
                 f"there is no table option {name!r}; {suggestion(name, known)}",
                 kind="unknown-setting",
                 option=name,
                 nearest=nearest(name, known),
             )
-        return known[name]
+        of_any = f"{_OF_COLUMN}{_ANY_COLUMN}.{option}"
+        if of_any not in known:
+            names = [one.rpartition(".")[2] for one in known if _ANY_COLUMN in one]
+            raise InvalidInputError(
+                f"there is no option {option!r} of columns, as in {name!r}; {suggestion(option, names)}",
+                kind="unknown-setting",
+                option=name,
+                nearest=nearest(option, names),
+            )
+        return dataclasses.replace(known[of_any], name=name)
 
 
 @functools.cache
 def _known() -> dict[str, OptionInfo]:
     """Every option by its name."""
-    hints = get_type_hints(TableOptions)
-    infos = [
-        OptionInfo(field=f.name, type=hints[f.name].__name__, default=f.default, **f.metadata)
-        for f in dataclasses.fields(TableOptions)
+    of_columns = (
+        dataclasses.replace(info, name=f"{_OF_COLUMN}{_ANY_COLUMN}.{info.name}")
+        for info in _infos(ColumnOptions)
+    )
+    return {info.name: info for info in (*_infos(TableOptions), *of_columns)}
+
+
+def _infos(options: type[TableOptions] | type[ColumnOptions]) -> list[OptionInfo]:
+    hints = get_type_hints(options)
+    return [
+        OptionInfo(field=one.name, type=hints[one.name].__name__, default=one.default, **one.metadata)
+        for one in dataclasses.fields(options)
+        if one.metadata
     ]
-    return {info.name: info for info in infos}
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The column, or columns, and the option that ``fields.<column>.<option>`` names."""
+    column, _, option = name.removeprefix(_OF_COLUMN).rpartition(".")
+    return column, option
 
 
 def option_texts(options: Mapping[str, object]) -> dict[str, str]:

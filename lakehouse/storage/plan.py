@@ -30,6 +30,7 @@ __all__ = [
     "PlannedUnit",
     "Prunes",
     "Unit",
+    "appended_order",
     "interval",
     "plan_files",
     "unit_of",
@@ -144,12 +145,17 @@ def plan_files(entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes
     )
 
 
+def appended_order(entry: FileEntry) -> tuple[object, ...]:
+    """Where the rows of a file stand among those of a table without a key."""
+    return interval(entry), entry.partition, entry.bucket, entry.run, entry.path
+
+
 def _plan_appended(
     entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes | None, pruned: dict[str, int]
 ) -> Iterable[PlannedUnit]:
     """Rows that no other hides: what cannot match is left out."""
     files = []
-    for entry in sorted(entries, key=lambda one: (interval(one), one.partition, one.bucket, one.path)):
+    for entry in sorted(entries, key=appended_order):
         verdict, told = prunes.judge(entry) if prunes else (Verdict.ALL, "")
         if verdict is Verdict.NONE:
             _count(pruned, told)
