@@ -1,0 +1,330 @@
+"""Merging the runs of a compaction task into the files of one run.
+
+Sections of the runs are read and merged as a scan does it, and their rows cut into files that are encoded
+and uploaded while further sections are read. Needs a store, a schema, options and a task, and no table:
+what runs it may be another process.
+
+Invariant: the output holds the fold of the rows of the inputs, each with the snapshot it came with
+(``_SEQUENCE_NUMBER``), and stands at the hull of their intervals. Rows that delete stay unless the task has
+the oldest run. It ends with all files in the store, or with an error and none of them (as far as the store
+lets them be deleted). Memory keeps to what it is given, however large the runs are: a section whose keys
+cannot be told apart any further aside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.config import TableSettings
+from lakehouse.format.file_entry import (
+    KIND_COLUMN,
+    SEQUENCE_COLUMN,
+    FileEntry,
+    FileFormat,
+    Level,
+    RowKind,
+)
+from lakehouse.format.parquet_run import KIND_FIELD, SEQUENCE_FIELD
+from lakehouse.format.projection import constant_column
+from lakehouse.format.table_options import TableOptions
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.format.types import Field, arrow_field
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.threads import in_thread
+from lakehouse.storage.compact_plan import CompactionTask
+from lakehouse.storage.cut import Part, cut_rows
+from lakehouse.storage.plan import interval
+from lakehouse.storage.runs import Piece, RunReader
+from lakehouse.storage.scan import RunSource, Scan
+from lakehouse.storage.upload import FileRows, FileUploads, delete_files
+
+__all__ = ["MergedRuns", "merge_runs"]
+
+_FILES_UNDER_WAY = 2
+"""Files that are cut, encoded and uploaded at once, in turns."""
+_SCAN_SHARE = 4
+"""Sections under way get one part in four of the memory."""
+_FILE_SHARE = 5
+"""Rows of a file one in five: such rows are being collected, encoded, and there encoded once or twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedRuns:
+    """What became of a task: files that are in the store and belong to no snapshot yet."""
+
+    task: CompactionTask
+    outputs: tuple[FileEntry, ...]
+    """By key; empty when every key was deleted."""
+    first_upload_ms: int | None = None
+    """When the first upload was answered, by the store's clock."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of every kind of the output."""
+        return sum(one.rows for one in self.outputs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the output."""
+        return sum(one.size for one in self.outputs)
+
+
+async def merge_runs(
+    store: ObjectStore,
+    root: str,
+    schema: TableSchema,
+    options: TableOptions,
+    task: CompactionTask,
+    source: RunSource,
+    *,
+    memory_bytes: int,
+    settings: TableSettings | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> MergedRuns:
+    """Writes the output of a task.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: its schema; rows are written with it.
+        options: its options.
+        task: what to merge.
+        source: opens the files for reads with that schema.
+        memory_bytes: what rows and files under way may take.
+        settings: how many sections are read at once.
+        watch: told how many rows were read so far, whenever there is news.
+    """
+    level = Level.BOTTOM if task.bottom else Level.COMPACTED
+    uploads = FileUploads(store, root, schema, options, format=FileFormat(options.file_format), level=level)
+    settings = dataclasses.replace(
+        settings or TableSettings(), scan_memory_bytes=max(1, memory_bytes // _SCAN_SHARE)
+    )
+    scan = _scan(schema, task, source, settings)
+    cutting = _Cutting(uploads, schema, task, max(1, memory_bytes // _FILE_SHARE))
+
+    async def jobs() -> AsyncGenerator[_Job, None]:
+        async with aclosing(scan.tables()) as tables:
+            async for table in tables:
+                if watch is not None:
+                    watch(scan.report.rows_read)
+                async with aclosing(cutting.add(table)) as full:
+                    async for job in full:
+                        yield job
+                del table
+        for job in cutting.rest():
+            yield job
+
+    async def upload(job: _Job) -> tuple[int, FileEntry]:
+        return await uploads.upload(job.take())
+
+    try:
+        async with aclosing(map_bounded(upload, jobs(), _FILES_UNDER_WAY, ordered=False)) as files:
+            entries = {number: entry async for number, entry in files}
+    except BaseException:
+        await delete_files(store, root, uploads.paths)
+        raise
+    lo, hi = task.interval
+    return MergedRuns(
+        task=task,
+        outputs=tuple(dataclasses.replace(entries[at], lo=lo, hi=hi) for at in sorted(entries)),
+        first_upload_ms=uploads.first_answer_ms,
+    )
+
+
+def _scan(schema: TableSchema, task: CompactionTask, source: RunSource, settings: TableSettings) -> Scan:
+    """The rows of the output, with the columns that say where they come from and what they do."""
+    keeps_kinds = not task.bottom and any(one.deletes or one.updates for one in task.inputs)
+    lo, hi = task.interval
+    hidden = [SEQUENCE_FIELD] * (lo[0] != hi[0]) + [KIND_FIELD] * keeps_kinds
+    return Scan(
+        task.inputs,
+        dataclasses.replace(schema, fields=(*schema.fields, *hidden)),
+        _LineageSource(source),
+        deletions=keeps_kinds,
+        settings=settings,
+    )
+
+
+# --- reading --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _LineageSource:
+    """Opens files whose rows say where they come from."""
+
+    inner: RunSource
+
+    async def open(self, entry: FileEntry) -> RunReader:
+        """A reader of the file."""
+        return _LineageRun(await self.inner.open(entry))
+
+
+class _LineageRun:
+    """A file with every row's snapshot filled in, and kinds where they are asked for as a column."""
+
+    def __init__(self, inner: RunReader) -> None:
+        self._inner = inner
+        self.entry = inner.entry
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The file's."""
+        return self._inner.pieces
+
+    async def read(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> pa.Table:
+        """These columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them."""
+        lo, hi = interval(self.entry)
+        one_snapshot = lo[0] == hi[0]
+        asked = [
+            one for one in fields if one is not KIND_FIELD and not (one is SEQUENCE_FIELD and one_snapshot)
+        ]
+        wants_kinds = KIND_FIELD in fields
+        table = await self._inner.read(asked, pieces, kinds=kinds or (wants_kinds and self._has_kinds()))
+        if SEQUENCE_FIELD in fields:
+            table = _with_sequence(table, lo[0])
+        if wants_kinds and KIND_COLUMN not in table.column_names:
+            column = constant_column(int(RowKind.INSERT), pa.int8(), table.num_rows)
+            table = table.append_column(arrow_field(KIND_FIELD), column)
+        return table
+
+    def _has_kinds(self) -> bool:
+        return self.entry.deletes + self.entry.updates > 0
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The file's."""
+        return await self._inner.get(key, fields)
+
+
+def _with_sequence(table: pa.Table, snapshot: int) -> pa.Table:
+    """The rows with the snapshot they came with, where they do not say it themselves."""
+    field = arrow_field(SEQUENCE_FIELD)
+    if SEQUENCE_COLUMN not in table.column_names:
+        return table.append_column(field, constant_column(snapshot, pa.int64(), table.num_rows))
+    place = table.column_names.index(SEQUENCE_COLUMN)
+    return table.set_column(place, field, table.column(place).fill_null(snapshot))
+
+
+# --- writing --------------------------------------------------------------------------
+
+
+class _Job:
+    """A file to write; whoever takes it holds its rows alone."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: FileRows) -> None:
+        self._file: FileRows | None = file
+
+    def take(self) -> FileRows:
+        """The rows, once."""
+        file, self._file = self._file, None
+        assert file is not None
+        return file
+
+
+class _Collected:
+    """Rows of one partition that are in no file yet."""
+
+    __slots__ = ("rows", "size", "tables")
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+        self.rows = 0
+        self.size = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Takes rows, which follow those that are there."""
+        self.tables.append(table)
+        self.rows += table.num_rows
+        self.size += table.nbytes
+
+    def take(self, rows: int) -> pa.Table:
+        """The first of the rows."""
+        whole = pa.concat_tables(self.tables)
+        found, rest = whole.slice(0, rows), whole.slice(rows)
+        self.tables, self.rows, self.size = [], 0, 0
+        if rest.num_rows:
+            self.add(rest)
+        return found
+
+
+class _Cutting:
+    """Cuts the rows of a run, as they come, into files of a size.
+
+    Args:
+        uploads: tells how many rows fill a file.
+        schema: of the table.
+        task: says which merge unit the rows are of.
+        room: bytes of rows that may be collected.
+    """
+
+    def __init__(self, uploads: FileUploads, schema: TableSchema, task: CompactionTask, room: int) -> None:
+        self._uploads, self._schema, self._room = uploads, schema, room
+        self._keyed = bool(schema.primary_key)
+        self._partition, self._bucket = task.unit
+        self._spreads = self._keyed and not schema.key_holds_partition
+        self._collected: dict[tuple[bytes, ...], _Collected] = {}
+        self._files = 0
+
+    async def add(self, table: pa.Table) -> AsyncGenerator[_Job, None]:
+        """Takes rows; hands out files that are full, and the largest when there are too many rows."""
+        for partition, rows in await self._by_partition(table):
+            collected = self._collected.setdefault(partition, _Collected())
+            collected.add(rows)
+            fitting = await in_thread(self._uploads.fitting_rows, Part(source=rows))
+            fitting = min(fitting, max(1, int(self._room * collected.rows / max(1, collected.size))))
+            while collected.rows >= fitting:
+                yield self._job(partition, fitting)
+        while sum(one.size for one in self._collected.values()) > self._room:
+            largest = max(self._collected, key=lambda partition: self._collected[partition].size)
+            yield self._job(largest, self._collected[largest].rows)
+
+    def rest(self) -> list[_Job]:
+        """The files of what is left."""
+        return [
+            self._job(partition, collected.rows)
+            for partition, collected in sorted(self._collected.items())
+            if collected.rows
+        ]
+
+    def _job(self, partition: tuple[bytes, ...], rows: int) -> _Job:
+        number = self._files
+        self._files += 1
+        source = self._collected[partition].take(rows)
+        part = Part(partition=partition, bucket=self._bucket, source=source)
+        # Without a key the number keeps the order of files that stand at one interval.
+        run = 0 if self._keyed else number
+        return _Job(FileRows(part=part, bucket=self._bucket, run=run, number=number))
+
+    async def _by_partition(self, table: pa.Table) -> list[tuple[tuple[bytes, ...], pa.Table]]:
+        if not self._spreads:
+            return [(self._partition, table)]
+        return await in_thread(self._parted, table)
+
+    def _parted(self, table: pa.Table) -> list[tuple[tuple[bytes, ...], pa.Table]]:
+        """The rows of each partition; those that delete know none."""
+        found: list[tuple[tuple[bytes, ...], pa.Table]] = []
+        if KIND_COLUMN in table.column_names:
+            deletes = table.column(KIND_COLUMN).to_numpy() == RowKind.DELETE
+            if deletes.any():
+                found.append(((), _where(table, deletes)))
+                table = _where(table, ~deletes)
+        if table.num_rows:
+            keyless = dataclasses.replace(self._schema, primary_key=())
+            parts = cut_rows(table.combine_chunks(), keyless, partition_fields=self._schema.partition_fields)
+            found += [(part.partition, part.rows()) for part in parts]
+        return found
+
+
+def _where(table: pa.Table, mask: np.ndarray) -> pa.Table:
+    return table.filter(pc.fill_null(pa.array(mask), False))
