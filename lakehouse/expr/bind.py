@@ -22,6 +22,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr.functions import FUNCTIONS
 from lakehouse.expr.nodes import (
     And,
+    Applied,
     Call,
     Column,
     Compare,
@@ -65,10 +66,14 @@ def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType | None:
         return (
             value.type if isinstance(value, pa.Scalar) else None if value is None else pa.scalar(value).type
         )
+    if isinstance(expr, Applied):
+        return type_of(expr.call, schema)
     if isinstance(expr, Call):
         known = FUNCTIONS.get(expr.name)
         if known is None or known.boolean:
             return pa.bool_()
+        if known.text:
+            return pa.large_string()
         if expr.name in ("lower", "upper", "trim"):
             return type_of(expr.args[0], schema)
         return pa.int64() if expr.name in ("length", "year", "month", "day", "hour") else None

@@ -16,6 +16,7 @@ from lakehouse.errors import InternalError, InvalidInputError
 from lakehouse.expr.functions import function
 from lakehouse.expr.nodes import (
     And,
+    Applied,
     Call,
     Column,
     Compare,
@@ -74,6 +75,8 @@ def evaluate(expr: Expr, batch: pa.RecordBatch | pa.Table) -> Any:
         for arg in expr.args[1:]:
             result = combine(result, _truth(evaluate(arg, batch)))
         return result
+    if isinstance(expr, Applied):
+        return expr.compute(evaluate(expr.children()[0], batch))
     if isinstance(expr, Call):
         return function(expr.name, len(expr.args)).compute(*(evaluate(arg, batch) for arg in expr.args))
     raise InternalError(f"{type(expr).__name__} cannot be evaluated")

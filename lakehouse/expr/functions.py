@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr.json_path import json_texts
 
 __all__ = ["FUNCTIONS", "Function", "function"]
 
@@ -31,6 +32,8 @@ class Function:
     """How SQL writes it between its arguments, for those that are operators."""
     boolean: bool = False
     """Whether the result is a truth value."""
+    text: bool = False
+    """Whether the result is text, whatever the arguments are."""
 
 
 def _text(array: Any) -> str:
@@ -96,6 +99,12 @@ _ALL = (
         arity=2,
         compute=lambda text, pattern: pc.match_substring_regex(text, pattern=_text(pattern)),
         boolean=True,
+    ),
+    Function(
+        name="json_extract_string",
+        arity=2,
+        compute=lambda documents, pointer: json_texts(documents, _text(pointer)),
+        text=True,
     ),
     Function(name="year", arity=1, compute=pc.year),
     Function(name="month", arity=1, compute=pc.month),

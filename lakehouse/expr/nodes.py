@@ -15,7 +15,7 @@ import abc
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -23,6 +23,7 @@ from lakehouse.errors import InvalidInputError
 
 __all__ = [
     "And",
+    "Applied",
     "Call",
     "Column",
     "Compare",
@@ -311,6 +312,22 @@ class Call(Expr):
 
     def _key(self) -> Any:
         return self.name, tuple((type(arg), arg._key()) for arg in self.args)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied(Expr):
+    """A call that is computed by who knows how: which words a text has, a table's indexes say."""
+
+    call: Call
+    compute: Callable[[Any], Any]
+    """From the values of the first argument to those of the call."""
+
+    def children(self) -> tuple[Expr, ...]:
+        """What it is computed from."""
+        return self.call.args[:1]
+
+    def _key(self) -> Any:
+        return self.call._key(), id(self.compute)
 
 
 def col(name: str) -> Column:

@@ -193,6 +193,9 @@ class _Reader:
             raise self._refuse(f"{name} takes {arity} arguments, not {len(arguments)}")
         return Call(name, tuple(self.read(argument, depth) for argument in arguments))
 
+    def _jsonextractscalar(self, node: Any, depth: int) -> Expr:
+        return self._call("json_extract_string", [node.this, node.expression], depth)
+
     def _startswith(self, node: Any, depth: int) -> Expr:
         return self._call("starts_with", [node.this, node.expression], depth)
 

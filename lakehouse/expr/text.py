@@ -13,7 +13,7 @@ import uuid
 
 from lakehouse.errors import InternalError
 from lakehouse.expr.functions import FUNCTIONS
-from lakehouse.expr.nodes import And, Call, Column, Compare, Constant, Expr, In, IsNull, Not, Or
+from lakehouse.expr.nodes import And, Applied, Call, Column, Compare, Constant, Expr, In, IsNull, Not, Or
 
 __all__ = ["quote_name", "to_sql", "value_to_sql"]
 
@@ -48,6 +48,8 @@ def to_sql(expr: Expr) -> str:
     if isinstance(expr, And | Or):
         word = " AND " if isinstance(expr, And) else " OR "
         return word.join(_inner(arg) for arg in expr.args)
+    if isinstance(expr, Applied):
+        return to_sql(expr.call)
     if isinstance(expr, Call):
         known = FUNCTIONS.get(expr.name)
         if known is not None and known.operator:

@@ -36,7 +36,7 @@ def entry_to_json(entry: FileEntry) -> dict[str, Any]:
     if entry.checksum is not None:
         found["crc32c"] = f"{entry.checksum:08x}"
     if entry.index is not None:
-        found["index"] = [entry.index.path, entry.index.size]
+        found["index"] = _index_to_json(entry.index)
     return found
 
 
@@ -67,7 +67,28 @@ def entry_from_json(found: Mapping[str, Any]) -> FileEntry:
         stats={int(field): _stats_from_json(stats) for field, stats in found.get("stats", {}).items()},
         schema_id=found.get("schema", 0),
         checksum=int(checksum, 16) if checksum is not None else None,
-        index=IndexRef(path=index[0], size=index[1]) if index else None,
+        index=_index_from_json(index) if index else None,
+    )
+
+
+def _index_to_json(index: IndexRef) -> list[Any]:
+    if not index.ids:
+        return [index.path, index.size]
+    crc = None if index.checksum is None else f"{index.checksum:08x}"
+    return [index.path, index.size, list(index.ids), index.footer_bytes, crc]
+
+
+def _index_from_json(found: list[Any]) -> IndexRef:
+    path, size, *more = found
+    if not more:
+        return IndexRef(path=path, size=size)
+    ids, footer_bytes, crc, *_ = more
+    return IndexRef(
+        path=path,
+        size=size,
+        ids=tuple(ids),
+        footer_bytes=footer_bytes,
+        checksum=None if crc is None else int(crc, 16),
     )
 
 

@@ -80,6 +80,12 @@ class IndexRef:
 
     path: str
     size: int
+    ids: tuple[int, ...] = ()
+    """Definitions of the table's indexes that it holds, ascending."""
+    footer_bytes: int = 0
+    """Length of its footer; 0 = not known."""
+    checksum: int | None = None
+    """CRC32C of its footer, which has those of the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,9 @@ _SCHEMA = pa.schema(
         pa.field("crc32c", pa.int64()),
         pa.field("index_path", pa.string()),
         pa.field("index_size", pa.int64()),
+        pa.field("index_ids", pa.list_(pa.int32())),
+        pa.field("index_footer_bytes", pa.int64()),
+        pa.field("index_crc32c", pa.int64()),
     ]
 )
 
@@ -69,6 +72,9 @@ def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
         "crc32c": [one.checksum for one in entries],
         "index_path": [one.index.path if one.index else None for one in entries],
         "index_size": [one.index.size if one.index else None for one in entries],
+        "index_ids": [list(one.index.ids) if one.index else None for one in entries],
+        "index_footer_bytes": [one.index.footer_bytes if one.index else None for one in entries],
+        "index_crc32c": [one.index.checksum if one.index else None for one in entries],
     }
     found = pa.table({field.name: pa.array(columns[field.name], field.type) for field in _SCHEMA}, _SCHEMA)
     sink = pa.BufferOutputStream()
@@ -146,6 +152,23 @@ def decode_manifest(data: bytes, *, key: str, table: uuid.UUID, checksum: int) -
     return tuple(_entries(rows))
 
 
+def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
+    """The index of an entry; manifests of older releases tell its path and size alone."""
+    path = columns["index_path"][at]
+    if path is None:
+        return None
+    size = columns["index_size"][at]
+    if "index_ids" not in columns:
+        return IndexRef(path=path, size=size)
+    return IndexRef(
+        path=path,
+        size=size,
+        ids=tuple(columns["index_ids"][at] or ()),
+        footer_bytes=columns["index_footer_bytes"][at] or 0,
+        checksum=columns["index_crc32c"][at],
+    )
+
+
 def _entries(rows: pa.Table) -> Iterator[FileEntry]:
     columns = {name: rows.column(name).to_pylist() for name in rows.column_names if name != "stats"}
     stats = rows.column("stats").combine_chunks()
@@ -153,7 +176,6 @@ def _entries(rows: pa.Table) -> Iterator[FileEntry]:
     for at, plain in enumerate(zip(*(columns[name] for name in _PLAIN), strict=True)):
         fields: dict[str, Any] = dict(zip(_PLAIN, plain, strict=True))
         fields["partition"] = tuple(fields["partition"])
-        index = columns["index_path"][at]
         yield FileEntry(
             **fields,
             lo=_position(columns["lo"][at]),
@@ -161,7 +183,7 @@ def _entries(rows: pa.Table) -> Iterator[FileEntry]:
             level=Level(columns["level"][at]),
             format=FileFormat(columns["format"][at]),
             checksum=columns["crc32c"][at],
-            index=IndexRef(path=index, size=columns["index_size"][at]) if index is not None else None,
+            index=_index(columns, at),
             stats=_ArrowStats(stats.values, offsets[at], offsets[at + 1]),
         )
 

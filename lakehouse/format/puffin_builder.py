@@ -81,10 +81,11 @@ class PuffinBuilder:
         self.size += len(stored)
         return chunks
 
-    def finish(self) -> bytes:
-        """The last bytes of the file."""
+    def finish(self, *, properties: Mapping[str, str] | None = None) -> bytes:
+        """The last bytes of the file; ``properties`` are added to those of the file."""
         if self._finished:
             raise InvalidInputError("the puffin file is finished already")
+        self._properties.update(properties or {})
         footer = self.footer.encode()
         self._finished = True
         last = b"".join((*self._head(), footer))

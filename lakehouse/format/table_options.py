@@ -303,6 +303,12 @@ class TableOptions:
         "The next older run is merged too when it is larger by no more than that.",
         low=0,
     )
+    index_min_rows: int = _option(
+        "index.min_rows",
+        100_000,
+        "Rows from which a data file gets the table's indexes; smaller ones are read as quickly without.",
+        low=1,
+    )
     stats_text_bytes: int = _option(
         "stats.text_bytes",
         16,

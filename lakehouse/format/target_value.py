@@ -19,11 +19,7 @@ Invariant: the bytes of a row depend on the values of that row and their types a
 
 from __future__ import annotations
 
-import functools
-import json
-import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,11 +27,10 @@ import pyarrow.compute as pc
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.greptime_value import encode_array, encode_scalar
 
-__all__ = ["NULL_PART", "encode_column_set", "encode_set_part", "json_texts"]
+__all__ = ["NULL_PART", "encode_column_set", "encode_set_part"]
 
 NULL_PART = b"\x00"
 """What stands for a null in the value of a set; every other part begins with 01."""
-_INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def encode_column_set(columns: Sequence[pa.Array]) -> pa.Array:
@@ -63,48 +58,3 @@ def encode_set_part(encoded: bytes, kind: pa.DataType) -> bytes:
 def _is_text(kind: pa.DataType) -> bool:
     is_ = pa.types
     return bool(is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind))
-
-
-def json_texts(documents: pa.Array, pointer: str) -> pa.Array:
-    """For each JSON text of a string column, the text of the value at an RFC 6901 pointer."""
-    steps = tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
-    encoded = pc.cast(documents, pa.large_string()).dictionary_encode()
-    # Arrow has no kernel for JSON; every distinct text is parsed once, by json's C code.
-    found = [None if text is None else _text_at(text, steps) for text in encoded.dictionary.to_pylist()]
-    return pa.array(found, pa.large_string()).take(encoded.indices)
-
-
-def _text_at(text: str, steps: tuple[str, ...]) -> str | None:
-    try:
-        value = _parser()(text)
-    except (ValueError, RecursionError):
-        return None
-    for step in steps:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    # A lone surrogate, written as an escape, is no text.
-    return value if isinstance(value, str) and _is_unicode(value) else None
-
-
-@functools.cache
-def _parser() -> Callable[[str], Any]:
-    """JSON with numbers as they are written, and without the words that Python adds to it."""
-    return json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse).decode
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(word)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -26,7 +26,7 @@ from lakehouse.index.classify import blob_type
 from lakehouse.index.models import IndexType
 from lakehouse.index.tantivy import TantivyWriter
 from lakehouse.index.target_rows import TargetRows, expression_properties
-from lakehouse.index.writer import PuffinWriter
+from lakehouse.index.writer import BlobSink
 from lakehouse.io.scratch import Workspace
 from lakehouse.io.threads import in_thread
 
@@ -95,6 +95,8 @@ class PuffinIndexBuilder:
         table_style: say and index more than GreptimeDB does, in ways that it ignores: fulltext
             configurations have granularity and false positive rate, Chinese tantivy indexes have
             the tokens of ASCII words.
+        wide: numbers are encoded as of the widest type that a column of theirs may become, so that
+            searches need not know the type at the time.
         workspace: where tantivy keeps its files while it builds; needed for tantivy indexes only.
     """
 
@@ -104,6 +106,7 @@ class PuffinIndexBuilder:
         names: Mapping[int, str],
         *,
         table_style: bool = False,
+        wide: bool = False,
         workspace: Workspace | None = None,
     ) -> None:
         ordered = sorted(specs, key=lambda spec: (spec.target.key, spec.kind.value))
@@ -113,9 +116,9 @@ class PuffinIndexBuilder:
         self._bloom: list[_Bloom] = []
         inverted = [spec for spec in ordered if spec.kind is IndexType.INVERTED]
         if inverted:
-            self._inverted = _Inverted(inverted, names)
+            self._inverted = _Inverted(inverted, names, wide)
         for spec in ordered:
-            rows = TargetRows(spec.target, names)
+            rows = TargetRows(spec.target, names, wide=wide)
             if spec.kind is IndexType.BLOOM_SKIPPING:
                 self._bloom.append(_Bloom(spec, rows))
             elif spec.kind is IndexType.FULLTEXT_BLOOM:
@@ -137,7 +140,7 @@ class PuffinIndexBuilder:
                 index.push(one)
             self.row_count += one.num_rows
 
-    async def finish(self, writer: PuffinWriter) -> None:
+    async def finish(self, writer: BlobSink) -> None:
         """Writes the blobs; the builder is used up."""
         self._check_open()
         self._finished = True
@@ -198,8 +201,8 @@ _OF_TEXT = (IndexType.FULLTEXT_BLOOM, IndexType.FULLTEXT_TANTIVY)
 class _Inverted:
     """All inverted indexes of the file."""
 
-    def __init__(self, specs: list[IndexSpec], names: Mapping[int, str]) -> None:
-        self._rows = {spec.target.key: TargetRows(spec.target, names) for spec in specs}
+    def __init__(self, specs: list[IndexSpec], names: Mapping[int, str], wide: bool) -> None:
+        self._rows = {spec.target.key: TargetRows(spec.target, names, wide=wide) for spec in specs}
         self._builder = InvertedBuilder(self._rows, specs[0].segment_row_count)
 
     def push(self, batch: pa.RecordBatch) -> None:

@@ -9,17 +9,21 @@ place, and takes nothing from the others.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from lakehouse.config import IndexSettings
-from lakehouse.errors import FormatError
+from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.format.puffin import BlobMeta
 from lakehouse.format.tail import NeedMore
 from lakehouse.index.reader import PuffinReader, about
 
-__all__ = ["TailMetas", "TailParser", "read_tails"]
+__all__ = ["TAIL", "TailMetas", "TailParser", "read_tails"]
+
+TAIL = "lakehouse.tail"
+"""Blob property: the metadata at the blob's end, with their length behind them, in base64."""
 
 _GUESS_BYTES = 8192
 """How much of a blob's end is fetched when nothing of it is at hand; upstream's own number."""
@@ -64,6 +68,10 @@ async def read_tails(
     for place, (blob, parse) in enumerate(blobs):
         if parse is not None:
             tail = at_hand[max(0, blob.offset - base) : max(0, blob.end - base)]
+            if (noted := _noted(blob)) is not None:
+                metas[place] = _from_footer(noted, blob, parse)
+            if metas[place] is not None:
+                continue
             if len(tail) or not blob.length:
                 tails.append((place, tail))
             else:
@@ -89,6 +97,24 @@ async def read_tails(
         fetched = await reader.ranges([span for _, span in needs], gap_bytes=settings.metadata_gap_bytes)
         tails = [(place, data) for (place, _), data in zip(needs, fetched, strict=True)]
         needs = []
+
+
+def _noted(blob: BlobMeta) -> bytes | None:
+    """The blob's end where the footer has it too."""
+    said = blob.properties.get(TAIL)
+    try:
+        return None if said is None else base64.b64decode(said, validate=True)
+    except ValueError:
+        return None  # the blob itself has it
+
+
+def _from_footer(tail: bytes, blob: BlobMeta, parse: TailParser[Meta]) -> Meta | None:
+    """The metadata of a blob whose end the footer has; None when that is no such end."""
+    try:
+        found = parse(tail, blob.length)
+    except (FormatError, InvalidInputError):
+        return None
+    return None if isinstance(found, NeedMore) else found
 
 
 def _too_long(more: NeedMore, settings: IndexSettings) -> FormatError:

@@ -32,7 +32,7 @@ from lakehouse.format.fulltext import Analyzer, FulltextConfig
 from lakehouse.format.fulltext_bloom import query_tokens, tokenize
 from lakehouse.format.tantivy_directory import TantivyDirectory, TantivyFile
 from lakehouse.ids import new_uuid
-from lakehouse.index.writer import PuffinWriter
+from lakehouse.index.writer import BlobSink
 from lakehouse.io.scratch import Workspace
 from lakehouse.io.threads import in_thread
 
@@ -149,7 +149,7 @@ class TantivyWriter:
         return self._tantivy.PreTokenizedString(text, found)
 
     async def finish(
-        self, writer: PuffinWriter, blob_type: str, properties: Mapping[str, str], *, compress: bool
+        self, writer: BlobSink, blob_type: str, properties: Mapping[str, str], *, compress: bool
     ) -> None:
         """Writes a blob for each file and the directory blob behind them; the writer is used up."""
         await in_thread(self._commit)

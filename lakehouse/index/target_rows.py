@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.expr import Expr, evaluate, parse_where
 from lakehouse.expr.evaluate import column_of
+from lakehouse.expr.json_path import json_texts
 from lakehouse.format.greptime_value import encode_array
 from lakehouse.format.target_key import (
     ColumnSetTarget,
@@ -28,9 +29,17 @@ from lakehouse.format.target_key import (
     encode_target_key,
     target_properties,
 )
-from lakehouse.format.target_value import encode_column_set, json_texts
+from lakehouse.format.target_value import encode_column_set
+from lakehouse.format.types import DECIMAL_DIGITS_MAX
 
-__all__ = ["TARGET_COLUMNS", "TargetRows", "expression_columns", "expression_properties"]
+__all__ = [
+    "TARGET_COLUMNS",
+    "TargetRows",
+    "expression_columns",
+    "expression_properties",
+    "wide_type",
+    "widened",
+]
 
 TARGET_COLUMNS = "target_columns"
 """Blob property beside ``target_expr``: JSON object of the columns the text names, and their ids."""
@@ -42,12 +51,14 @@ class TargetRows:
     Args:
         target: what is indexed.
         names: for each column id its name in the batches; a dot goes into structs.
+        wide: numbers are encoded as of the widest type that their type widens to.
     """
 
-    __slots__ = ("_expr", "_names", "_target")
+    __slots__ = ("_expr", "_names", "_target", "_wide")
 
-    def __init__(self, target: IndexTarget, names: Mapping[int, str]) -> None:
+    def __init__(self, target: IndexTarget, names: Mapping[int, str], *, wide: bool = False) -> None:
         encode_target_key(target)
+        self._wide = wide
         self._target = target
         self._names = names
         self._expr: Expr | None = None
@@ -79,8 +90,10 @@ class TargetRows:
     def encoded(self, batch: pa.RecordBatch) -> pa.Array:
         """The values, as bloom and inverted indexes hold them."""
         if isinstance(self._target, ColumnSetTarget):
-            return encode_column_set([self._column(batch, one) for one in self._target.column_ids])
-        return encode_array(self._values(batch))
+            columns = [self._column(batch, one) for one in self._target.column_ids]
+            return encode_column_set([widened(one) for one in columns] if self._wide else columns)
+        values = self._values(batch)
+        return encode_array(widened(values) if self._wide else values)
 
     def texts(self, batch: pa.RecordBatch) -> pa.Array:
         """The values as text, for fulltext indexes."""
@@ -119,6 +132,23 @@ class TargetRows:
             "indexed columns",
             column=name,
         )
+
+
+def widened(values: pa.Array) -> pa.Array:
+    """The values as of :func:`wide_type`."""
+    wide = wide_type(values.type)
+    return values if wide == values.type else pc.cast(values, wide)
+
+
+def wide_type(kind: pa.DataType) -> pa.DataType:
+    """The widest type that a type of table columns may become, so that widening changes no index."""
+    if pa.types.is_signed_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_decimal128(kind):
+        return pa.decimal128(DECIMAL_DIGITS_MAX, kind.scale)
+    return kind
 
 
 def expression_properties(rows_by_key: Mapping[str, TargetRows]) -> dict[str, str]:

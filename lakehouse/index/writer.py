@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.puffin import PuffinFooter
 from lakehouse.format.puffin_builder import PuffinBuilder
 from lakehouse.io import ObjectStore, Stored
 
-__all__ = ["PuffinWriter"]
+__all__ = ["BlobSink", "PuffinWriter"]
+
+
+class BlobSink(Protocol):
+    """Takes blobs one after another."""
+
+    @property
+    def footer(self) -> PuffinFooter:
+        """What it took so far."""
+        ...
+
+    async def add(
+        self,
+        type: str,  # noqa: A002 - the footer's own word
+        data: bytes | memoryview,
+        *,
+        codec: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Takes a blob."""
+        ...
 
 
 class PuffinWriter:

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr.json_path import json_texts
 from lakehouse.format.greptime_value import encode_scalar
-from lakehouse.format.target_value import NULL_PART, encode_column_set, encode_set_part, json_texts
+from lakehouse.format.target_value import NULL_PART, encode_column_set, encode_set_part
 from tests.format.samples import spec_block
 
 rows = st.lists(
