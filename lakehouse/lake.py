@@ -24,8 +24,7 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.format.name_pointer import NameState
-from lakehouse.format.table_options import TableOptions
-from lakehouse.format.table_schema import TableSchema, check_schema, schema_from_arrow
+from lakehouse.format.table_schema import TableSchema, check_options, check_schema, schema_from_arrow
 from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.background import Background
 from lakehouse.io.check import check_store
@@ -199,7 +198,7 @@ class Lake:
                     "give either it or an Arrow schema with these arguments"
                 )
             check_schema(schema)
-            TableOptions.parse(schema.options)
+            check_options(schema)
         else:
             schema = schema_from_arrow(
                 schema,

@@ -27,13 +27,13 @@ from lakehouse.cli.arguments import (
     with_table,
 )
 from lakehouse.cli.output import console, print_json
-from lakehouse.format.table_options import TableOptions, option_texts
-from lakehouse.format.table_schema import TableSchema, check_schema
+from lakehouse.format.table_options import option_texts
+from lakehouse.format.table_schema import TableSchema, check_options, check_schema
 from lakehouse.format.type_text import parse_type
 from lakehouse.format.types import StructType
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
-from lakehouse.storage.writes import CommitResult
+from lakehouse.storage.commit_result import CommitResult
 
 __all__ = ["create", "drop", "rename", "rollback", "tag", "untag"]
 
@@ -70,7 +70,7 @@ def create(
         comment=comment,
     )
     check_schema(schema)
-    TableOptions.parse(schema.options)
+    check_options(schema)
 
     async def work(lake: Lake) -> Table:
         return await lake.create_table(table, schema, if_not_exists=if_not_exists)

@@ -90,7 +90,8 @@ class OptionInfo:
 
     def parse(self, text: str) -> Any:
         """The value that text says; InvalidInputError when it says none that is accepted."""
-        value = _parsed(self, text.strip())
+        is_free = self.type == "str" and not self.choices
+        value = text if is_free else _parsed(self, text.strip())
         wanted = self._wanted(value)
         if wanted:
             raise InvalidInputError(
@@ -129,7 +130,7 @@ def _parsed(info: OptionInfo, text: str) -> Any:
     """The value, or None when the text is no such value."""
     word = text.lower()
     if info.type == "str":
-        return word if info.choices else text
+        return word
     if info.type == "bool":
         return True if word in _TRUE else False if word in _FALSE else None
     if info.type == "float":
@@ -241,6 +242,12 @@ class TableOptions:
         "delete_grace_s",
         3600.0,
         "Seconds from the commit that makes an object unreachable to its deletion.",
+        low=1800,
+    )
+    orphan_min_age_s: float = _option(
+        "orphan.min_age_s",
+        86_400.0,
+        "Seconds from an upload to its removal as an orphan, if no commit took it.",
         low=1800,
     )
     merge_engine: str = _option(

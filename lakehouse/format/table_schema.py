@@ -7,16 +7,20 @@ keys are there and never null.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
+from lakehouse.format.index_definition import IndexDefinition, check_beside, check_fits, parse_indexes
+from lakehouse.format.merge_spec import PLAIN, MergeSpec, merge_spec
 from lakehouse.format.nearest import nearest, suggestion
 from lakehouse.format.table_options import TableOptions, option_texts
 from lakehouse.format.type_text import from_arrow, type_text
@@ -35,13 +39,15 @@ from lakehouse.format.types import (
     walk,
 )
 
-__all__ = ["BUCKETS_MAX", "TableSchema", "check_schema", "schema_from_arrow"]
+__all__ = ["BUCKETS_MAX", "TableSchema", "check_options", "check_schema", "schema_from_arrow"]
 
 BUCKETS_MAX = 10_000
 """Most buckets of a table (of a partition, where the key holds the partition)."""
 _UNFIT = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories: controls, halves of surrogate pairs, separators of lines and paragraphs."""
 _RESERVED = (KIND_COLUMN, SEQUENCE_COLUMN)
+_OF_MERGING = ("merge_engine", "sequence.field", "ignore_delete", "record.", "fields.")
+"""How the names of options begin that say how rows are merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,10 @@ class TableSchema:
     comment: str | None = None
     highest_field_id: int
     """Of all fields there ever were, nested ones included."""
+    indexes: tuple[IndexDefinition, ...] = ()
+    """Indexes that data files get."""
+    highest_index_id: int = 0
+    """Of all indexes there ever were."""
 
     def field(self, name: str) -> Field:
         """The column of that name, which must exist."""
@@ -82,9 +92,21 @@ class TableSchema:
         """Whether the primary key tells the partition, so that each partition has merge units of its own."""
         return set(self.partition_by) <= set(self.primary_key)
 
+    @property
+    def merging(self) -> MergeSpec:
+        """How rows of one key become one, as the options say."""
+        if not any(name.startswith(_OF_MERGING) for name in self.options):
+            return PLAIN
+        return _merging(self)
+
     def arrow(self) -> pa.Schema:
         """The Arrow schema, field ids in its metadata."""
         return arrow_schema(self.fields)
+
+
+@functools.lru_cache(maxsize=1024)
+def _merging(schema: TableSchema) -> MergeSpec:
+    return merge_spec(schema.fields, schema.primary_key, TableOptions.parse(schema.options))
 
 
 def schema_from_arrow(
@@ -95,6 +117,7 @@ def schema_from_arrow(
     buckets: int = 1,
     options: Mapping[str, object] | None = None,
     comment: str | None = None,
+    indexes: Mapping[Any, Any] | None = None,
 ) -> TableSchema:
     """The schema of a new table with these columns; key and partition columns become required.
 
@@ -118,7 +141,7 @@ def schema_from_arrow(
         required = not part.nullable or part.name in keys or part.name in partitions
         fields.append(Field(id=number, name=part.name, type=kind, required=required))
     texts = option_texts(options or {})
-    TableOptions.parse(texts)
+    definitions = parse_indexes(indexes or {}, fields)
     made = TableSchema(
         fields=tuple(fields),
         primary_key=keys,
@@ -127,8 +150,11 @@ def schema_from_arrow(
         options=texts,
         comment=comment,
         highest_field_id=next(numbers) - 1,
+        indexes=definitions,
+        highest_index_id=len(definitions),
     )
     check_schema(made)
+    check_options(made)
     return made
 
 
@@ -137,7 +163,7 @@ def _names(names: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Nothing when a table can have this schema; options are :class:`TableOptions`' to judge.
+    """Nothing when a table can have this schema; :func:`check_options` judges its options.
 
     Raises:
         InvalidInputError: the message names the column and says what is wrong with it.
@@ -152,10 +178,33 @@ def check_schema(schema: TableSchema) -> None:
         )
     _check_keys(schema, "primary key", schema.primary_key)
     _check_keys(schema, "partition", schema.partition_by)
+    _check_indexes(schema)
     if isinstance(schema.buckets, bool) or not isinstance(schema.buckets, int):
         raise InvalidInputError(f"buckets must be a whole number, not {schema.buckets!r}")
     if not 1 <= schema.buckets <= BUCKETS_MAX:
         raise InvalidInputError(f"a table has 1 to {BUCKETS_MAX:,} buckets, not {schema.buckets:,}")
+
+
+def check_options(schema: TableSchema) -> None:
+    """Nothing when the schema's options are ones that there are, and fit its columns and each other.
+
+    Raises:
+        InvalidInputError: the message names the option, and the column where it is about one.
+    """
+    options = TableOptions.parse(schema.options)
+    merge_spec(schema.fields, schema.primary_key, options)
+
+
+def _check_indexes(schema: TableSchema) -> None:
+    numbers = [one.id for one in schema.indexes]
+    if len(set(numbers)) != len(numbers) or any(not 1 <= one <= schema.highest_index_id for one in numbers):
+        raise InvalidInputError(
+            f"ids of indexes must be unique and from 1 to {schema.highest_index_id}, not {numbers}",
+            ids=numbers,
+        )
+    for place, one in enumerate(schema.indexes):
+        check_fits(one, schema.fields)
+        check_beside(one, schema.indexes[:place], schema.fields)
 
 
 def _check_fields(fields: Iterable[Field], where: str) -> None:

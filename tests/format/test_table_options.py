@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.table_options import OptionInfo, TableOptions, option_texts
+from lakehouse.format.table_options import ColumnOptions, OptionInfo, TableOptions, option_texts
 
 INFOS = list(TableOptions.describe())
 
@@ -69,7 +71,8 @@ def test_sizes(text: str, size: int) -> None:
         ("commit.deadline_s", "1e3", "a number"),
         ("commit.deadline_s", "901", "at most 900"),
         ("point_reads", "maybe", "true or false"),
-        ("merge_engine", "aggregation", "one of deduplicate"),
+        ("merge_engine", "newest", "one of deduplicate, partial-update, aggregation, first-row"),
+        ("fields.a.b.distinct", "2", "true or false"),
     ],
 )
 def test_values_out_of_bounds(name: str, text: str, says: str) -> None:
@@ -107,6 +110,39 @@ def test_every_option_explains_itself(info: OptionInfo) -> None:
     assert info.parse(option_texts({"x": info.default})["x"]) == info.default
 
 
-def test_what_lays_rows_out_is_fixed() -> None:
-    """Only the merge engine is said once and for all."""
-    assert [info.name for info in INFOS if info.fixed] == ["merge_engine"]
+def test_options_of_columns_name_the_column() -> None:
+    """What stands between ``fields.`` and the last point is the column, dots and all."""
+    texts = {"fields.a.b.aggregate": "SUM", "fields.a.b.delimiter": ", ", "fields.s,t.sequence_group": "c, D"}
+    columns = TableOptions.parse(texts).columns
+    assert columns == {
+        "a.b": ColumnOptions(aggregate="sum", delimiter=", "),
+        "s,t": ColumnOptions(sequence_group="c, D"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("fields.x.agregate", "no option 'agregate' of columns, as in 'fields.x.agregate'; did you mean"),
+        ("fields.x", "no table option 'fields.x'; there is file.format"),
+        ("fields..aggregate", "no table option 'fields..aggregate'; did you mean 'fields.<column>.aggregate'"),
+    ],
+)
+def test_an_unknown_option_of_a_column_is_refused(name: str, says: str) -> None:
+    """An option that columns do not have, or without a column, is refused by name."""
+    with pytest.raises(InvalidInputError, match=re.escape(says)) as caught:
+        TableOptions.parse({name: "1"})
+    assert (caught.value.kind, caught.value.context["option"]) == ("unknown-setting", name)
+
+
+def test_what_rows_were_merged_by_is_fixed() -> None:
+    """How rows are merged is said once and for all; when they are hidden may change."""
+    assert [info.name for info in INFOS if info.fixed] == [
+        "merge_engine",
+        "sequence.field",
+        "ignore_delete",
+        "fields.<column>.aggregate",
+        "fields.<column>.delimiter",
+        "fields.<column>.distinct",
+        "fields.<column>.sequence_group",
+    ]
