@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from lakehouse.storage.reads import TableScan
     from lakehouse.storage.table import Table
-    from lakehouse.storage.writes import CommitResult
+    from lakehouse.storage.commit_result import CommitResult
 
 __all__ = [
     "AddColumn",

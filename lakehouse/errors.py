@@ -72,6 +72,7 @@ KINDS: dict[str, str] = {
     "unavailable": "the store does not answer, or answers with a server error",
     "unknown-setting": "there is no setting of that name",
     "unreachable": "no connection to the endpoint",
+    "unflushed": "rows to be taken away are in the write-ahead log and in no file yet",
     "unsafe-store": "the store cannot take part in commits",
     "unsupported": "this store cannot do that",
     "unsupported-version": "written by a newer release",

@@ -48,6 +48,8 @@ class FileFormat(enum.StrEnum):
 
     PARQUET = "parquet"
     SSTABLE = "sst"
+    WAL = "wal"
+    """Rows of a WAL segment, put into order in memory; never in a manifest or a snapshot."""
 
 
 class Level(enum.IntEnum):
@@ -104,7 +106,7 @@ class FileEntry:
     at: int | None = None
     """Snapshot that added the entry; None = the one it is read from."""
     lo: Position | None = None
-    """First position of its rows; None = inherited: ``(at, 1, run)``."""
+    """First position of its rows; None = inherited: ``(at, 1, run)``. Snapshot 0 stands for ``at``."""
     hi: Position | None = None
     """Last position of its rows; None = inherited."""
     level: Level = Level.FRESH

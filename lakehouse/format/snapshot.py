@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
@@ -29,6 +29,7 @@ __all__ = [
     "Ref",
     "RefKind",
     "SchemaRef",
+    "SegmentRange",
     "Snapshot",
     "WalRef",
     "WriterMark",
@@ -55,6 +56,10 @@ class CommitKind(enum.StrEnum):
     EXPIRE = "expire"
     ORPHANS = "orphans"
     """Said up to when uploads that nobody refers to are orphans."""
+    FLUSH = "flush"
+    """Put covered WAL segments into data files."""
+    WAL = "wal"
+    """Began the write-ahead log, or covered it and did nothing else."""
     DROP = "drop"
 
 
@@ -106,6 +111,35 @@ class WalRef:
 
     epoch: int
     upto: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRange:
+    """Neighbouring WAL segments that one commit covered and that are in no data file yet."""
+
+    first: int
+    last: int
+    size: int
+    """Bytes of all of them."""
+    at: int | None = None
+    """Snapshot that covered them; None = the one the range stands in."""
+
+    def without(self, numbers: Collection[int]) -> tuple[SegmentRange, ...]:
+        """What is left when some segments are taken out, in order; sizes are then estimates."""
+        if not any(self.first <= one <= self.last for one in numbers):
+            return (self,)
+        left = [one for one in range(self.first, self.last + 1) if one not in numbers]
+        groups: list[list[int]] = []
+        for one in left:
+            if groups and groups[-1][1] == one - 1:
+                groups[-1][1] = one
+            else:
+                groups.append([one, one])
+        each = self.size / (self.last - self.first + 1)
+        return tuple(
+            SegmentRange(first=first, last=last, size=int(each * (last - first + 1)), at=self.at)
+            for first, last in groups
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,9 +202,10 @@ class Snapshot:
     """Paths that a manifest lists and that are not live any more."""
     gone: tuple[str, ...] | None = ()
     """Paths that this commit took out of the state; None = too many to say, compare with the parent."""
-    segments: tuple[str, ...] = ()
-    """WAL segments that are covered and not flushed."""
+    segments: tuple[SegmentRange, ...] = ()
+    """WAL segments that are covered and not flushed, ascending."""
     wal: WalRef | None = None
+    """None = no streaming writer was ever here."""
     writers: Mapping[str, WriterMark] = dataclass_field(default_factory=dict)
     refs: Mapping[str, Ref] = dataclass_field(default_factory=dict)
     earliest: int = 1
@@ -195,6 +230,9 @@ class Snapshot:
             manifests=tuple(
                 one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.manifests
             ),
+            segments=tuple(
+                one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.segments
+            ),
         )
 
 
@@ -218,7 +256,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         "manifests": [_manifest_to_json(one) for one in snapshot.manifests],
         "added": [entry_to_json(one) for one in snapshot.added],
         "removed": list(snapshot.removed),
-        "segments": list(snapshot.segments),
+        "segments": [[one.first, one.last, one.size, one.at] for one in snapshot.segments],
         "writers": {
             name: [mark.sequence, mark.snapshot, mark.time_ms] for name, mark in snapshot.writers.items()
         },
@@ -258,7 +296,10 @@ def _from_members(found: Mapping[str, Any]) -> Snapshot:
         added=tuple(map(entry_from_json, found.get("added", ()))),
         removed=tuple(found.get("removed", ())),
         gone=None if gone is None else tuple(gone),
-        segments=tuple(found.get("segments", ())),
+        segments=tuple(
+            SegmentRange(first=one[0], last=one[1], size=one[2], at=one[3])
+            for one in found.get("segments", ())
+        ),
         wal=None if wal is None else WalRef(epoch=wal[0], upto=wal[1]),
         writers={
             name: WriterMark(sequence=mark[0], snapshot=mark[1], time_ms=mark[2])

@@ -1,4 +1,4 @@
-"""Work that nobody waits for, such as hints: started beside everything else, ended with its owner.
+"""Work beside other work: what nobody waits for, such as hints, and what is waited for later.
 
 A task group would do, if it did not put every error of the block it surrounds into an exception
 group; what users do inside ``async with lakehouse.connect(…)`` should raise what it raises.
@@ -9,15 +9,34 @@ Invariant: after :meth:`Background.aclose` nothing of it runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from lakehouse.log import get_logger
 
-__all__ = ["Background"]
+__all__ = ["Background", "beside"]
 
 _log = get_logger(__name__)
 _GRACE_S = 10.0
+
+R = TypeVar("R")
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, R]) -> AsyncIterator[Awaitable[R]]:
+    """Starts work that the block waits for when it needs the result, as often as it likes.
+
+    What nobody waited for by the end of the block is cancelled, and what it raised is dropped.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
 
 
 class Background:

@@ -29,15 +29,18 @@ from lakehouse.errors import (
 )
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.manifest import encode_manifest
-from lakehouse.format.snapshot import ManifestRef, Snapshot, encode_snapshot
+from lakehouse.format.snapshot import ManifestRef, SegmentRange, Snapshot, encode_snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore
+from lakehouse.storage.cover import Tail, covered
 from lakehouse.storage.history import Head, History
 from lakehouse.storage.layout import join, new_manifest_path
 from lakehouse.storage.next_snapshot import Draft, Fold, child_of, counts_of, fold_is_due, plan_fold
 from lakehouse.storage.schemas import Schemas
+from lakehouse.storage.segment_runs import SegmentRuns
 from lakehouse.storage.state import Manifests, placed
+from lakehouse.storage.wal import Wal
 
 __all__ = ["Base", "Change", "Committed", "Committer", "OwnManifest"]
 
@@ -55,10 +58,27 @@ class Base:
     manifests: Manifests
     attempt: int
     """0 for the first."""
+    tail: Tail | None = None
+    """What the commit covers of the write-ahead log; None in a table without one."""
+    runs: SegmentRuns
+    schemas: Schemas
 
-    async def entries(self) -> tuple[FileEntry, ...]:
+    async def files(self) -> tuple[FileEntry, ...]:
         """The live files."""
         return await self.manifests.entries(self.snapshot)
+
+    @property
+    def segments(self) -> tuple[SegmentRange, ...]:
+        """The WAL segments that the commit finds covered or covers itself."""
+        return covered(self.snapshot, self.tail, at=self.snapshot.id + 1)
+
+    async def entries(self) -> tuple[FileEntry, ...]:
+        """All runs the commit's own rows come after: live files, and WAL segments it covers."""
+        files, segments = await self.files(), self.segments
+        if not segments:
+            return files
+        schema = (await self.schemas.read(self.snapshot.schema)).schema
+        return (*files, *await self.runs.entries(segments, schema))
 
 
 class Change(Protocol):
@@ -84,6 +104,17 @@ class Committed:
     attempts: int = 1
 
 
+@dataclass(slots=True, kw_only=True)
+class _Call:
+    """One logical commit, whatever snapshot it ends up as."""
+
+    change: Change
+    token: str
+    writer: tuple[str, int] | None
+    uploaded_ms: int | None
+    tail: Tail | None
+
+
 class Committer:
     """Commits to one table.
 
@@ -93,6 +124,8 @@ class Committer:
         history: its snapshots.
         manifests: its files.
         schemas: its schemas.
+        wal: its write-ahead log.
+        runs: the rows of the log.
         clock: measures the deadline.
     """
 
@@ -104,14 +137,18 @@ class Committer:
         history: History,
         manifests: Manifests,
         schemas: Schemas,
+        wal: Wal,
+        runs: SegmentRuns,
         clock: Clock,
     ) -> None:
         self._store, self._root = store, root
         self._history, self._manifests, self._schemas = history, manifests, schemas
+        self._wal, self._runs = wal, runs
         self._clock = clock
         # Commits of one process would only lose races against each other.
         self._turn = anyio.Lock()
         self._fold: Fold | None = None
+        self._fold_ends = 0.0
 
     async def commit(
         self,
@@ -120,6 +157,7 @@ class Committer:
         writer: tuple[str, int] | None = None,
         uploaded_ms: int | None = None,
         max_retries: int = 10,
+        tail: Tail | None = None,
     ) -> Committed:
         """Makes the change, behind whatever others commit meanwhile.
 
@@ -129,13 +167,14 @@ class Committer:
             uploaded_ms: when the first upload of its files was answered, by the store's clock.
             max_retries: attempts that may come second before a change that is not blind gives up;
                 blind ones go on until the deadline.
+            tail: of the write-ahead log, read after the user's call began; None = not read yet.
         """
-        token = new_token()
+        call = _Call(change=change, token=new_token(), writer=writer, uploaded_ms=uploaded_ms, tail=tail)
         async with self._turn:
             attempt, began = 0, self._clock.steady()
             head = await (self._history.known_head() if change.blind else self._history.head())
             while True:
-                done = await self._attempt(change, head, token, attempt, writer, uploaded_ms)
+                done = await self._attempt(call, head, attempt)
                 if isinstance(done, Committed):
                     return done
                 attempt += 1
@@ -148,35 +187,40 @@ class Committer:
                     )
                 head = done
 
-    async def _attempt(
-        self,
-        change: Change,
-        head: Head,
-        token: str,
-        attempt: int,
-        writer: tuple[str, int] | None,
-        uploaded_ms: int | None,
-    ) -> Committed | Head:
+    async def _attempt(self, call: _Call, head: Head, attempt: int) -> Committed | Head:
         """One attempt: what was committed, or the head that was there before."""
-        base = self._history.check_live(head.snapshot)
+        base, change, writer = self._history.check_live(head.snapshot), call.change, call.writer
         if writer is not None:
             recorded = await self._recorded(base, writer)
             if recorded is not None:
                 return Committed(snapshot=recorded, changed=False, attempts=attempt)
-        _check_horizon(base, uploaded_ms)
-        draft = await change.draft(Base(snapshot=base, manifests=self._manifests, attempt=attempt))
+        _check_horizon(base, call.uploaded_ms)
+        if base.wal is not None and call.tail is None:
+            call.tail = await self._wal.tail(base)
+        draft = await change.draft(
+            Base(
+                snapshot=base,
+                manifests=self._manifests,
+                attempt=attempt,
+                tail=call.tail,
+                runs=self._runs,
+                schemas=self._schemas,
+            )
+        )
         if draft is None:
             if writer is None:
                 return Committed(snapshot=base, changed=False, attempts=attempt)
             raise InternalError("a commit that carries a sequence must leave a snapshot")
+        _check_horizon(base, draft.uploaded_ms)
         await self._check_schemas(base, draft)
         child = child_of(
             base,
             draft,
-            token=token,
+            token=call.token,
             now_ms=self._history.time.now_ms(),
             fold=await self._folded(base),
             writer=writer,
+            tail=call.tail,
         )
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
             # Nothing was sent: look again.
@@ -267,7 +311,8 @@ class Committer:
         """The manifests that take over older entries, written; None when the head is short."""
         if not fold_is_due(base):
             return None
-        if self._fold is not None and self._fold.fits(base):
+        now = self._clock.steady()
+        if self._fold is not None and self._fold.fits(base) and now < self._fold_ends:
             return self._fold
         lists = await self._manifests.listed(base, base.manifests)
         listed = {ref.path: found for ref, found in zip(base.manifests, lists, strict=True)}
@@ -276,6 +321,8 @@ class Committer:
             return None
         refs = [await _write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
         self._fold = dataclasses.replace(fold, manifests=tuple(refs))
+        # Older ones may have been swept away as orphans.
+        self._fold_ends = now + self._history.deadline_s
         return self._fold
 
 

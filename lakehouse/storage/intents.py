@@ -7,17 +7,40 @@ it decides again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakehouse.errors import AlreadyExistsError, NotFoundError
-from lakehouse.format.file_entry import FileEntry
+from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
+from lakehouse.format.file_entry import FileEntry, FileFormat
 from lakehouse.format.snapshot import CommitKind, Ref, SchemaRef, Snapshot
 from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.next_snapshot import Draft
 
-__all__ = ["AddFiles", "ChangeRefs", "DropTable", "ReplacePartitions", "Rollback"]
+__all__ = [
+    "UNFLUSHED",
+    "AddFiles",
+    "ChangeRefs",
+    "DropTable",
+    "ReplacePartitions",
+    "Rollback",
+    "check_flushed",
+]
+
+UNFLUSHED = "unflushed"
+"""Kind of the conflict with rows that are in no file that could be taken away."""
+
+
+def check_flushed(removed: Iterable[FileEntry]) -> None:
+    """Refuses to take rows of WAL segments away: they have to be put into files first."""
+    for one in removed:
+        if one.format is FileFormat.WAL:
+            raise ConflictError(
+                f"rows to be taken away are in WAL segment {one.path.partition('#')[0]} and in no file yet: "
+                "flush the table, then do it again",
+                kind=UNFLUSHED,
+                path=one.path,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +101,7 @@ class ReplacePartitions:
                 verdicts[one.partition] = self.holds(one.partition)
             if verdicts[one.partition]:
                 removed.append(one)
+        check_flushed(removed)
         if not removed and not self.entries and not self.must_commit:
             return None
         return Draft(

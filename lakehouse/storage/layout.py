@@ -11,6 +11,8 @@ __all__ = [
     "DATABASE_MARKER",
     "LATEST",
     "SNAPSHOT_PREFIX",
+    "WAL_PREFIX",
+    "WAL_SUFFIX",
     "database_key",
     "join",
     "new_manifest_path",
@@ -22,6 +24,8 @@ __all__ = [
 
 SNAPSHOT_PREFIX = "snapshot/snapshot-"
 LATEST = "snapshot/LATEST"
+WAL_PREFIX = "wal/wal-"
+WAL_SUFFIX = ".log"
 DATABASE_MARKER = "_database"
 
 

@@ -65,10 +65,15 @@ class DenseLog:
 
     async def numbers(self, *, after: int = 0) -> AsyncIterator[int]:
         """The numbers there are above ``after``, ascending; foreign objects are passed over."""
+        async for number, _ in self.sizes(after=after):
+            yield number
+
+    async def sizes(self, *, after: int = 0) -> AsyncIterator[tuple[int, int]]:
+        """The numbers above ``after``, ascending, each with the bytes of its object."""
         async for one in self._store.list(self._prefix, start_after=self.key(after)):
             number = self.number(one.key)
             if number is not None:
-                yield number
+                yield number, one.size
 
     async def newest(self, *, after: int = 0) -> int | None:
         """The highest number above ``after``; None when there is none."""

@@ -19,9 +19,12 @@ from lakehouse.format.snapshot import (
     ParentRef,
     Ref,
     SchemaRef,
+    SegmentRange,
     Snapshot,
+    WalRef,
     WriterMark,
 )
+from lakehouse.storage.cover import Tail, covered, wal_after
 
 __all__ = ["Draft", "Fold", "child_of", "counts_of", "fold_is_due", "plan_fold"]
 
@@ -54,11 +57,17 @@ class Draft:
     """Removes every file there is, without looking."""
     files: Snapshot | None = None
     """Takes the files of this snapshot instead of the head's: rollback."""
+    flushed: frozenset[int] = frozenset()
+    """WAL segments whose rows ``added`` holds."""
+    epoch: int | None = None
+    """Begins the log, or says that a streaming writer of this epoch has taken over."""
     schema: SchemaRef | None = None
     refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
     """Tags and pins made or, with None, dropped."""
     earliest: int | None = None
     orphan_horizon_ms: int | None = None
+    uploaded_ms: int | None = None
+    """When the first file that was uploaded for this draft was answered, by the store's clock."""
     message: str | None = None
 
 
@@ -136,8 +145,9 @@ def child_of(
     now_ms: int,
     fold: Fold | None = None,
     writer: tuple[str, int] | None = None,
+    tail: Tail | None = None,
 ) -> Snapshot:
-    """The snapshot behind ``head`` that does what the draft says."""
+    """The snapshot behind ``head`` that does what the draft says and covers the log's tail."""
     number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
     base = head.carried() if draft.files is None else draft.files.carried()
     inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
@@ -161,6 +171,8 @@ def child_of(
         added=inline,
         removed=removed,
         gone=gone,
+        segments=_segments(head, draft, tail),
+        wal=_wal(head, draft, tail),
         writers=_writers(head, writer, number, time_ms),
         refs=_refs(head, draft, time_ms),
         earliest=max(draft.earliest or 0, head.earliest),
@@ -194,6 +206,27 @@ def _files(
             raise ConflictError("a file to be removed is no longer live", paths=sorted(listed & set(removed)))
         removed = (*removed, *sorted(listed))
     return (*inline, *own_inline), (*manifests, *own_manifests), removed
+
+
+def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentRange, ...]:
+    """The child's segments: what is cleared or rolled back takes the tail with it."""
+    if draft.clears:
+        return ()
+    if draft.files is not None:
+        return draft.files.carried().segments
+    ranges = covered(head, tail, at=None)
+    if not draft.flushed:
+        return ranges
+    return tuple(left for one in ranges for left in one.without(draft.flushed))
+
+
+def _wal(head: Snapshot, draft: Draft, tail: Tail | None) -> WalRef | None:
+    known = wal_after(head, tail)
+    if draft.epoch is None:
+        return known
+    if known is None:
+        return WalRef(epoch=draft.epoch, upto=0)
+    return dataclasses.replace(known, epoch=max(known.epoch, draft.epoch))
 
 
 def counts_of(entries: Sequence[FileEntry]) -> Counts:

@@ -5,6 +5,7 @@ Invariant: everything a :class:`View` says is of one snapshot.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import uuid
 from dataclasses import dataclass, field
@@ -13,26 +14,29 @@ from weakref import WeakValueDictionary
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
-from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.file_entry import FileEntry, FileFormat
 from lakehouse.format.name_pointer import NamePointer, NameState
 from lakehouse.format.schema_json import SchemaObject
-from lakehouse.format.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakehouse.format.snapshot import CommitKind, SegmentRange, Snapshot, encode_snapshot
 from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.ids import new_token, new_uuid
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.commit import Change, Committed, Committer
+from lakehouse.storage.cover import Tail
 from lakehouse.storage.history import History, Spawn
 from lakehouse.storage.layout import join, table_directory
 from lakehouse.storage.names import Names, TableName, taken
 from lakehouse.storage.open_run import open_run
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.schemas import Schemas
+from lakehouse.storage.segment_runs import SegmentRuns
 from lakehouse.storage.state import Manifests
 from lakehouse.storage.table_caches import TableCaches
+from lakehouse.storage.wal import Wal
 from lakehouse.storage.write import WrittenRows, write_rows
 
-__all__ = ["Environment", "OpenTable", "View", "create_table", "open_table"]
+__all__ = ["Environment", "OpenTable", "View", "create_table", "open_table", "time_ms_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,9 @@ class View:
     snapshot: Snapshot
     schema_object: SchemaObject
     manifests: Manifests
+    runs: SegmentRuns
+    fresh: SegmentRange | None = None
+    """Acknowledged WAL segments that the snapshot does not cover, for reads that are to see them."""
 
     @property
     def schema(self) -> TableSchema:
@@ -75,9 +82,16 @@ class View:
         """The table's options as of the snapshot."""
         return TableOptions.parse(self.schema.options)
 
-    async def entries(self) -> tuple[FileEntry, ...]:
+    async def files(self) -> tuple[FileEntry, ...]:
         """The live files."""
         return await self.manifests.entries(self.snapshot)
+
+    async def entries(self) -> tuple[FileEntry, ...]:
+        """All runs: live files, and WAL segments that are in no file yet."""
+        files, ranges = await self.files(), self.snapshot.carried().segments
+        if self.fresh is not None:
+            ranges = (*ranges, self.fresh)
+        return (*files, *await self.runs.entries(ranges, self.schema)) if ranges else files
 
 
 class OpenTable:
@@ -104,12 +118,16 @@ class OpenTable:
         )
         self.manifests = Manifests(store, self.root, self.uuid, caches.manifests)
         self.schemas = Schemas(store, self.root, self.uuid, caches.schemas)
+        self.wal = Wal(store, self.root, self.uuid)
+        self.runs = SegmentRuns(self.wal, self.root, caches.runs.blocks)
         self._committer = Committer(
             store,
             self.root,
             history=self.history,
             manifests=self.manifests,
             schemas=self.schemas,
+            wal=self.wal,
+            runs=self.runs,
             clock=env.clock,
         )
 
@@ -128,8 +146,22 @@ class OpenTable:
         snapshot: int | None = None,
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
+        fresh: bool = False,
     ) -> View:
-        """The state asked for: by id, as of a time, by tag, or the newest."""
+        """The state asked for: by id, as of a time, by tag, or the newest.
+
+        Args:
+            snapshot: its id.
+            timestamp: the last one not after it.
+            tag: a tag or pin.
+            fresh: the newest with all that the write-ahead log holds above it.
+        """
+        if fresh:
+            if (snapshot, timestamp, tag) != (None, None, None):
+                raise InvalidInputError(
+                    "freshness='wal' reads what is newest: it goes with no snapshot, timestamp or tag"
+                )
+            return await self.freshest()
         if sum(one is not None for one in (snapshot, timestamp, tag)) > 1:
             raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
         try:
@@ -151,16 +183,31 @@ class OpenTable:
         if snapshot is not None:
             return await self.view_of(await self.history.snapshot(snapshot, head))
         if timestamp is not None:
-            return await self.view_of(await self.history.at_time(_time_ms_of(timestamp), head))
+            return await self.view_of(await self.history.at_time(time_ms_of(timestamp), head))
         return await self.view_of(head)
 
     async def view_of(self, snapshot: Snapshot) -> View:
         """A snapshot with its schema."""
         found = await self.schemas.read(snapshot.schema)
-        return View(snapshot=snapshot, schema_object=found, manifests=self.manifests)
+        return View(snapshot=snapshot, schema_object=found, manifests=self.manifests, runs=self.runs)
+
+    async def freshest(self) -> View:
+        """The newest state and every row that was acknowledged before the call."""
+        view = await self.newest()
+        if view.snapshot.wal is None:
+            return view
+        tail = await self.wal.tail(view.snapshot)
+        fresh = tail.above(view.snapshot.wal.upto, view.snapshot.id + 1)
+        return dataclasses.replace(view, fresh=fresh)
+
+    async def tail(self, view: View) -> Tail | None:
+        """What the log holds that the view's snapshot does not cover; None in a table without one."""
+        return None if view.snapshot.wal is None else await self.wal.tail(view.snapshot)
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
-        """A reader of one of the table's files, for reads with a schema."""
+        """A reader of one of the table's runs, for reads with a schema."""
+        if entry.format is FileFormat.WAL:
+            return await self.runs.open(entry, schema)
         try:
             return await open_run(self.env.store, self.root, entry, schema, self.env.caches.runs)
         except NotFoundError as missing:
@@ -193,16 +240,21 @@ class OpenTable:
         view: View,
         writer: tuple[str, int] | None = None,
         uploaded_ms: int | None = None,
+        tail: Tail | None = None,
     ) -> Committed:
-        """Commits a change under the options that ``view`` shows."""
+        """Commits a change under the options that ``view`` shows; ``tail`` is of the log, if it was read."""
         options = view.options
         self.history.deadline_s = options.commit_deadline_s
         return await self._committer.commit(
-            change, writer=writer, uploaded_ms=uploaded_ms, max_retries=options.commit_max_retries
+            change,
+            writer=writer,
+            uploaded_ms=uploaded_ms,
+            max_retries=options.commit_max_retries,
+            tail=tail,
         )
 
 
-def _time_ms_of(when: dt.datetime | int | str) -> int:
+def time_ms_of(when: dt.datetime | int | str) -> int:
     """Milliseconds since 1970 of a moment; text is ISO 8601, without a zone it is UTC."""
     if isinstance(when, bool) or not isinstance(when, dt.datetime | int | str):
         raise InvalidInputError(f"a timestamp is a datetime, ISO text or milliseconds, not {when!r}")

@@ -10,7 +10,7 @@ parent was committed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import aclosing
 from typing import ClassVar
 
@@ -27,8 +27,11 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import arrow_field
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.commit import Base, OwnManifest
+from lakehouse.storage.commit_result import CommitResult, committed_or_deleted, result_of
 from lakehouse.storage.conform import conform
+from lakehouse.storage.cover import Tail
 from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.intents import check_flushed
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
@@ -37,14 +40,7 @@ from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.upload import delete_files
 from lakehouse.storage.write import WrittenRows
-from lakehouse.storage.writes import (
-    CommitResult,
-    WriterId,
-    committed_or_deleted,
-    replace_partitions,
-    result_of,
-    with_current_schema,
-)
+from lakehouse.storage.writes import WriterId, replace_partitions, with_current_schema
 
 __all__ = ["delete_matching", "insert_rows", "overwrite_matching", "partition_test"]
 
@@ -82,7 +78,7 @@ async def _replace_matching(
     message: str | None,
 ) -> CommitResult:
 
-    async def attempt(view: View) -> CommitResult:
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         bind(where, view.schema.arrow())
         new = WrittenRows()
         if data is not None:
@@ -92,7 +88,9 @@ async def _replace_matching(
             core, where, new, kind=kind, must_commit=writer is not None, message=message
         )
         async with committed_or_deleted(core, lambda: change.uploaded) as fate:
-            done = await core.commit(change, view=view, writer=writer, uploaded_ms=change.first_upload_ms)
+            done = await core.commit(
+                change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
+            )
             fate.kept = done.changed
         if done.changed:
             await delete_files(core.env.store, core.root, change.abandoned())
@@ -195,6 +193,7 @@ class _ReplaceMatching:
         holds = partition_test(self._where, view.schema)
         if holds is not None:
             removed = tuple(one for one in entries if holds(one.partition))
+            check_flushed(removed)
             self.deleted = sum(one.rows for one in removed)
             added: tuple[FileEntry, ...] = ()
         elif view.schema.primary_key:
@@ -214,6 +213,7 @@ class _ReplaceMatching:
             added=added,
             manifest=await self._own.of(added, base.snapshot),
             removed=removed,
+            uploaded_ms=self.first_upload_ms,
             message=self._message,
         )
 
@@ -253,6 +253,7 @@ class _ReplaceMatching:
             return entry, written
 
         touched = [one for one in entries if pruner.judge(one)[0] is not Verdict.NONE]
+        check_flushed(touched)
         removed, added = [], []
         async for found in map_bounded(rewrite, touched, _REWRITES):
             if found is None:
@@ -313,12 +314,14 @@ async def insert_rows(
 ) -> CommitResult:
     """Adds rows whose keys must be new; AlreadyExistsError names one that is there."""
 
-    async def attempt(view: View) -> CommitResult:
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         keys: list[pa.Table] = []
         written = await core.write(view, _remembered(data, view, keys))
         change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
         async with committed_or_deleted(core, lambda: [one.path for one in written.entries]) as fate:
-            done = await core.commit(change, view=view, writer=writer, uploaded_ms=written.first_upload_ms)
+            done = await core.commit(
+                change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
+            )
             fate.kept = done.changed
         return result_of(done, written)
 

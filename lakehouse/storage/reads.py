@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -25,7 +25,17 @@ from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
 
-__all__ = ["TableRuns", "TableScan", "to_expr"]
+__all__ = ["Freshness", "TableRuns", "TableScan", "is_fresh", "to_expr"]
+
+Freshness = Literal["snapshot", "wal"]
+"""Whether a read sees one snapshot, or also what the write-ahead log holds above the newest."""
+
+
+def is_fresh(freshness: object) -> bool:
+    """Whether it says ``wal``; InvalidInputError when it says neither."""
+    if freshness not in ("snapshot", "wal"):
+        raise InvalidInputError(f"freshness is 'snapshot' or 'wal', not {freshness!r}")
+    return freshness == "wal"
 
 
 def to_expr(where: Expr | str | None) -> Expr | None:
@@ -74,12 +84,14 @@ class TableScan:
         snapshot: int | None,
         timestamp: dt.datetime | int | str | None,
         tag: str | None,
+        freshness: Freshness = "snapshot",
     ) -> None:
         _check(columns, limit)
         self._core = core
         self._where, self._limit = to_expr(where), limit
         self._columns = None if columns is None else tuple(columns)
         self._at: dict[str, Any] = {"snapshot": snapshot, "timestamp": timestamp, "tag": tag}
+        self._at["fresh"] = is_fresh(freshness)
         self._view: View | None = None
         self.report = ScanReport()
         """What the last reading looked at, left out and paid."""

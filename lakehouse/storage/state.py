@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
 from lakehouse.errors import CorruptionError, NotFoundError
-from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.file_entry import FileEntry, Position
 from lakehouse.format.manifest import decode_manifest
 from lakehouse.format.snapshot import ManifestRef, Snapshot
 from lakehouse.io.fanout import map_bounded
@@ -30,11 +30,17 @@ _BIG_MANIFEST = 64 * 1024
 
 def placed(entry: FileEntry, snapshot: int) -> FileEntry:
     """The entry with its positions filled in; ``snapshot`` added it, unless it says itself which did."""
-    if entry.at is not None and entry.lo is not None and entry.hi is not None:
+    lo, hi = entry.lo, entry.hi
+    if entry.at is not None and lo is not None and hi is not None and lo[0] and hi[0]:
         return entry
     at = entry.at if entry.at is not None else snapshot
     own = (at, 1, entry.run)
-    return dataclasses.replace(entry, at=at, lo=entry.lo or own, hi=entry.hi or own)
+    return dataclasses.replace(entry, at=at, lo=_known(lo, at) or own, hi=_known(hi, at) or own)
+
+
+def _known(position: Position | None, at: int) -> Position | None:
+    """A position whose snapshot is said: 0 stands for the one that adds the entry."""
+    return position if position is None or position[0] else (at, *position[1:])
 
 
 @dataclass(frozen=True, slots=True)

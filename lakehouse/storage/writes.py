@@ -1,23 +1,24 @@
 """Writes that a table offers: rows are uploaded, then one commit makes them visible.
 
-Invariant: files of a write that is known not to be committed are deleted; files of one whose outcome
-is not known are left alone.
+Invariant: a write covers what the write-ahead log held when it was called, and stands above it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakehouse.errors import CommitUnknownError, ConflictError, InvalidInputError, LakehouseError
+from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.format.snapshot import CommitKind
-from lakehouse.io.cost import Cost, measure
+from lakehouse.io.background import beside
+from lakehouse.io.cost import measure
 from lakehouse.storage.commit import Change, Committed, OwnManifest
-from lakehouse.storage.intents import AddFiles, ReplacePartitions
+from lakehouse.storage.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.cover import Tail
+from lakehouse.storage.flush import flush_table
+from lakehouse.storage.intents import UNFLUSHED, AddFiles, ReplacePartitions
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.upload import delete_files
 from lakehouse.storage.write import WrittenRows
@@ -36,46 +37,6 @@ __all__ = [
 
 WriterId = tuple[str, int]
 """(id, sequence): a write that is made at most once, however often it is asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
-    """What a commit did."""
-
-    snapshot: int
-    """Id of the snapshot that was made; of the newest one when there was nothing to do."""
-    changed: bool = True
-    """Whether a snapshot was made by this very call."""
-    rows: int = 0
-    """Rows handed in, or rows deleted."""
-    files: int = 0
-    """Files added."""
-    bytes: int = 0
-    """Bytes of these files."""
-    attempts: int = 1
-    """Creates of a snapshot: more than one when others were first."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
-
-    def __str__(self) -> str:
-        if not self.changed:
-            return f"snapshot {self.snapshot}: nothing to do; {self.cost}"
-        return (
-            f"snapshot {self.snapshot}: {self.rows:,} rows, {self.files} files, {self.bytes:,} bytes, "
-            f"{self.attempts} attempts; {self.cost}"
-        )
-
-
-def result_of(done: Committed, written: WrittenRows) -> CommitResult:
-    """A result out of its parts."""
-    return CommitResult(
-        snapshot=done.snapshot.id,
-        changed=done.changed,
-        rows=written.rows if done.changed else 0,
-        files=len(written.entries) if done.changed else 0,
-        bytes=written.bytes if done.changed else 0,
-        attempts=done.attempts,
-    )
 
 
 async def add_rows(
@@ -100,7 +61,7 @@ async def add_rows(
         message: for people.
     """
 
-    async def attempt(view: View) -> CommitResult:
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         recorded = _recorded(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
@@ -113,7 +74,7 @@ async def add_rows(
             must_commit=writer is not None,
             message=message,
         )
-        return result_of(await commit_written(core, view, change, written, writer), written)
+        return result_of(await commit_written(core, view, change, written, writer, tail), written)
 
     return await with_current_schema(core, data, attempt)
 
@@ -128,7 +89,7 @@ async def replace_partitions(
 ) -> CommitResult:
     """Replaces all rows of whole partitions, whatever they are when it is committed."""
 
-    async def attempt(view: View) -> CommitResult:
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         written = await core.write(view, data)
         is_held = holds(view)
         outside = [one for one in written.entries if not is_held(one.partition)]
@@ -147,30 +108,56 @@ async def replace_partitions(
             must_commit=writer is not None,
             message=message,
         )
-        return result_of(await commit_written(core, view, change, written, writer), written)
+        return result_of(await commit_written(core, view, change, written, writer, tail), written)
 
     return await with_current_schema(core, data, attempt)
 
 
 async def with_current_schema(
-    core: OpenTable, data: object, attempt: Callable[[View], Awaitable[CommitResult]]
+    core: OpenTable, data: object, attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]]
 ) -> CommitResult:
     """Writes with the schema that is known, and once more when it turns out to be an old one.
 
     Knowing the newest would take a request that a write which fits needs not make. Rows that can be
-    read only once are written with the newest schema from the start.
+    read only once are written with the newest schema from the start. Meanwhile the tail of the
+    write-ahead log is read, which the commit covers; rows of it that the write has to take away are put
+    into files first.
     """
     with measure() as cost:
         again = _can_be_read_again(data)
         view = await (core.known() if again else core.newest())
-        try:
-            found = await attempt(view)
-        except (ConflictError, InvalidInputError):
-            newest = await core.newest()
-            if not again or newest.snapshot.schema == view.snapshot.schema:
-                raise
-            found = await attempt(newest)
+        async with beside(core.tail(view)) as tail:
+            try:
+                found = await _flushing(core, view, tail, attempt)
+            except (ConflictError, InvalidInputError):
+                newest = await core.newest()
+                if not again or newest.snapshot.schema == view.snapshot.schema:
+                    raise
+                found = await _flushing(core, newest, tail, attempt)
     return dataclasses.replace(found, cost=cost)
+
+
+async def _flushing(
+    core: OpenTable,
+    view: View,
+    tail: Awaitable[Tail | None],
+    attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
+) -> CommitResult:
+    """The attempt, again for as long as rows that it takes away have to be flushed first.
+
+    Rows put after the call began need not be taken away, so the tail stays the one read then.
+    """
+    flushes = view.options.commit_max_retries
+    while True:
+        try:
+            return await attempt(view, tail)
+        except ConflictError as conflict:
+            if conflict.kind != UNFLUSHED or not flushes:
+                raise
+        flushes -= 1
+        read = await tail
+        await flush_table(core, upto=read.upto if read is not None else None)
+        view = await core.newest()
 
 
 def _can_be_read_again(data: object) -> bool:
@@ -179,39 +166,20 @@ def _can_be_read_again(data: object) -> bool:
 
 
 async def commit_written(
-    core: OpenTable, view: View, change: Change, written: WrittenRows, writer: WriterId | None
+    core: OpenTable,
+    view: View,
+    change: Change,
+    written: WrittenRows,
+    writer: WriterId | None,
+    tail: Awaitable[Tail | None],
 ) -> Committed:
     """Commits files that are uploaded."""
     async with committed_or_deleted(core, lambda: (one.path for one in written.entries)) as keep:
-        done = await core.commit(change, view=view, writer=writer, uploaded_ms=written.first_upload_ms)
+        done = await core.commit(
+            change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
+        )
         keep.kept = done.changed
     return done
-
-
-class _Fate:
-    """Whether files belong to a snapshot now."""
-
-    def __init__(self) -> None:
-        self.kept = False
-
-
-@contextlib.asynccontextmanager
-async def committed_or_deleted(core: OpenTable, paths: Callable[[], Iterable[str]]) -> AsyncIterator[_Fate]:
-    """Deletes files when the block ends without a commit that may refer to them.
-
-    What the block says with ``kept`` counts when it ends well; CommitUnknownError, cancellation and
-    everything else that says nothing about the outcome leave the files alone.
-    """
-    fate = _Fate()
-    try:
-        yield fate
-    except CommitUnknownError:
-        raise
-    except LakehouseError:
-        await delete_files(core.env.store, core.root, paths())
-        raise
-    if not fate.kept:
-        await delete_files(core.env.store, core.root, paths())
 
 
 def check_writer(writer: object) -> None:

@@ -13,8 +13,10 @@ from lakehouse.storage.commit import Committer, OwnManifest
 from lakehouse.storage.history import History
 from lakehouse.storage.intents import AddFiles
 from lakehouse.storage.schemas import Schemas
+from lakehouse.storage.segment_runs import SegmentRuns
 from lakehouse.storage.state import Manifests
 from lakehouse.storage.table_caches import TableCaches
+from lakehouse.storage.wal import Wal
 from tests.format.table_samples import TABLE
 
 ROOT = "db/t-01020304"
@@ -55,12 +57,15 @@ class TestTable:
             self.store, ROOT, table=TABLE, clock=clock, deadline_s=deadline_s, cache=caches.snapshots
         )
         self.manifests = Manifests(self.store, ROOT, TABLE, caches.manifests)
+        wal = Wal(self.store, ROOT, TABLE)
         self.committer = Committer(
             self.store,
             ROOT,
             history=self.history,
             manifests=self.manifests,
             schemas=Schemas(self.store, ROOT, TABLE, caches.schemas),
+            wal=wal,
+            runs=SegmentRuns(wal, ROOT, caches.runs.blocks),
             clock=clock,
         )
         self.max_retries = max_retries

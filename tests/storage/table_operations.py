@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError
 from lakehouse.storage.table import Table
-from lakehouse.storage.writes import CommitResult
+from lakehouse.storage.commit_result import CommitResult
 from tests.storage.worlds import NAME, Row, World, process, restored, saved
 
 __all__ = ["LAYOUTS", "OPERATIONS", "Model", "Operation", "build", "operation", "seen"]

@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError, LakehouseError
 from lakehouse.storage.table import Table
-from lakehouse.storage.writes import CommitResult
+from lakehouse.storage.commit_result import CommitResult
 from tests.storage.table_operations import LAYOUTS, OPERATIONS, Model, Operation, build, operation, seen
 from tests.storage.worlds import StepIn, World, restored, table_of
 

@@ -1,0 +1,234 @@
+"""WAL segments: rows that were acknowledged and are in no data file yet, one object per group of puts.
+
+Invariant: a segment is whole or it is an error. Its header says what it is part of (table, number,
+epoch, token) and how many batches follow; header and batches carry their own checksums, so a flipped
+bit, a cut end and an object in another's place are told apart. A segment without batches is a fence.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import google_crc32c
+import pyarrow as pa
+
+from lakehouse.errors import CorruptionError, UnsupportedVersionError
+
+__all__ = ["WAL_CODECS", "SegmentHeader", "WalBatch", "WalSegment", "decode_segment", "encode_segment"]
+
+_MAGIC = b"LHWL"
+_VERSION = 1
+_HEADER = struct.Struct("<4sHHII16sQQQiI16s")
+_MARK = struct.Struct("<HQ")
+_BATCH = struct.Struct("<IIIII")
+_CRC = struct.Struct("<I")
+_ALIGNMENT = 8
+"""Arrow's buffers lie at multiples of it."""
+WAL_CODECS = ("none", "lz4", "zstd")
+"""What the bodies of batches may be compressed with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentHeader:
+    """What a segment is, apart from its rows."""
+
+    table: uuid.UUID
+    number: int
+    """From 1 without gaps; the order of segments."""
+    epoch: int
+    """Of the streaming writer; a higher one fences all lower ones off."""
+    token: str
+    """32 hex digits that name this write of the segment, over all its attempts."""
+    time_ms: int
+    """When it was written, by the writer's clock; for people."""
+    schema_id: int
+    """Schema the rows were written with."""
+    writers: Mapping[str, int] = field(default_factory=dict)
+    """Last sequence of each client of the writer that counts its puts, up to this segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalBatch:
+    """Rows in the order they were put, not sorted, keys more than once."""
+
+    rows: pa.Table
+    """User columns with their field ids, and ``_VALUE_KIND`` last where some row is no insert."""
+    min_key: bytes | None = None
+    """Least row key; None in a table without a primary key."""
+    max_key: bytes | None = None
+    """Greatest row key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalSegment:
+    """One object of the log."""
+
+    header: SegmentHeader
+    batches: tuple[WalBatch, ...] = ()
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether it holds no row and only says that a new epoch has begun."""
+        return not self.batches
+
+
+def encode_segment(header: SegmentHeader, batches: Sequence[WalBatch] = (), *, codec: str = "none") -> bytes:
+    """The bytes of a segment."""
+    marks = [name.encode() for name in header.writers]
+    size = _HEADER.size + sum(_MARK.size + len(name) for name in marks) + _CRC.size
+    parts = [
+        _HEADER.pack(
+            _MAGIC,
+            _VERSION,
+            0,
+            size,
+            len(batches),
+            header.table.bytes,
+            header.number,
+            header.epoch,
+            header.time_ms,
+            header.schema_id,
+            len(marks),
+            bytes.fromhex(header.token),
+        )
+    ]
+    for name, sequence in zip(marks, header.writers.values(), strict=True):
+        parts += [_MARK.pack(len(name), sequence), name]
+    head = b"".join(parts)
+    out: list[bytes | pa.Buffer] = [head, _CRC.pack(google_crc32c.value(head))]
+    at = size
+    for batch in batches:
+        pieces = _batch(batch, codec, at)
+        at += sum(len(piece) for piece in pieces)
+        out += pieces
+    return b"".join(out)
+
+
+def _batch(batch: WalBatch, codec: str, at: int) -> list[bytes | pa.Buffer]:
+    """The parts of one batch, which begins at byte ``at`` of the segment."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
+    with pa.ipc.new_stream(sink, batch.rows.schema, options=options) as stream:
+        stream.write_table(batch.rows)
+    body = sink.getvalue()
+    keys = (batch.min_key or b"") + (batch.max_key or b"")
+    before = at + _BATCH.size + _CRC.size + len(keys)
+    gap = bytes(-before % _ALIGNMENT)
+    fixed = _BATCH.pack(
+        len(body), batch.rows.num_rows, _length(batch.min_key), _length(batch.max_key), len(gap)
+    )
+    crc = google_crc32c.extend(google_crc32c.value(fixed + keys + gap), body)
+    return [fixed, _CRC.pack(crc), keys, gap, body]
+
+
+_NO_KEY = 0xFFFFFFFF
+
+
+def _length(key: bytes | None) -> int:
+    return _NO_KEY if key is None else len(key)
+
+
+def decode_segment(data: bytes, *, key: str, table: uuid.UUID, number: int) -> WalSegment:
+    """The segment in an object.
+
+    Args:
+        data: the whole object.
+        key: where it was read; named in errors.
+        table: the table it has to belong to.
+        number: the number it has to have.
+    """
+    header, at, count = _header(data, key)
+    if header.table != table or header.number != number:
+        raise CorruptionError(
+            f"{key} holds segment {header.number} of table {header.table}: "
+            f"the object was put in the place of segment {number} of table {table}",
+            key=key,
+            expected=number,
+            got=header.number,
+        )
+    batches = []
+    for _ in range(count):
+        batch, at = _read_batch(data, at, key)
+        batches.append(batch)
+    if at != len(data):
+        raise CorruptionError(
+            f"WAL segment {key} has {len(data) - at:,} bytes behind its last batch", key=key, offset=at
+        )
+    return WalSegment(header=header, batches=tuple(batches))
+
+
+def _header(data: bytes, key: str) -> tuple[SegmentHeader, int, int]:
+    """The header, its length and the number of batches."""
+    if len(data) < _HEADER.size or data[:4] != _MAGIC:
+        raise CorruptionError(
+            f"{key} is not a WAL segment: {len(data):,} bytes that do not begin with {_MAGIC.decode()}",
+            key=key,
+            offset=0,
+        )
+    _, version, _, size, count, table, number, epoch, time_ms, schema_id, marks, token = _HEADER.unpack_from(
+        data
+    )
+    if version > _VERSION:
+        raise UnsupportedVersionError(
+            f"{key} is a WAL segment of format {version}; this release reads up to {_VERSION}. "
+            "Upgrade lakehouse.",
+            key=key,
+            version=version,
+        )
+    end = size - _CRC.size
+    if not _HEADER.size <= end <= len(data) - _CRC.size or _CRC.unpack_from(data, end)[
+        0
+    ] != google_crc32c.value(data[:end]):
+        raise CorruptionError(f"the header of WAL segment {key} is damaged", key=key, offset=0)
+    writers, at = {}, _HEADER.size
+    for _ in range(marks):
+        length, sequence = _MARK.unpack_from(data, at)
+        at += _MARK.size + length
+        writers[data[at - length : at].decode()] = sequence
+    found = SegmentHeader(
+        table=uuid.UUID(bytes=table),
+        number=number,
+        epoch=epoch,
+        token=token.hex(),
+        time_ms=time_ms,
+        schema_id=schema_id,
+        writers=writers,
+    )
+    return found, size, count
+
+
+def _read_batch(data: bytes, at: int, key: str) -> tuple[WalBatch, int]:
+    """The batch at byte ``at``, and where it ends."""
+    damaged = CorruptionError(f"WAL segment {key} is damaged in the batch at byte {at:,}", key=key, offset=at)
+    keys_at = at + _BATCH.size + _CRC.size
+    if keys_at > len(data):
+        raise damaged
+    size, rows, low, high, gap = _BATCH.unpack_from(data, at)
+    low_size, high_size = (0 if one == _NO_KEY else one for one in (low, high))
+    body_at = keys_at + low_size + high_size + gap
+    end = body_at + size
+    if end > len(data):
+        raise damaged
+    buffer = pa.py_buffer(data)
+    crc = google_crc32c.extend(
+        google_crc32c.value(data[at : at + _BATCH.size]), buffer.slice(keys_at, end - keys_at)
+    )
+    if _CRC.unpack_from(data, at + _BATCH.size)[0] != crc:
+        raise damaged
+    try:
+        with pa.ipc.open_stream(buffer.slice(body_at, size)) as stream:
+            table = stream.read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged from error
+    if table.num_rows != rows:
+        raise damaged
+    high_at = keys_at + low_size
+    found = WalBatch(
+        rows=table,
+        min_key=None if low == _NO_KEY else data[keys_at:high_at],
+        max_key=None if high == _NO_KEY else data[high_at : high_at + high_size],
+    )
+    return found, end
