@@ -88,6 +88,11 @@ class OptionInfo:
     fixed: bool
     """Whether it is set when the table is created and never changed."""
 
+    @property
+    def is_of_column(self) -> bool:
+        """Whether there may be one for each column."""
+        return self.name.startswith(_OF_COLUMN)
+
     def parse(self, text: str) -> Any:
         """The value that text says; InvalidInputError when it says none that is accepted."""
         is_free = self.type == "str" and not self.choices

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.format.merge_names import check_rules_kept, options_renamed, options_without
 from lakehouse.format.nearest import suggestion
 from lakehouse.format.table_options import TableOptions, option_texts
-from lakehouse.format.table_schema import TableSchema, check_schema
+from lakehouse.format.table_schema import TableSchema, check_options, check_schema
 from lakehouse.format.type_text import parse_type, type_text
 from lakehouse.format.types import (
     BinaryType,
@@ -193,6 +194,8 @@ def evolve(schema: TableSchema, changes: Sequence[Change]) -> TableSchema:
     for change in changes:
         changed = _applied(changed, change)
         check_schema(changed)
+    check_options(changed)
+    check_rules_kept(schema, changed)
     return replace(changed, id=schema.id + 1)
 
 
@@ -202,7 +205,7 @@ def _applied(schema: TableSchema, change: Change) -> TableSchema:
             return _added(schema, change)
         case DropColumn(path):
             _refuse_for_keys(schema, path, "be dropped")
-            return _siblings(schema, path, lambda fields, at: (*fields[:at], *fields[at + 1 :]))
+            return _dropped(schema, path)
         case RenameColumn(path, name):
             return _renamed(schema, path, name)
         case MoveColumn(path, first, after):
@@ -390,6 +393,12 @@ def _refuse_taken(fields: Sequence[Field], name: str, path: ColumnPath) -> None:
         )
 
 
+def _dropped(schema: TableSchema, path: ColumnPath) -> TableSchema:
+    dropped = _siblings(schema, path, lambda fields, at: (*fields[:at], *fields[at + 1 :]))
+    *outer, name = _steps(path)
+    return dropped if outer else replace(dropped, options=options_without(schema.options, name))
+
+
 def _renamed(schema: TableSchema, path: ColumnPath, name: str) -> TableSchema:
     *outer, old = _steps(path)
 
@@ -405,7 +414,12 @@ def _renamed(schema: TableSchema, path: ColumnPath, name: str) -> TableSchema:
     def follow(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name if one == old else one for one in names)
 
-    return replace(renamed, primary_key=follow(schema.primary_key), partition_by=follow(schema.partition_by))
+    return replace(
+        renamed,
+        primary_key=follow(schema.primary_key),
+        partition_by=follow(schema.partition_by),
+        options=options_renamed(schema.options, old, name),
+    )
 
 
 def _placed(
@@ -476,9 +490,9 @@ def _with_options(schema: TableSchema, change: SetOptions | UnsetOptions) -> Tab
             raise InvalidInputError(f"{_NO_OPTIONS[name]} is no option: {_FIXED}", option=name)
         info = TableOptions.info(name)
         default = str(info.default)
-        if info.fixed and texts.get(name, default) != schema.options.get(name, default):
+        # A column that was added just now may be told how to merge; check_rules_kept sees to the others.
+        is_fixed = info.fixed and not info.is_of_column
+        if is_fixed and texts.get(name, default) != schema.options.get(name, default):
             raise InvalidInputError(f"table option {name!r}: {_FIXED}", option=name)
     kept = {name: text for name, text in schema.options.items() if name not in names}
-    options = {**kept, **texts}
-    TableOptions.parse(options)
-    return replace(schema, options=options)
+    return replace(schema, options={**kept, **texts})
