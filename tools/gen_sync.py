@@ -63,6 +63,8 @@ SOURCES = {
     "lakehouse/storage/reads.py": "lakehouse/sync/scan.py",
 }
 """File of async classes: file of their twins."""
+BASES = {"TableMaintenance": "lakehouse/storage/table_maintenance.py"}
+"""Base of an async class whose methods its twin has too: where it is."""
 
 
 def rules() -> Rules:
@@ -160,7 +162,7 @@ def twin_module(module: str) -> str:
 
 def generate(path: str, text: str, given: Rules) -> str:
     """The twin of a module, not yet formatted."""
-    source = ast.parse(text, filename=path)
+    source = _with_bases(ast.parse(text, filename=path))
     module = path.removesuffix(".py").replace("/", ".")
     imports = _Imports(source, module, given)
     names, bodies = [], []
@@ -185,6 +187,19 @@ def generate(path: str, text: str, given: Rules) -> str:
         + "\n\n\n".join(bodies)
         + "\n"
     )
+
+
+def _with_bases(source: ast.Module) -> ast.Module:
+    """The module, its classes with the methods of their bases, and what these import."""
+    for node in [one for one in source.body if isinstance(one, ast.ClassDef)]:
+        for name in [one.id for one in node.bases if isinstance(one, ast.Name) and one.id in BASES]:
+            base = ast.parse((ROOT / BASES[name]).read_text(), filename=BASES[name])
+            for one in base.body:
+                if isinstance(one, ast.ClassDef) and one.name == name:
+                    node.body += [member for member in one.body if isinstance(member, Function)]
+                elif isinstance(one, ast.Import | ast.ImportFrom | ast.Assign):
+                    source.body.append(one)
+    return source
 
 
 def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:

@@ -1,0 +1,90 @@
+"""What is done to keep a table small, sound and quick: the methods of ``Table`` that do it.
+
+Invariant: a method that deletes or rewrites can be asked with ``dry_run=True`` what it would do, says
+what it cost, and is safe to run beside writers and other maintenance, to end anywhere, and to repeat.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from lakehouse.storage.expire import ExpireReport, expire_snapshots
+from lakehouse.storage.maintenance import ProgressCallback
+from lakehouse.storage.opened import OpenTable, time_ms_of
+from lakehouse.storage.orphans import OrphanReport, remove_orphans
+
+__all__ = ["TableMaintenance"]
+
+_Moment = dt.datetime | int | str
+
+
+class TableMaintenance:
+    """Base of ``Table``."""
+
+    _core: OpenTable
+
+    async def expire_snapshots(
+        self,
+        *,
+        retain: int | None = None,
+        older_than: _Moment | None = None,
+        grace_s: float | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> ExpireReport:
+        """Lets old snapshots expire, and deletes objects of those that expired long enough ago.
+
+        Expired snapshots cannot be read from the call on; their objects are deleted by the first call
+        after ``delete_grace_s`` has passed, so that readers under way come to their end. With neither
+        ``retain`` nor ``older_than`` nothing expires, and what waits is deleted. Tagged and pinned
+        snapshots stay.
+
+        Args:
+            retain: so many of the newest snapshots stay.
+            older_than: snapshots from this moment on stay: a datetime, ISO text (UTC unless it says),
+                or milliseconds. With ``retain`` both are kept to.
+            grace_s: instead of the table's option ``delete_grace_s``. Less is safe only when nobody
+                reads or writes the table meanwhile.
+            dry_run: change nothing and say what would be done now.
+            progress: told how far it has got.
+
+        Example::
+
+            print(await table.expire_snapshots(retain=100))
+        """
+        return await expire_snapshots(
+            self._core,
+            retain=retain,
+            older_than_ms=None if older_than is None else time_ms_of(older_than),
+            grace_s=grace_s,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    async def remove_orphans(
+        self,
+        *,
+        older_than: _Moment | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> OrphanReport:
+        """Deletes objects that were uploaded for commits which never came.
+
+        Only objects that look like ours are deleted; others in the table's directory stay. Writes that
+        began to upload before ``older_than`` and are not committed yet will be refused.
+
+        Args:
+            older_than: uploads before this moment; None = those older than ``orphan.min_age_s``.
+            dry_run: change nothing and say what would be deleted now.
+            progress: told how far it has got.
+
+        Example::
+
+            print(await table.remove_orphans(dry_run=True))
+        """
+        return await remove_orphans(
+            self._core,
+            older_than_ms=None if older_than is None else time_ms_of(older_than),
+            dry_run=dry_run,
+            progress=progress,
+        )
