@@ -233,6 +233,52 @@ class TableOptions:
         "Rows one write holds in memory before it sorts them and writes files.",
         low=_MIB,
     )
+    write_memtable_bytes: int = _option(
+        "write.memtable_bytes",
+        64 * _MIB,
+        "Rows of a streaming writer that are flushed together, from four fifths of it on.",
+        low=1024,
+    )
+    write_memtables: int = _option(
+        "write.memtables",
+        3,
+        "Memtables of a streaming writer that wait to be flushed before puts wait as well.",
+        low=1,
+        high=64,
+    )
+    wal_interval_ms: int = _option(
+        "wal.interval_ms",
+        0,
+        "Milliseconds a streaming writer collects puts for a segment of its log: more save requests and"
+        " delay what is acknowledged; at 0, what comes while a segment is written is the next one.",
+        low=0,
+        high=60_000,
+    )
+    wal_segment_bytes: int = _option(
+        "wal.segment_bytes",
+        8 * _MIB,
+        "Rows at which a segment of the log takes in no further put.",
+        low=1024,
+        high=512 * _MIB,
+    )
+    wal_segments_max: int = _option(
+        "wal.segments_max",
+        1_024,
+        "Segments that are flushed together at most, however small: readers of the newest rows read each.",
+        low=1,
+        high=1_000_000,
+    )
+    wal_compression: str = _option(
+        "wal.compression", "lz4", "Codec of rows in the log.", choices=("none", "lz4", "zstd")
+    )
+    snapshot_interval_s: float = _option(
+        "snapshot_interval_s",
+        60.0,
+        "Seconds after which rows of a streaming writer are flushed, however few: how far readers of"
+        " snapshots are behind at most.",
+        low=0.01,
+        high=86_400,
+    )
     commit_max_retries: int = _option(
         "commit.max_retries", 30, "Times a write that read the table is done again after a conflict.", low=0
     )
