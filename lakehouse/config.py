@@ -219,6 +219,9 @@ class TableSettings(_Group):
         "Bytes of rows that one scan holds for its sections under way; a single section may need more.",
         low=1,
     )
+    scan_indexes: bool = _setting(
+        True, "Whether scans ask the indexes of data files which rows they need not read."
+    )
     lookup_concurrency: int = _setting(32, "Reads that one get_many has under way at once.", low=1)
     write_concurrency: int = _setting(4, "Files that one write encodes and uploads at once.", low=1)
     compaction_concurrency: int = _setting(2, "Merge units that one compaction merges at once.", low=1)

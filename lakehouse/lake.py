@@ -168,6 +168,7 @@ class Lake:
         bucket: int = 1,
         options: Mapping[str, object] | None = None,
         comment: str | None = None,
+        indexes: Mapping[Any, Any] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
         """Makes a table.
@@ -180,6 +181,8 @@ class Lake:
             bucket: parts that rows are spread over by the hash of their key.
             options: see ``docs/spec/v1/schema.md``.
             comment: for people.
+            indexes: by what is indexed a kind or ``{kind: options}``, such as
+                ``{"host": "inverted", "message": {"fulltext": {"analyzer": "English"}}}``.
             if_not_exists: a table of that name is returned as it is.
 
         Example::
@@ -192,7 +195,7 @@ class Lake:
         """
         parsed = TableName.parse(name)
         if isinstance(schema, TableSchema):
-            if primary_key or partition_by or bucket != 1 or options or comment is not None:
+            if primary_key or partition_by or bucket != 1 or options or comment is not None or indexes:
                 raise InvalidInputError(
                     "a TableSchema says itself what its keys, partitions, buckets, options and comment are: "
                     "give either it or an Arrow schema with these arguments"
@@ -207,6 +210,7 @@ class Lake:
                 buckets=bucket,
                 options=options,
                 comment=comment,
+                indexes=indexes,
             )
         try:
             return Table(await create_table(self._env, self._names, parsed, schema))

@@ -63,7 +63,10 @@ SOURCES = {
     "lakehouse/storage/reads.py": "lakehouse/sync/scan.py",
 }
 """File of async classes: file of their twins."""
-BASES = {"TableMaintenance": "lakehouse/storage/table_maintenance.py"}
+BASES = {
+    "TableIndexes": "lakehouse/storage/table_indexes.py",
+    "TableMaintenance": "lakehouse/storage/table_maintenance.py",
+}
 """Base of an async class whose methods its twin has too: where it is."""
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.format.index_json import index_from_json, index_to_json
 from lakehouse.format.sealed_json import seal, unseal
 from lakehouse.format.snapshot import SchemaRef
 from lakehouse.format.table_schema import TableSchema, check_schema
@@ -74,6 +75,9 @@ def encode_schema(one: SchemaObject) -> bytes:
     }
     if schema.comment is not None:
         members["comment"] = schema.comment
+    if schema.highest_index_id:
+        members["indexes"] = [index_to_json(index) for index in schema.indexes]
+        members["highest_index_id"] = schema.highest_index_id
     return seal(members)
 
 
@@ -89,6 +93,8 @@ def decode_schema(data: bytes, *, key: str) -> SchemaObject:
         options=found.text_mapping("options"),
         comment=found.text_or_none("comment"),
         highest_field_id=found.number("highest_field_id"),
+        indexes=found.read("indexes", lambda value: tuple(map(index_from_json, value or ()))),
+        highest_index_id=found.number("highest_index_id") if "highest_index_id" in found.members else 0,
     )
     try:
         check_schema(schema)

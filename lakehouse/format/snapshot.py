@@ -56,6 +56,8 @@ class CommitKind(enum.StrEnum):
     EXPIRE = "expire"
     ORPHANS = "orphans"
     """Said up to when uploads that nobody refers to are orphans."""
+    INDEX = "index"
+    """Gave data files other indexes."""
     FLUSH = "flush"
     """Put covered WAL segments into data files."""
     WAL = "wal"

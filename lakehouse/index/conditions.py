@@ -26,7 +26,7 @@ from lakehouse.format.fst_read import KeyRange
 from lakehouse.format.greptime_value import encode_array
 from lakehouse.format.inverted_search import AnyOf, Condition, InRange, IsNotNull, MatchesRegex, OneOf
 from lakehouse.format.inverted_search import IsNull as ValueIsNull
-from lakehouse.format.target_key import ColumnSetTarget, ColumnTarget, ExpressionTarget
+from lakehouse.format.target_key import ColumnSetTarget, ColumnTarget, ExpressionTarget, JsonPathTarget
 from lakehouse.format.target_value import NULL_PART, encode_set_part
 from lakehouse.index.condition_algebra import NO_VALUE, all_conditions, any_conditions
 from lakehouse.index.tree import ANY_ROW, NO_ROW, Every, Some, Tree, every, some
@@ -40,6 +40,7 @@ _COMBINATIONS_MAX = 1024
 """Values of a set of columns that are looked up at once."""
 _GAPS_MAX = 64
 """Values of a NOT IN that are turned round."""
+_POINTER = re.compile(r"(/([^~/]|~[01])*)*")
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$])")
 
 
@@ -207,6 +208,12 @@ class _Reader:
             if found is None:
                 return None
             return _Target(ColumnTarget(column_id=found[0]).key, _value_type(found[1]))
+        match expr:
+            case Call("json_extract_string", (Column(name), Constant(str() as pointer))):
+                found = self._columns.get(name)
+                if found is None or not _POINTER.fullmatch(pointer):
+                    return None
+                return _Target(JsonPathTarget(column_id=found[0], pointer=pointer).key, pa.large_string())
         if not self._expressions or isinstance(expr, Constant):
             return None
         key = ExpressionTarget.of(to_sql(expr)).key

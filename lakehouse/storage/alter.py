@@ -58,6 +58,9 @@ async def restored_schema(
         return None
     before, wanted = await schemas.read(base.schema), await schemas.read(target.schema)
     again = dataclasses.replace(
-        wanted.schema, id=before.schema.id + 1, highest_field_id=before.schema.highest_field_id
+        wanted.schema,
+        id=before.schema.id + 1,
+        highest_field_id=before.schema.highest_field_id,
+        highest_index_id=before.schema.highest_index_id,
     )
     return await schemas.write(again, time_ms=history.time.now_ms(), before=(wanted, target.schema))

@@ -41,7 +41,7 @@ from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import Unit, interval
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import TableRuns
-from lakehouse.storage.upload import delete_files
+from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.writes import committed_or_deleted
 
 __all__ = ["CompactResult", "ReplaceRuns", "compact_table", "fits", "plan_table"]
@@ -362,4 +362,4 @@ class _Compaction:
 
 
 def _paths(merged: Sequence[MergedRuns]) -> list[str]:
-    return [entry.path for one in merged for entry in one.outputs]
+    return [path for one in merged for path in object_paths(one.outputs)]

@@ -35,6 +35,14 @@ from lakehouse.format.types import (
     with_ids,
 )
 from lakehouse.storage.conform import conform_value
+from lakehouse.storage.index_changes import (
+    AddIndex,
+    AlterIndex,
+    DropIndex,
+    IndexChange,
+    with_index_change,
+    with_indexes_following,
+)
 
 __all__ = [
     "AddColumn",
@@ -178,6 +186,7 @@ Change = (
     | SetOptions
     | UnsetOptions
     | SetTableComment
+    | IndexChange
 )
 """Anything :func:`evolve` does to a schema."""
 
@@ -192,7 +201,7 @@ def evolve(schema: TableSchema, changes: Sequence[Change]) -> TableSchema:
         raise InvalidInputError("no changes were given")
     changed = schema
     for change in changes:
-        changed = _applied(changed, change)
+        changed = with_indexes_following(changed, _applied(changed, change))
         check_schema(changed)
     check_options(changed)
     check_rules_kept(schema, changed)
@@ -228,6 +237,8 @@ def _applied(schema: TableSchema, change: Change) -> TableSchema:
             return _edited(schema, path, lambda field: replace(field, write_default=_default(default, field)))
         case SetTableComment(comment):
             return replace(schema, comment=comment)
+        case AddIndex() | AlterIndex() | DropIndex():
+            return with_index_change(schema, change)
     return _with_options(schema, change)
 
 

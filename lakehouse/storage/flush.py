@@ -36,7 +36,7 @@ from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import interval
 from lakehouse.storage.segment_runs import segment_rows
-from lakehouse.storage.upload import FileRows, FileUploads, delete_files
+from lakehouse.storage.upload import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
 
 __all__ = ["flush_table", "plan_groups"]
@@ -157,7 +157,7 @@ async def _flush_once(
             groups.append(_Group(numbers=numbers, entries=entries))
         done = await core.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
         fate.kept = done.changed
-    kept = {one.path for one in change.added}
+    kept = set(object_paths(change.added))
     lost = [path for path in uploads.paths if path not in kept]
     if done.changed and lost:
         await delete_files(core.env.store, core.root, lost)

@@ -53,6 +53,8 @@ class Draft:
     """The manifest that lists ``added``, when they are too many for the snapshot itself."""
     removed: tuple[FileEntry, ...] = ()
     """Live files of that snapshot."""
+    replaced: tuple[FileEntry, ...] = ()
+    """Other words on live files of that snapshot, positions filled in: their indexes, say."""
     clears: bool = False
     """Removes every file there is, without looking."""
     files: Snapshot | None = None
@@ -75,8 +77,8 @@ class Draft:
 class Fold:
     """Entries that stood in snapshots and small or worn manifests, put into new manifests."""
 
-    inline: frozenset[str]
-    """Paths of entries that are not carried any more."""
+    inline: frozenset[tuple[str, str | None]]
+    """Files whose entries are not carried any more, with their index files."""
     replaced: frozenset[str]
     """Manifests that are not referred to any more."""
     forgotten: frozenset[str]
@@ -89,7 +91,7 @@ class Fold:
     def fits(self, head: Snapshot) -> bool:
         """Whether what was folded is still as it was; else another commit folded or removed some of it."""
         return (
-            self.inline <= {one.path for one in head.added}
+            self.inline <= _marks(head.added)
             and self.replaced <= {one.path for one in head.manifests}
             and self.forgotten <= set(head.removed)
         )
@@ -107,12 +109,14 @@ def plan_fold(
     """
     removed = frozenset(head.removed)
     replaced, entries, forgotten = set[str](), list(inline), set[str]()
+    # What a manifest lists and the snapshot carries itself must not be in two manifests.
+    twice = removed & {one.path for one in inline}
     many = len(head.manifests) > _MANIFESTS_MAX
     for ref in head.manifests:
         mine = listed[ref.path]
         dead = {one.path for one in mine if one.path in removed}
         small = many and ref.entries < _MANIFEST_ENTRIES
-        if small or (dead and len(removed) > _REMOVED_MAX):
+        if small or (dead and len(removed) > _REMOVED_MAX) or dead & twice:
             replaced.add(ref.path)
             forgotten |= dead
             entries += [one for one in mine if one.path not in dead]
@@ -121,11 +125,16 @@ def plan_fold(
     entries.sort(key=lambda one: (one.partition, one.bucket, one.lo or (0, 0, 0)))
     cuts = range(0, len(entries), _MANIFEST_ENTRIES)
     return Fold(
-        inline=frozenset(one.path for one in inline),
+        inline=_marks(inline),
         replaced=frozenset(replaced),
         forgotten=frozenset(forgotten),
         outputs=tuple(tuple(entries[at : at + _MANIFEST_ENTRIES]) for at in cuts),
     )
+
+
+def _marks(entries: Sequence[FileEntry]) -> frozenset[tuple[str, str | None]]:
+    """What tells entries apart, also where one says something else of the file than another."""
+    return frozenset((one.path, None if one.index is None else one.index.path) for one in entries)
 
 
 def fold_is_due(head: Snapshot) -> bool:
@@ -194,13 +203,14 @@ def _files(
         return own_inline, own_manifests, ()
     inline, manifests, removed = base.added, base.manifests, base.removed
     if fold is not None and fold.fits(base):
-        inline = tuple(one for one in inline if one.path not in fold.inline)
+        folded = {path for path, _ in fold.inline}
+        inline = tuple(one for one in inline if one.path not in folded)
         manifests = (*(one for one in manifests if one.path not in fold.replaced), *fold.manifests)
         removed = tuple(path for path in removed if path not in fold.forgotten)
-    if draft.removed:
-        away = {one.path for one in draft.removed}
+    if draft.removed or draft.replaced:
+        away = {one.path for one in (*draft.removed, *draft.replaced)}
         carried = {one.path for one in inline}
-        inline = tuple(one for one in inline if one.path not in away)
+        inline = (*(one for one in inline if one.path not in away), *draft.replaced)
         listed = away - carried
         if listed & set(removed):
             raise ConflictError("a file to be removed is no longer live", paths=sorted(listed & set(removed)))

@@ -38,7 +38,7 @@ from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.scan import Scan
-from lakehouse.storage.upload import delete_files
+from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import WriterId, replace_partitions, with_current_schema
 
@@ -151,7 +151,7 @@ class _ReplaceMatching:
         self._own = OwnManifest(core.env.store, core.root)
         self._base: Base | None = None
         self._draft: Draft | None = None
-        self.uploaded = [one.path for one in new.entries]
+        self.uploaded = object_paths(new.entries)
         """Every file that was uploaded, for whatever base."""
         self.first_upload_ms = new.first_upload_ms
         self.written = new
@@ -161,7 +161,7 @@ class _ReplaceMatching:
 
     def abandoned(self) -> list[str]:
         """Files of drafts that were given up."""
-        kept = {one.path for one in self.written.entries}
+        kept = set(object_paths(self.written.entries))
         return [path for path in self.uploaded if path not in kept]
 
     async def draft(self, base: Base) -> Draft | None:
@@ -248,7 +248,7 @@ class _ReplaceMatching:
             )
             written = await self._write(view, scan.tables())
             if written.rows == entry.rows:
-                self.uploaded += [one.path for one in written.entries]
+                self.uploaded += object_paths(written.entries)
                 return None
             return entry, written
 
@@ -267,7 +267,7 @@ class _ReplaceMatching:
 
     async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
         written = await self._core.write(view, rows, deletes=deletes)
-        self.uploaded += [one.path for one in written.entries]
+        self.uploaded += object_paths(written.entries)
         if self.first_upload_ms is None:
             self.first_upload_ms = written.first_upload_ms
         return written
@@ -318,7 +318,7 @@ async def insert_rows(
         keys: list[pa.Table] = []
         written = await core.write(view, _remembered(data, view, keys))
         change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
-        async with committed_or_deleted(core, lambda: [one.path for one in written.entries]) as fate:
+        async with committed_or_deleted(core, lambda: object_paths(written.entries)) as fate:
             done = await core.commit(
                 change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
             )

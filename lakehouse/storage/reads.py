@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import counting
 from lakehouse.io.threads import in_thread
+from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion, ask_indexes
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import Scan
@@ -59,6 +61,18 @@ class TableRuns:
     async def open(self, entry: FileEntry) -> RunReader:
         """A reader of the file."""
         return await self.core.open(entry, self.schema)
+
+
+async def ask_table(core: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+    """What the indexes of some files of a table say."""
+    return await ask_indexes(
+        core.env.store,
+        core.root,
+        question,
+        files,
+        caches=core.env.caches.runs,
+        settings=core.env.settings.index,
+    )
 
 
 class TableScan:
@@ -114,6 +128,8 @@ class TableScan:
             settings=self._core.env.settings.table,
         )
         self.report = found.report
+        if self._core.env.settings.table.scan_indexes:
+            await found.ask_indexes(partial(ask_table, self._core))
         return found
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:

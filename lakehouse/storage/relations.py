@@ -6,12 +6,14 @@ never change, columns may be added at the end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.index_definition import by_id, target_text
 from lakehouse.format.order_value import decode_value
 from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.schema_json import SchemaObject
@@ -22,6 +24,7 @@ from lakehouse.format.types import arrow_type
 
 __all__ = [
     "files_relation",
+    "indexes_relation",
     "manifests_relation",
     "partitions_relation",
     "schemas_relation",
@@ -70,6 +73,16 @@ _MANIFESTS = pa.schema(
         "files": pa.int64(),
         "rows": pa.int64(),
         "snapshot": pa.int64(),
+    }
+)
+_INDEXES = pa.schema(
+    {
+        "index": pa.int32(),
+        "target": pa.string(),
+        "kind": pa.string(),
+        "options": pa.map_(pa.string(), pa.string()),
+        "target_key": pa.string(),
+        "files": pa.int64(),
     }
 )
 _TAGS = pa.schema({"name": pa.string(), "snapshot": pa.int64(), "kind": pa.string(), "expires": _TIME})
@@ -166,11 +179,32 @@ def files_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Tabl
             "min_key": key(one.min_key),
             "max_key": key(one.max_key),
             "index_bytes": one.index.size if one.index else None,
+            "index_path": one.index.path if one.index else None,
+            "indexes": list(one.index.ids) if one.index else [],
         }
         for one in entries
     ]
     more = {"partition": partition, "min_key": keys, "max_key": keys, "index_bytes": pa.int64()}
+    more |= {"index_path": pa.string(), "indexes": pa.list_(pa.int32())}
     return pa.Table.from_pylist(rows, pa.schema({**plain, **more}))
+
+
+def indexes_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Table:
+    """One row per index that the table has."""
+    names = by_id(schema.fields)
+    counts = Counter(number for one in entries if one.index for number in one.index.ids)
+    rows = [
+        {
+            "index": one.id,
+            "target": target_text(one.target, names),
+            "kind": one.kind.value,
+            "options": [(name, str(value)) for name, value in one.options.items()],
+            "target_key": one.target.key,
+            "files": counts[one.id],
+        }
+        for one in schema.indexes
+    ]
+    return pa.Table.from_pylist(rows, _INDEXES)
 
 
 def _partition_struct(schema: TableSchema) -> pa.StructType:

@@ -21,13 +21,15 @@ import pyarrow as pa
 
 from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
-from lakehouse.expr import Expr, bind
+from lakehouse.expr import Expr
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, arrow_field
 from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
+from lakehouse.storage.index_prune import IndexAnswers, IndexedPruner, IndexQuestion
+from lakehouse.storage.merge_engines import merge_engine
 from lakehouse.storage.plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.row_size import RowSize
@@ -35,6 +37,7 @@ from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.section_reader import SectionReader, Wanted
 from lakehouse.storage.sections import Chunk, Section, Sweep
+from lakehouse.storage.where import bind_where
 
 __all__ = ["RunSource", "Scan", "fields_named"]
 
@@ -101,13 +104,14 @@ class Scan:
         settings: TableSettings | None = None,
     ) -> None:
         arrow = schema.arrow()
-        bound = None if where is None else bind(where, arrow)
+        bound = None if where is None else bind_where(where, schema)
         named = bound.columns() if bound is not None else frozenset[str]()
         looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
         self._source = source
         self._settings = settings or TableSettings()
         self._limit = limit
         self._every = schema.fields
+        self._entries, self._schema, self._condition = entries, schema, where
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
         self._pruner = pruner
@@ -124,6 +128,31 @@ class Scan:
             files_pruned=self.files.pruned,
             files_keys_only=self.files.keys_only,
         )
+
+    async def ask_indexes(
+        self, ask: Callable[[IndexQuestion, Sequence[FileEntry]], Awaitable[IndexAnswers]]
+    ) -> None:
+        """Leaves out what indexes of the files exclude, of those that statistics do not.
+
+        Args:
+            ask: asks the indexes of some files.
+        """
+        if self._condition is None or self._pruner is None or self._limit == 0:
+            return
+        units = self.files.units
+        files = [one.entry for unit in units for one in unit.files if one.wanted and not one.matches]
+        with counting(self.report.cost):
+            answers = await ask(IndexQuestion(self._condition, self._schema), files)
+        self.report.indexes_read = len(answers.rows) - len(answers.failed)
+        self.report.indexes_failed = len(answers.failed)
+        if any(not rows.is_all for rows in answers.rows.values()):
+            self._pruner = IndexedPruner(self._pruner, answers.rows)
+            self.files = plan_files(self._entries, self._schema, self._pruner)
+            self.report.files_pruned = self.files.pruned
+            self.report.files_keys_only = self.files.keys_only
+            kept = [one.entry.path for unit in self.files.units for one in unit.files if one.wanted]
+            some = [answers.rows[path] for path in kept if path in answers.rows]
+            self.report.rows_pruned_by_index = sum(one.total_rows - one.row_count for one in some)
 
     @property
     def schema(self) -> pa.Schema:

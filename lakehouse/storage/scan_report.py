@@ -26,6 +26,12 @@ class ScanReport:
     """Files left out, by what told that they can be: partition, bucket, key range, stats, index."""
     files_keys_only: int = 0
     """Files of which no row is wanted and the keys are read, because they may hide older rows."""
+    indexes_read: int = 0
+    """Index files that were asked."""
+    indexes_failed: int = 0
+    """Index files that are missing or damaged: their data files were read without them."""
+    rows_pruned_by_index: int = 0
+    """Rows of the files to be read that their indexes exclude."""
     pieces: int = 0
     """Pieces of the files that were opened."""
     pieces_read: int = 0
@@ -55,6 +61,9 @@ class ScanReport:
             "files_pruned": dict(self.files_pruned),
             "files_read": self.files - sum(self.files_pruned.values()),
             "files_keys_only": self.files_keys_only,
+            "indexes_read": self.indexes_read,
+            "indexes_failed": self.indexes_failed,
+            "rows_pruned_by_index": self.rows_pruned_by_index,
             "pieces": self.pieces,
             "pieces_read": self.pieces_read,
             "sections": self.sections,

@@ -24,6 +24,8 @@ from lakehouse.storage import relations
 from lakehouse.storage.alter import Alter, restored_schema
 from lakehouse.storage.changes import net_changes
 from lakehouse.storage.commit import Base, Change, Committed
+from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.compaction import CompactResult, compact_table
 from lakehouse.storage.evolution import (
     AddColumn,
     ColumnPath,
@@ -41,11 +43,14 @@ from lakehouse.storage.evolution import (
 from lakehouse.storage.evolution import Change as SchemaChange
 from lakehouse.storage.intents import ChangeRefs, Rollback
 from lakehouse.storage.lookup import Lookup
+from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.names import check_name
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import delete_matching, insert_rows, overwrite_matching
-from lakehouse.storage.reads import TableRuns, TableScan, to_expr
-from lakehouse.storage.writes import CommitResult, WriterId, add_rows, check_writer
+from lakehouse.storage.reads import Freshness, TableRuns, TableScan, is_fresh, to_expr
+from lakehouse.storage.table_indexes import TableIndexes
+from lakehouse.storage.table_maintenance import TableMaintenance
+from lakehouse.storage.writes import WriterId, add_rows, check_writer
 
 __all__ = ["Table"]
 
@@ -53,7 +58,7 @@ _Moment = dt.datetime | int | str
 _SNAPSHOT_READS = 16
 
 
-class Table:
+class Table(TableMaintenance, TableIndexes):
     """A table. Made by ``Lake.create_table`` and ``Lake.table``.
 
     Methods that write make one commit each and return what it did. Every read sees the newest
@@ -205,6 +210,7 @@ class Table:
         snapshot: int | None = None,
         timestamp: _Moment | None = None,
         tag: str | None = None,
+        freshness: Freshness = "snapshot",
     ) -> TableScan:
         """The rows that match, as of a snapshot; nothing is read before they are asked for.
 
@@ -216,6 +222,8 @@ class Table:
             timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says),
                 or milliseconds.
             tag: the snapshot of that tag.
+            freshness: ``wal`` reads the newest snapshot and what the write-ahead log holds above it:
+                every row that was acknowledged before the call.
 
         Example::
 
@@ -229,6 +237,7 @@ class Table:
             snapshot=snapshot,
             timestamp=timestamp,
             tag=tag,
+            freshness=freshness,
         )
 
     async def get(
@@ -239,14 +248,15 @@ class Table:
         snapshot: int | None = None,
         timestamp: _Moment | None = None,
         tag: str | None = None,
+        freshness: Freshness = "snapshot",
     ) -> dict[str, Any] | None:
-        """The row of a key as a dict; None when there is none.
+        """The row of a key as a dict; None when there is none. The other arguments are those of ``scan``.
 
         Example::
 
             row = await table.get({"id": 7})
         """
-        lookup = await self._lookup(snapshot, timestamp, tag)
+        lookup = await self._lookup(snapshot, timestamp, tag, freshness)
         return await lookup.get(key, columns=columns)
 
     async def get_many(
@@ -257,6 +267,7 @@ class Table:
         snapshot: int | None = None,
         timestamp: _Moment | None = None,
         tag: str | None = None,
+        freshness: Freshness = "snapshot",
     ) -> pa.Table:
         """The rows of many keys, by key; keys without a row are left out.
 
@@ -266,12 +277,17 @@ class Table:
             snapshot: id of a snapshot.
             timestamp: the last snapshot not after it.
             tag: the snapshot of that tag.
+            freshness: as in ``scan``.
         """
-        lookup = await self._lookup(snapshot, timestamp, tag)
+        lookup = await self._lookup(snapshot, timestamp, tag, freshness)
         return await lookup.get_many(keys, columns=columns)
 
-    async def _lookup(self, snapshot: int | None, timestamp: _Moment | None, tag: str | None) -> Lookup:
-        view = await self._core.view(snapshot=snapshot, timestamp=timestamp, tag=tag)
+    async def _lookup(
+        self, snapshot: int | None, timestamp: _Moment | None, tag: str | None, freshness: Freshness
+    ) -> Lookup:
+        view = await self._core.view(
+            snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
+        )
         await self._needs_key("get", view)
         return Lookup(
             await view.entries(),
@@ -328,7 +344,7 @@ class Table:
     async def files(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per data file of a snapshot."""
         view = await self._core.view(snapshot=snapshot)
-        return relations.files_relation(await view.entries(), view.schema)
+        return relations.files_relation(await view.files(), view.schema)
 
     async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
@@ -337,7 +353,7 @@ class Table:
     async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per partition that has files."""
         view = await self._core.view(snapshot=snapshot)
-        return relations.partitions_relation(await view.entries(), view.schema)
+        return relations.partitions_relation(await view.files(), view.schema)
 
     async def tags(self) -> pa.Table:
         """One row per tag and pin."""
@@ -387,6 +403,35 @@ class Table:
             return await restored_schema(self._core.schemas, self._core.history, base.snapshot, target)
 
         return await self._change(Rollback(target=target, schema=schema))
+
+    # --- maintenance --------------------------------------------------------------
+
+    async def compact(
+        self,
+        where: Expr | str | None = None,
+        *,
+        full: bool = False,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> CompactResult:
+        """Merges sorted runs into larger ones: reads get faster, no answer of any snapshot changes.
+
+        Without a key it puts small files together. Others may commit meanwhile; where they changed what
+        was being merged, the compaction gives way, and the result says so.
+
+        Args:
+            where: a condition on partition columns; None = the whole table.
+            full: one run for every bucket, without deleted keys, instead of what is worth its cost.
+            dry_run: only say what there is to do.
+            progress: told how many rows were read.
+
+        Example::
+
+            print(await table.compact())
+        """
+        return await compact_table(
+            self._core, full=full, where=to_expr(where), dry_run=dry_run, progress=progress
+        )
 
     # --- schema -------------------------------------------------------------------
 

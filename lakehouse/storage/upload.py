@@ -1,15 +1,18 @@
-"""Data files on their way: rows are encoded, described by an entry, and put into the store.
+"""Data files on their way: rows are encoded, indexed, described by an entry, and put into the store.
 
-Invariant: an entry is handed out only for a file that is in the store, whole. Every path that was ever
-sent is remembered, so that a write that comes to nothing can take its files back.
+Invariant: an entry is handed out only for a file that is in the store, whole, with its index file if it
+has one. Every path that was ever sent is remembered, so that a write that comes to nothing can take its
+files back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -34,9 +37,16 @@ from lakehouse.io.threads import in_thread
 from lakehouse.log import get_logger
 from lakehouse.storage.cut import Part
 from lakehouse.storage.gather import gather
+from lakehouse.storage.index_build import (
+    BuiltIndex,
+    build_index,
+    definitions_for,
+    index_path,
+    rows_at_hand,
+)
 from lakehouse.storage.layout import join
 
-__all__ = ["FileRows", "FileUploads", "delete_files"]
+__all__ = ["FileRows", "FileUploads", "delete_files", "object_paths"]
 
 _log = get_logger(__name__)
 _DELETE_SECONDS_MAX = 30.0
@@ -107,17 +117,23 @@ class FileUploads:
         positions."""
         async with self._computing:
             if len(file.part) < _LARGE_ROWS:
-                data, entry = await in_thread(self._made, file)
+                rows, data, entry = await in_thread(self._made, file)
+                index = await self._indexed(rows, entry.path)
             else:
-                data, entry = await self._made_beside(file)
+                rows, data, entry, index = await self._made_beside(file)
         number = file.number
-        del file  # its rows need not wait for the store
+        del file, rows  # they need not wait for the store
         self._rows_done += entry.rows
         self._bytes_done += entry.size
-        self.paths.append(entry.path)
-        answered = (await self._put(join(self._root, entry.path), data)).store_time_ms
-        if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
-            self.first_answer_ms = answered
+        objects = [(entry.path, data)]
+        if index is not None:
+            entry = dataclasses.replace(entry, index=index.ref)
+            objects.append((index.ref.path, memoryview(index.data)))
+        self.paths += [path for path, _ in objects]
+        async for stored in map_bounded(self._put_object, objects, len(objects)):
+            answered = stored.store_time_ms
+            if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
+                self.first_answer_ms = answered
         return number, entry
 
     def fitting_rows(self, part: Part) -> int:
@@ -132,8 +148,9 @@ class FileUploads:
             per_row = len(self._encoded(some)) / some.num_rows
         return max(1, int(self._options.file_target_bytes / per_row))
 
-    async def _put(self, key: str, data: memoryview) -> Stored:
-        store = self._store
+    async def _put_object(self, one: tuple[str, memoryview]) -> Stored:
+        path, data = one
+        key, store = join(self._root, path), self._store
         if len(data) <= store.settings.single_put_max_bytes or not store.capabilities.multipart:
             return await store.put(key, data)
         step = store.settings.part_bytes
@@ -145,24 +162,41 @@ class FileUploads:
 
     # --- computing ----------------------------------------------------------------
 
-    def _made(self, file: FileRows) -> tuple[memoryview, FileEntry]:
-        """A file's bytes and entry."""
+    def _made(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry]:
+        """A file's rows, bytes and entry."""
         rows = file.part.rows()
         data = self._encoded(rows)
-        return data, self._entry(file, rows, data, self._stats(rows))
+        return rows, data, self._entry(file, self._new_path(file), rows, data, self._stats(rows))
 
-    async def _made_beside(self, file: FileRows) -> tuple[memoryview, FileEntry]:
-        """The same in several threads: columns beside each other, then bytes beside stats."""
+    async def _made_beside(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry, BuiltIndex | None]:
+        """The same in several threads, and the index: columns beside each other, then all else."""
         source, order = file.part.source, file.part.order
         if order is None:
             rows = source
         else:
             columns = map_bounded(lambda column: in_thread(gather, column, order), source.columns, 2)
             rows = pa.Table.from_arrays([one async for one in columns], schema=source.schema)
-        both = map_bounded(lambda work: in_thread(work, rows), (self._encoded, self._stats), 2)
-        found: list[Any] = [one async for one in both]
-        data, stats = found
-        return data, await in_thread(self._entry, file, rows, data, stats)
+        path = self._new_path(file)
+        works: list[Callable[[], Awaitable[Any]]] = [
+            partial(in_thread, self._encoded, rows),
+            partial(in_thread, self._stats, rows),
+            partial(self._indexed, rows, path),
+        ]
+        data, stats, index = [one async for one in map_bounded(_called, works, len(works))]
+        return rows, data, await in_thread(self._entry, file, path, rows, data, stats), index
+
+    async def _indexed(self, rows: pa.Table, path: str) -> BuiltIndex | None:
+        """The index file of a data file, if it gets one."""
+        schema = self._schema
+        deletes, _ = _counts(rows)
+        definitions = definitions_for(schema, self._options, rows=rows.num_rows, deletes=deletes)
+        if not definitions:
+            return None
+        uuid_text = path.rpartition("/")[2].partition(".")[0]
+        filled = _filled(rows, self._arrow)
+        return await build_index(
+            partial(rows_at_hand, filled), schema, definitions, path=index_path(uuid_text), of=path
+        )
 
     def _encoded(self, rows: pa.Table) -> memoryview:
         rows = _filled(rows, self._arrow)
@@ -174,14 +208,14 @@ class FileUploads:
         return stats_of(rows, self._schema.fields, text_bytes=self._options.stats_text_bytes)
 
     def _entry(
-        self, file: FileRows, rows: pa.Table, data: memoryview, stats: Mapping[int, ColumnStats]
+        self, file: FileRows, path: str, rows: pa.Table, data: memoryview, stats: Mapping[int, ColumnStats]
     ) -> FileEntry:
         low, high = None, None
         if self._codec is not None:
             low, high = Part(source=rows).key_range(self._codec, self._schema.primary_key)
         deletes, updates = _counts(rows)
         return FileEntry(
-            path=self._new_path(file),
+            path=path,
             partition=file.part.partition,
             bucket=file.bucket,
             total_buckets=self._schema.buckets,
@@ -206,6 +240,10 @@ class FileUploads:
         return "/".join(part for part in parts if part)
 
 
+async def _called(work: Callable[[], Awaitable[Any]]) -> Any:
+    return await work()
+
+
 def _counts(rows: pa.Table) -> tuple[int, int]:
     """Rows of kind DELETE and of kind UPDATE."""
     if KIND_COLUMN not in rows.column_names:
@@ -221,6 +259,12 @@ def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
         field = wanted.field(place).with_nullable(True)
         rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
     return rows
+
+
+def object_paths(entries: Sequence[FileEntry]) -> list[str]:
+    """Paths of these data files and of their index files."""
+    indexes = [one.index.path for one in entries if one.index is not None]
+    return [*(one.path for one in entries), *indexes]
 
 
 async def delete_files(store: ObjectStore, root: str, paths: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from lakehouse.storage.cover import Tail
 from lakehouse.storage.flush import flush_table
 from lakehouse.storage.intents import UNFLUSHED, AddFiles, ReplacePartitions
 from lakehouse.storage.opened import OpenTable, View
-from lakehouse.storage.upload import delete_files
+from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
 
 __all__ = [
@@ -94,7 +94,7 @@ async def replace_partitions(
         is_held = holds(view)
         outside = [one for one in written.entries if not is_held(one.partition)]
         if outside:
-            await delete_files(core.env.store, core.root, (one.path for one in written.entries))
+            await delete_files(core.env.store, core.root, object_paths(written.entries))
             raise InvalidInputError(
                 "the new rows do not all lie in the partitions to be replaced: "
                 f"{outside[0].path.rpartition('/')[0]!r} is outside. Leave those rows out, or widen the "
@@ -174,7 +174,7 @@ async def commit_written(
     tail: Awaitable[Tail | None],
 ) -> Committed:
     """Commits files that are uploaded."""
-    async with committed_or_deleted(core, lambda: (one.path for one in written.entries)) as keep:
+    async with committed_or_deleted(core, lambda: object_paths(written.entries)) as keep:
         done = await core.commit(
             change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
         )

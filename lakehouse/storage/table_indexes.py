@@ -1,0 +1,100 @@
+"""The indexes of a table: which it has, and changes of them, as methods of ``Table``.
+
+Invariant: a change of indexes is a commit like any other change of the schema. Files that are there
+keep the index files they have until :meth:`TableIndexes.rebuild_indexes` or compaction writes them anew;
+what a file was not indexed by is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.expr import Expr
+from lakehouse.storage.alter import Alter
+from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.index_changes import AddIndex, AlterIndex, DropIndex, IndexChange
+from lakehouse.storage.index_rebuild import RebuildResult, rebuild_indexes
+from lakehouse.storage.maintenance import ProgressCallback
+from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.relations import indexes_relation
+
+__all__ = ["TableIndexes"]
+
+
+class TableIndexes:
+    """Base of ``Table``."""
+
+    _core: OpenTable
+
+    async def indexes(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per index of a snapshot: target, kind, options, and how many files have it."""
+        view = await self._core.view(snapshot=snapshot)
+        return indexes_relation(await view.files(), view.schema)
+
+    async def add_index(self, target: str | Sequence[str], kind: str, **options: Any) -> CommitResult:
+        """Adds an index, which files get that are written from now on.
+
+        Args:
+            target: a column, ``"host, path"``, ``"payload#/user/id"``, or an expression such as
+                ``"lower(host)"``.
+            kind: ``bloom``, ``inverted`` or ``fulltext``.
+            options: of the kind; see ``docs/guides/indexes.md``.
+
+        Example::
+
+            await table.add_index("message", "fulltext", analyzer="English")
+        """
+        return await self._change_indexes(AddIndex(target, kind, options))
+
+    async def alter_index(
+        self, target: str | Sequence[str], kind: str | None = None, **options: Any
+    ) -> CommitResult:
+        """Gives an index other options; what files have of it is not asked any more.
+
+        Args:
+            target: as in ``add_index``.
+            kind: needed where the target has several indexes.
+            options: those that change.
+        """
+        return await self._change_indexes(AlterIndex(target, kind, options))
+
+    async def drop_index(self, target: str | Sequence[str], kind: str | None = None) -> CommitResult:
+        """Takes an index away.
+
+        Args:
+            target: as in ``add_index``.
+            kind: needed where the target has several indexes.
+        """
+        return await self._change_indexes(DropIndex(target, kind))
+
+    async def rebuild_indexes(
+        self,
+        where: Expr | str | None = None,
+        *,
+        every: bool = False,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> RebuildResult:
+        """Writes the index files of data files that have none, or not those that the table has now.
+
+        Commits as it goes. Files that compaction or an overwrite takes away meanwhile are passed over.
+
+        Args:
+            where: a condition on partition columns; None = the whole table.
+            every: also of files whose indexes are as they should be.
+            dry_run: change nothing and say what would be done.
+            progress: told how far it has got.
+
+        Example::
+
+            print(await table.rebuild_indexes(dry_run=True))
+        """
+        return await rebuild_indexes(self._core, where, every=every, dry_run=dry_run, progress=progress)
+
+    async def _change_indexes(self, change: IndexChange) -> CommitResult:
+        core = self._core
+        done = await core.commit(Alter(core.schemas, core.history, (change,)), view=await core.known())
+        return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)
