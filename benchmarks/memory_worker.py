@@ -1,4 +1,4 @@
-"""A process that writes or reads many rows and says how much memory that took at most.
+"""A process that writes, reads or compacts many rows and says how much memory that took at most.
 
 Started by :mod:`benchmarks.worker` as ``python -m benchmarks.memory_worker``, anew for every measurement:
 the peak of a process never goes down.
@@ -57,6 +57,18 @@ class _Memory:
         seconds = time.perf_counter() - began
         return {"before": before, "peak": peak_bytes(), "seconds": seconds, "rows": rows}
 
+    async def compact(self, name: str) -> dict[str, float]:
+        """All runs of a table that is there."""
+        table = await self._lake.table(name)
+        before, began = peak_bytes(), time.perf_counter()
+        done = await table.compact(full=True)
+        return {
+            "before": before,
+            "peak": peak_bytes(),
+            "seconds": time.perf_counter() - began,
+            "rows": done.rows_in,
+        }
+
 
 def _batches(rows: int) -> Iterator[pa.RecordBatch]:
     """Batches of keys that lie anywhere: every batch covers the whole range."""
@@ -76,7 +88,7 @@ def peak_bytes() -> int:
 async def main() -> None:
     """Answers until nobody asks any more."""
     memory = _Memory()
-    names = ("connect", "close", "create", "upsert", "scan")
+    names = ("connect", "close", "create", "upsert", "scan", "compact")
     await serve({name: getattr(memory, name) for name in names})
 
 
