@@ -29,8 +29,10 @@ from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.background import Background
 from lakehouse.io.check import check_store
 from lakehouse.storage.intents import DropTable
+from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.names import Names, TableName
 from lakehouse.storage.opened import Environment, create_table, open_table
+from lakehouse.storage.purge import PurgeReport, purge_dropped
 from lakehouse.storage.table import Table
 from lakehouse.storage.table_caches import TableCaches
 
@@ -270,6 +272,25 @@ class Lake:
                 "Drop it again.",
                 table=name,
             ) from error
+
+    async def purge_dropped(
+        self,
+        database: str | None = None,
+        *,
+        grace_s: float | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> PurgeReport:
+        """Deletes the objects of tables that were dropped long enough ago.
+
+        Args:
+            database: only its tables; None = all, those of dropped databases too.
+            grace_s: seconds since the drop; None = each table's option ``delete_grace_s``. Less is safe
+                only when nobody reads the dropped tables any more.
+            dry_run: delete nothing and say what would be deleted now.
+            progress: told how far it has got.
+        """
+        return await purge_dropped(self.store, database, grace_s=grace_s, dry_run=dry_run, progress=progress)
 
     async def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""

@@ -35,9 +35,6 @@ class PathSet:
         self._fresh: set[int] = set()
         self._hashes: I64 = np.empty(0, np.int64)
 
-    def __len__(self) -> int:
-        return len(self._hashes) + len(self._fresh)
-
     def add(self, paths: Iterable[str]) -> None:
         """Puts paths in."""
         self._fresh.update(map(hash, paths))

@@ -17,6 +17,8 @@ from lakehouse.config import Settings
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.lake import Lake as AsyncLake
 from lakehouse.lake import connect as async_connect
+from lakehouse.storage.maintenance import ProgressCallback
+from lakehouse.storage.purge import PurgeReport
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.table import Table
 
@@ -114,6 +116,7 @@ class Lake:
         bucket: int = 1,
         options: Mapping[str, object] | None = None,
         comment: str | None = None,
+        indexes: Mapping[Any, Any] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
         """Makes a table.
@@ -126,6 +129,8 @@ class Lake:
             bucket: parts that rows are spread over by the hash of their key.
             options: see ``docs/spec/v1/schema.md``.
             comment: for people.
+            indexes: by what is indexed a kind or ``{kind: options}``, such as
+                ``{"host": "inverted", "message": {"fulltext": {"analyzer": "English"}}}``.
             if_not_exists: a table of that name is returned as it is.
 
         Example::
@@ -146,6 +151,7 @@ class Lake:
                 bucket=bucket,
                 options=options,
                 comment=comment,
+                indexes=indexes,
                 if_not_exists=if_not_exists,
             ),
             self._bridge,
@@ -174,6 +180,27 @@ class Lake:
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Ends a table: whoever has it open is told. Its objects stay until they are cleaned up."""
         return self._bridge.call(self._wrapped.drop_table, name, if_exists=if_exists)
+
+    def purge_dropped(
+        self,
+        database: str | None = None,
+        *,
+        grace_s: float | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> PurgeReport:
+        """Deletes the objects of tables that were dropped long enough ago.
+
+        Args:
+            database: only its tables; None = all, those of dropped databases too.
+            grace_s: seconds since the drop; None = each table's option ``delete_grace_s``. Less is safe
+                only when nobody reads the dropped tables any more.
+            dry_run: delete nothing and say what would be deleted now.
+            progress: told how far it has got.
+        """
+        return self._bridge.call(
+            self._wrapped.purge_dropped, database, grace_s=grace_s, dry_run=dry_run, progress=progress
+        )
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""

@@ -18,10 +18,17 @@ import pyarrow as pa
 from lakehouse.expr import Expr
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import DataType
+from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.compaction import CompactResult
 from lakehouse.storage.evolution import Change as SchemaChange
 from lakehouse.storage.evolution import ColumnPath
+from lakehouse.storage.expire import ExpireReport
+from lakehouse.storage.index_rebuild import RebuildResult
+from lakehouse.storage.maintenance import ProgressCallback
+from lakehouse.storage.orphans import OrphanReport
+from lakehouse.storage.reads import Freshness
 from lakehouse.storage.table import Table as AsyncTable
-from lakehouse.storage.writes import CommitResult, WriterId
+from lakehouse.storage.writes import WriterId
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.scan import TableScan
 
@@ -151,6 +158,7 @@ class Table:
         snapshot: int | None = None,
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
+        freshness: Freshness = "snapshot",
     ) -> TableScan:
         """The rows that match, as of a snapshot; nothing is read before they are asked for.
 
@@ -162,6 +170,8 @@ class Table:
             timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says),
                 or milliseconds.
             tag: the snapshot of that tag.
+            freshness: ``wal`` reads the newest snapshot and what the write-ahead log holds above it:
+                every row that was acknowledged before the call.
 
         Example::
 
@@ -169,7 +179,13 @@ class Table:
         """
         return TableScan(
             self._wrapped.scan(
-                where, columns=columns, limit=limit, snapshot=snapshot, timestamp=timestamp, tag=tag
+                where,
+                columns=columns,
+                limit=limit,
+                snapshot=snapshot,
+                timestamp=timestamp,
+                tag=tag,
+                freshness=freshness,
             ),
             self._bridge,
         )
@@ -182,15 +198,22 @@ class Table:
         snapshot: int | None = None,
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
+        freshness: Freshness = "snapshot",
     ) -> dict[str, Any] | None:
-        """The row of a key as a dict; None when there is none.
+        """The row of a key as a dict; None when there is none. The other arguments are those of ``scan``.
 
         Example::
 
             row = table.get({"id": 7})
         """
         return self._bridge.call(
-            self._wrapped.get, key, columns=columns, snapshot=snapshot, timestamp=timestamp, tag=tag
+            self._wrapped.get,
+            key,
+            columns=columns,
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+            freshness=freshness,
         )
 
     def get_many(
@@ -201,6 +224,7 @@ class Table:
         snapshot: int | None = None,
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
+        freshness: Freshness = "snapshot",
     ) -> pa.Table:
         """The rows of many keys, by key; keys without a row are left out.
 
@@ -210,9 +234,16 @@ class Table:
             snapshot: id of a snapshot.
             timestamp: the last snapshot not after it.
             tag: the snapshot of that tag.
+            freshness: as in ``scan``.
         """
         return self._bridge.call(
-            self._wrapped.get_many, keys, columns=columns, snapshot=snapshot, timestamp=timestamp, tag=tag
+            self._wrapped.get_many,
+            keys,
+            columns=columns,
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+            freshness=freshness,
         )
 
     def changes(self, start: int, end: int | None = None) -> Generator[pa.Table, None, None]:
@@ -272,6 +303,31 @@ class Table:
     ) -> CommitResult:
         """Makes an older state the newest, by a commit; what came between stays reachable."""
         return self._bridge.call(self._wrapped.rollback, snapshot=snapshot, timestamp=timestamp, tag=tag)
+
+    def compact(
+        self,
+        where: Expr | str | None = None,
+        *,
+        full: bool = False,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> CompactResult:
+        """Merges sorted runs into larger ones: reads get faster, no answer of any snapshot changes.
+
+        Without a key it puts small files together. Others may commit meanwhile; where they changed what
+        was being merged, the compaction gives way, and the result says so.
+
+        Args:
+            where: a condition on partition columns; None = the whole table.
+            full: one run for every bucket, without deleted keys, instead of what is worth its cost.
+            dry_run: only say what there is to do.
+            progress: told how many rows were read.
+
+        Example::
+
+            print(table.compact())
+        """
+        return self._bridge.call(self._wrapped.compact, where, full=full, dry_run=dry_run, progress=progress)
 
     def alter(self, *changes: SchemaChange) -> CommitResult:
         """Changes columns and options, all of it or nothing, in one commit.
@@ -341,3 +397,132 @@ class Table:
     def unset_option(self, name: str) -> CommitResult:
         """Gives an option its default back."""
         return self._bridge.call(self._wrapped.unset_option, name)
+
+    def expire_snapshots(
+        self,
+        *,
+        retain: int | None = None,
+        older_than: dt.datetime | int | str | None = None,
+        grace_s: float | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> ExpireReport:
+        """Lets old snapshots expire, and deletes objects of those that expired long enough ago.
+
+        Expired snapshots cannot be read from the call on; their objects are deleted by the first call
+        after ``delete_grace_s`` has passed, so that readers under way come to their end. With neither
+        ``retain`` nor ``older_than`` nothing expires, and what waits is deleted. Tagged and pinned
+        snapshots stay.
+
+        Args:
+            retain: so many of the newest snapshots stay.
+            older_than: snapshots from this moment on stay: a datetime, ISO text (UTC unless it says),
+                or milliseconds. With ``retain`` both are kept to.
+            grace_s: instead of the table's option ``delete_grace_s``. Less is safe only when nobody
+                reads or writes the table meanwhile.
+            dry_run: change nothing and say what would be done now.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.expire_snapshots(retain=100))
+        """
+        return self._bridge.call(
+            self._wrapped.expire_snapshots,
+            retain=retain,
+            older_than=older_than,
+            grace_s=grace_s,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def remove_orphans(
+        self,
+        *,
+        older_than: dt.datetime | int | str | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> OrphanReport:
+        """Deletes objects that were uploaded for commits which never came.
+
+        Only objects that look like ours are deleted; others in the table's directory stay. Writes that
+        began to upload before ``older_than`` and are not committed yet will be refused.
+
+        Args:
+            older_than: uploads before this moment; None = those older than ``orphan.min_age_s``.
+            dry_run: change nothing and say what would be deleted now.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.remove_orphans(dry_run=True))
+        """
+        return self._bridge.call(
+            self._wrapped.remove_orphans, older_than=older_than, dry_run=dry_run, progress=progress
+        )
+
+    def indexes(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per index of a snapshot: target, kind, options, and how many files have it."""
+        return self._bridge.call(self._wrapped.indexes, snapshot=snapshot)
+
+    def add_index(self, target: str | Sequence[str], kind: str, **options: Any) -> CommitResult:
+        """Adds an index, which files get that are written from now on.
+
+        Args:
+            target: a column, ``"host, path"``, ``"payload#/user/id"``, or an expression such as
+                ``"lower(host)"``.
+            kind: ``bloom``, ``inverted`` or ``fulltext``.
+            options: of the kind; see ``docs/guides/indexes.md``.
+
+        Example::
+
+            table.add_index("message", "fulltext", analyzer="English")
+        """
+        return self._bridge.call(self._wrapped.add_index, target, kind, **options)
+
+    def alter_index(
+        self, target: str | Sequence[str], kind: str | None = None, **options: Any
+    ) -> CommitResult:
+        """Gives an index other options; what files have of it is not asked any more.
+
+        Args:
+            target: as in ``add_index``.
+            kind: needed where the target has several indexes.
+            options: those that change.
+        """
+        return self._bridge.call(self._wrapped.alter_index, target, kind, **options)
+
+    def drop_index(self, target: str | Sequence[str], kind: str | None = None) -> CommitResult:
+        """Takes an index away.
+
+        Args:
+            target: as in ``add_index``.
+            kind: needed where the target has several indexes.
+        """
+        return self._bridge.call(self._wrapped.drop_index, target, kind)
+
+    def rebuild_indexes(
+        self,
+        where: Expr | str | None = None,
+        *,
+        every: bool = False,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> RebuildResult:
+        """Writes the index files of data files that have none, or not those that the table has now.
+
+        Commits as it goes. Files that compaction or an overwrite takes away meanwhile are passed over.
+
+        Args:
+            where: a condition on partition columns; None = the whole table.
+            every: also of files whose indexes are as they should be.
+            dry_run: change nothing and say what would be done.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.rebuild_indexes(dry_run=True))
+        """
+        return self._bridge.call(
+            self._wrapped.rebuild_indexes, where, every=every, dry_run=dry_run, progress=progress
+        )
