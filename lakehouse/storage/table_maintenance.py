@@ -12,6 +12,7 @@ from lakehouse.storage.expire import ExpireReport, expire_snapshots
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.opened import OpenTable, time_ms_of
 from lakehouse.storage.orphans import OrphanReport, remove_orphans
+from lakehouse.storage.partition_expiry import PartitionExpiryReport, expire_partitions
 
 __all__ = ["TableMaintenance"]
 
@@ -88,3 +89,23 @@ class TableMaintenance:
             dry_run=dry_run,
             progress=progress,
         )
+
+    async def expire_partitions(
+        self, older_than: _Moment | dt.date, *, column: str | None = None, dry_run: bool = False
+    ) -> PartitionExpiryReport:
+        """Deletes the rows of partitions before a moment, in one commit; older snapshots still have them.
+
+        Whole files are taken away unread when the table has no primary key, or one that holds the
+        partition columns; otherwise the keys of the rows are deleted, for which they are read.
+
+        Args:
+            older_than: the first moment that stays: a date, a datetime, ISO text (UTC unless it says), or
+                milliseconds; for a column of text a text, compared as such.
+            column: the partition column that tells; may be left out when only one is a date or timestamp.
+            dry_run: change nothing and say what would be deleted now.
+
+        Example::
+
+            await table.expire_partitions("2026-01-01")
+        """
+        return await expire_partitions(self._core, older_than, column=column, dry_run=dry_run)
