@@ -122,10 +122,10 @@ class Lake:
         if stack is not None:
             await stack.__aexit__(exc_type, exc, trace)
 
-    def _spawn(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+    def _spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> None:
         """Starts work beside everything else, as long as somebody will wait for its end."""
         if self._stack is not None:
-            self._background.start(work, *args)
+            self._background.start(work, *args, optional=optional)
 
     # --- databases ----------------------------------------------------------------
 

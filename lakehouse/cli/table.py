@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import typer
 from rich.markup import escape
 
-from lakehouse.cli import table_changes
+from lakehouse.cli import table_changes, table_compact
 from lakehouse.cli.arguments import (
     Endpoint,
     Json,
@@ -47,6 +47,7 @@ app.command("rename")(table_changes.rename)
 app.command("tag")(table_changes.tag)
 app.command("untag")(table_changes.untag)
 app.command("rollback")(table_changes.rollback)
+app.command("compact")(table_compact.compact)
 
 _Where = Annotated[str | None, typer.Option(help="Condition in SQL, such as 'amount > 10'.")]
 _ColumnNames = Annotated[

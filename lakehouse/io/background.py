@@ -44,12 +44,20 @@ class Background:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._optional: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Runs the function beside others; what it raises is logged."""
+    def start(self, work: Callable[..., Awaitable[None]], *args: Any, optional: bool = False) -> None:
+        """Runs the function beside others; what it raises is logged.
+
+        Args:
+            work: an async function.
+            args: its arguments.
+            optional: cancelled at the end instead of waited for.
+        """
         task = asyncio.get_running_loop().create_task(self._run(work, args))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for tasks in (self._tasks, self._optional) if optional else (self._tasks,):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     async def _run(self, work: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
         try:
@@ -59,6 +67,8 @@ class Background:
 
     async def aclose(self) -> None:
         """Waits a while for what is under way, and cancels what is left."""
+        for task in self._optional:
+            task.cancel()
         tasks = list(self._tasks)
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=_GRACE_S)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import bisect
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse.format.file_entry import FileEntry, FileFormat, Level, Position
@@ -129,6 +129,7 @@ def plan_compaction(
     covered: Sequence[Interval] = (),
     full: bool = False,
     holds: Callable[[tuple[bytes, ...]], bool] | None = None,
+    units: Collection[Unit] | None = None,
 ) -> tuple[CompactionTask, ...]:
     """What to compact in a snapshot, the units with the most bytes first.
 
@@ -140,8 +141,11 @@ def plan_compaction(
         full: whether to leave one run of every merge unit, whatever it costs.
         holds: whether a partition is to be looked at; None = all of them. Only where partitions have
             merge units of their own.
+        units: those to be looked at; None = all of them.
     """
     files = [one for one in entries if one.format is not FileFormat.WAL]
+    if units is not None:
+        files = [one for one in files if unit_to_compact(one, schema) in units]
     if holds is not None:
         verdicts = {partition: holds(partition) for partition in {one.partition for one in files}}
         files = [one for one in files if verdicts[one.partition]]

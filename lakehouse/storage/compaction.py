@@ -97,6 +97,7 @@ async def compact_table(
     *,
     full: bool = False,
     where: Expr | None = None,
+    units: Collection[Unit] | None = None,
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> CompactResult:
@@ -106,12 +107,13 @@ async def compact_table(
         core: the table.
         full: leave one run of every merge unit.
         where: a condition on whole partitions; None = all of them.
+        units: those to be looked at; None = all of them.
         dry_run: only say what there is to do.
         progress: told what was done so far, whenever there is news.
     """
     with measure() as cost:
         view = await core.newest()
-        tasks = await plan_table(view, full=full, where=where)
+        tasks = await plan_table(view, full=full, where=where, units=units)
         if dry_run:
             found = _planned(tasks, view.snapshot.id)
         else:
@@ -120,7 +122,11 @@ async def compact_table(
 
 
 async def plan_table(
-    view: View, *, full: bool = False, where: Expr | None = None
+    view: View,
+    *,
+    full: bool = False,
+    where: Expr | None = None,
+    units: Collection[Unit] | None = None,
 ) -> tuple[CompactionTask, ...]:
     """What to compact in a snapshot."""
     holds = None
@@ -132,12 +138,13 @@ async def plan_table(
                 "them all: other parts of a table are not compacted apart"
             )
     return plan_compaction(
-        await view.manifests.entries(view.snapshot),
+        await view.files(),
         view.schema,
         view.options,
         covered=covered_intervals(view.snapshot),
         full=full,
         holds=holds,
+        units=units,
     )
 
 
@@ -203,7 +210,7 @@ class ReplaceRuns:
 
     async def draft(self, base: Base) -> Draft | None:
         """What still fits the head; None = nothing does."""
-        live = await base.manifests.entries(base.snapshot)
+        live = await base.files()
         by_unit: dict[Unit, list[FileEntry]] = {}
         for one in live:
             by_unit.setdefault(unit_to_compact(one, self._schema), []).append(one)

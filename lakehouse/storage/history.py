@@ -27,7 +27,8 @@ __all__ = ["Head", "History", "Spawn"]
 _HINT_EVERY_S = 1.0
 
 Spawn = Callable[..., None]
-"""``spawn(function, *args)``: runs an async function beside everything else."""
+"""``spawn(function, *args)``: runs an async function beside everything else; with ``optional=True`` one that
+is cancelled instead of waited for when its owner ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

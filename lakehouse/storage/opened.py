@@ -9,6 +9,7 @@ import dataclasses
 import datetime as dt
 import uuid
 from dataclasses import dataclass, field
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from lakehouse.clock import Clock
@@ -28,6 +29,7 @@ from lakehouse.storage.history import History, Spawn
 from lakehouse.storage.layout import join, table_directory
 from lakehouse.storage.names import Names, TableName, taken
 from lakehouse.storage.open_run import open_run
+from lakehouse.storage.record_ttl import Lifetime, lifetime
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.segment_runs import SegmentRuns
@@ -36,7 +38,7 @@ from lakehouse.storage.table_caches import TableCaches
 from lakehouse.storage.wal import Wal
 from lakehouse.storage.write import WrittenRows, write_rows
 
-__all__ = ["Environment", "OpenTable", "View", "create_table", "open_table", "time_ms_of"]
+__all__ = ["Environment", "OpenTable", "View", "Watcher", "create_table", "open_table", "time_ms_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,25 @@ class View:
         """The live files."""
         return await self.manifests.entries(self.snapshot)
 
+    @property
+    def shows(self) -> Lifetime | None:
+        """Which of its rows are not too old; None = all."""
+        return lifetime(self.schema, self.snapshot.time_ms)
+
     async def entries(self) -> tuple[FileEntry, ...]:
         """All runs: live files, and WAL segments that are in no file yet."""
         files, ranges = await self.files(), self.snapshot.carried().segments
         if self.fresh is not None:
             ranges = (*ranges, self.fresh)
         return (*files, *await self.runs.entries(ranges, self.schema)) if ranges else files
+
+
+class Watcher(Protocol):
+    """Looks at the commits of this process."""
+
+    def noticed(self, core: OpenTable, view: View, done: Committed) -> None:
+        """A commit made a snapshot, under the options that ``view`` shows; must not wait."""
+        ...
 
 
 class OpenTable:
@@ -106,6 +121,8 @@ class OpenTable:
     def __init__(self, env: Environment, name: TableName, pointer: NamePointer) -> None:
         self.env, self.name, self.pointer = env, name, pointer
         self.root, self.uuid = pointer.path, pointer.table
+        self.watcher: Watcher | None = None
+        """Told of every commit that this process makes."""
         store, caches = env.store, env.caches
         self.history = History(
             store,
@@ -245,13 +262,16 @@ class OpenTable:
         """Commits a change under the options that ``view`` shows; ``tail`` is of the log, if it was read."""
         options = view.options
         self.history.deadline_s = options.commit_deadline_s
-        return await self._committer.commit(
+        done = await self._committer.commit(
             change,
             writer=writer,
             uploaded_ms=uploaded_ms,
             max_retries=options.commit_max_retries,
             tail=tail,
         )
+        if done.changed and self.watcher is not None:
+            self.watcher.noticed(self, view, done)
+        return done
 
 
 def time_ms_of(when: dt.datetime | int | str) -> int:

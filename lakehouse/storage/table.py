@@ -22,6 +22,7 @@ from lakehouse.format.types import DataType
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage import relations
 from lakehouse.storage.alter import Alter, restored_schema
+from lakehouse.storage.auto_compaction import auto_compaction
 from lakehouse.storage.changes import net_changes
 from lakehouse.storage.commit import Base, Change, Committed
 from lakehouse.storage.commit_result import CommitResult
@@ -68,6 +69,7 @@ class Table(TableMaintenance, TableIndexes):
 
     def __init__(self, core: OpenTable) -> None:
         self._core = core
+        auto_compaction(core)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} at {self.location}>"
@@ -293,6 +295,7 @@ class Table(TableMaintenance, TableIndexes):
             await view.entries(),
             view.schema,
             TableRuns(self._core, view.schema),
+            shows=view.shows,
             settings=self._core.env.settings.table,
         )
 

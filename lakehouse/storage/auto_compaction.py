@@ -1,0 +1,108 @@
+"""Compaction that nobody asks for: by the process whose commit made it worth while.
+
+After a commit the merge units it touched are planned for. When there is something to do, the process waits
+a random while, so that of several that saw the same one begins first, reads the newest snapshot, plans
+again, and compacts. ``compaction.auto`` says which processes do so. Only those with a streaming writer do
+by default: they live long and make a run with every flush, while a process that makes a few commits
+should do what it was asked to do, and end.
+
+Invariant: a table has at most one such compaction under way in a process. It belongs to the connection and
+is cancelled when that is closed; what it uploaded is deleted then. It fails by saying so in the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+import anyio
+
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.snapshot import CommitKind, Snapshot
+from lakehouse.log import get_logger
+from lakehouse.storage.commit import Committed
+from lakehouse.storage.compact_plan import most_runs, unit_to_compact
+from lakehouse.storage.compaction import CompactResult, compact_table, plan_table
+from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.plan import Unit
+
+__all__ = ["AutoCompaction", "auto_compaction"]
+
+_log = get_logger(__name__)
+_WAIT_S = 1.0
+"""Of several processes that saw the same commit, one begins first."""
+
+
+class AutoCompaction:
+    """Compacts one table of a connection when its commits made that worth while."""
+
+    def __init__(self) -> None:
+        self._writers = 0
+        self._touched: set[Unit] | None = set()
+        """Merge units with runs that were not looked at; None = any may have some."""
+        self._running: anyio.Event | None = None
+        """Set when the compaction under way has ended."""
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While the block runs, this process is one that has a streaming writer open."""
+        self._writers += 1
+        try:
+            yield
+        finally:
+            self._writers -= 1
+
+    def noticed(self, core: OpenTable, view: View, done: Committed) -> None:
+        """Looks at what a commit touched, beside other work."""
+        mode = view.options.compaction_auto
+        if mode == "off" or (mode == "writer" and not self._writers) or core.env.spawn is None:
+            return
+        snapshot = done.snapshot
+        if snapshot.kind is CommitKind.COMPACT or not snapshot.plus.files:
+            return
+        self._touch(snapshot, view)
+        if self._running is None:
+            self._running = anyio.Event()
+            core.env.spawn(self._run, core, snapshot, optional=True)
+
+    def _touch(self, snapshot: Snapshot, view: View) -> None:
+        own: list[FileEntry] = [one for one in snapshot.added if one.at is None]
+        if len(own) < snapshot.plus.files:
+            self._touched = None
+        elif self._touched is not None:
+            self._touched |= {unit_to_compact(one, view.schema) for one in own}
+
+    async def _run(self, core: OpenTable, snapshot: Snapshot) -> None:
+        try:
+            view = await core.view_of(snapshot)
+            while self._touched is None or self._touched:
+                touched, self._touched = self._touched, set()
+                if await plan_table(view, units=touched):
+                    await core.env.clock.sleep(random.uniform(0, _WAIT_S))
+                    done = await compact_table(core, units=touched)
+                    _log.info("compacted", table=str(core.name), result=str(done))
+                view = await core.known()
+        finally:
+            if self._running is not None:
+                self._running.set()
+            self._running = None
+
+    async def make_room(self, core: OpenTable) -> CompactResult | None:
+        """Returns once no merge unit has ``compaction.stop_trigger`` runs, after a compaction if need be.
+
+        What a streaming writer waits for before it adds another run; batch commits never wait.
+        """
+        view = await core.known()
+        if most_runs(await view.files(), view.schema) < view.options.compaction_stop_trigger:
+            return None
+        while self._running is not None:
+            await self._running.wait()
+        return await compact_table(core)
+
+
+def auto_compaction(core: OpenTable) -> AutoCompaction:
+    """The one of a table; from the first call on it is told of every commit."""
+    if not isinstance(core.watcher, AutoCompaction):
+        core.watcher = AutoCompaction()
+    return core.watcher
