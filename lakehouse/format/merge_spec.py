@@ -17,6 +17,7 @@ from dataclasses import field as dataclass_field
 from typing import Any
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.format.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
 from lakehouse.format.nearest import nearest, suggestion
 from lakehouse.format.table_options import ColumnOptions, TableOptions
 from lakehouse.format.type_text import type_text
@@ -131,7 +132,8 @@ def merge_spec(fields: Sequence[Field], primary_key: Sequence[str], options: Tab
         InvalidInputError: they do not fit the columns or each other; the message names both.
     """
     by_name = {field.name: field for field in fields}
-    values = {name: field for name, field in by_name.items() if name not in primary_key}
+    apart = (*primary_key, KIND_COLUMN, SEQUENCE_COLUMN)
+    values = {name: field for name, field in by_name.items() if name not in apart}
     engine = Engine(options.merge_engine)
     _check_key(primary_key, options)
     ttl_ms, time_column = _ttl(options, by_name)

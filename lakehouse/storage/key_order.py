@@ -1,7 +1,7 @@
 """Rows in the order they came in, brought into key order: which stay, and where each is found.
 
-Invariant: of several rows of a key the last stays, as it stands in the input; rows that are in order
-already are told apart from those that are not, so that nobody copies them.
+Invariant: rows of a key stay in the order of the input, and where one of them stays it is the last;
+rows that are in order already are told apart from those that are not, so that nobody copies them.
 
 Sorting is what a write of random keys spends most of its time on, and comparing is what a sort
 spends most on. So numbers are sorted by radix, and texts as numbers, eight bytes at a time.
@@ -17,7 +17,7 @@ from lakehouse.format.arrays import I64, U64, Mask
 from lakehouse.format.order_value import binary_contents
 from lakehouse.storage.key_arrays import KeyArray
 
-__all__ = ["last_of_each"]
+__all__ = ["by_key", "last_of_each"]
 
 _FEW_BREAKS = 64
 _BLOCK_ROWS = 1 << 19
@@ -32,6 +32,16 @@ _WORDS_MAX = 16
 
 def last_of_each(keys: KeyArray) -> I64 | None:
     """The numbers of the rows that stay, in key order; None when that is every row, in place."""
+    found = by_key(keys)
+    if found is None:
+        return None
+    rows, ends = found
+    return rows if ends.all() else rows[ends]
+
+
+def by_key(keys: KeyArray) -> tuple[I64, Mask] | None:
+    """The numbers of all rows in key order, and which of them are the last of their keys; None when
+    every row is, in place."""
     if isinstance(keys, np.ndarray):
         breaks = np.count_nonzero(keys[1:] <= keys[:-1])
         if not breaks:
@@ -45,7 +55,7 @@ def last_of_each(keys: KeyArray) -> I64 | None:
         if pc.all(pc.greater(keys[1:], keys[:-1]), min_count=0).as_py():
             return None
         rows, same = _sorted_texts(keys)
-    return rows[np.append(~same, True)] if same.any() else rows
+    return rows, np.append(~same, True)
 
 
 def _sorted_blocks(keys: I64) -> I64:

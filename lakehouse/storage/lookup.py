@@ -1,12 +1,14 @@
 """Lookups: the newest rows of given keys, found file by file from the newest run down.
 
 Invariant: the first row of a key that is met, from the newest run on, decides: it is the row, or
-says that there is none. A file is looked into only for keys that its bucket, its partition and its
-range of keys admit and that no newer run has decided.
+says that there is none. Operands of a merge engine do not decide: they are collected, down to the
+first row that does, and folded. A file is looked into only for keys that its bucket, its partition
+and its range of keys admit and that no newer run has decided.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -33,9 +35,11 @@ from lakehouse.storage.cut import cut_rows
 from lakehouse.storage.intake import chunks_of
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.key_order import last_of_each
-from lakehouse.storage.merge import kinds_of
+from lakehouse.storage.merge import MergeOrder, kinds_of
+from lakehouse.storage.merge_engines import MergeEngine, fold, merge_engine
 from lakehouse.storage.part_rows import taken
 from lakehouse.storage.plan import interval, units_of
+from lakehouse.storage.record_ttl import Lifetime
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import RunSource, fields_named
 
@@ -98,6 +102,7 @@ class Lookup:
         entries: with their positions filled in.
         schema: of the snapshot, with a primary key.
         source: opens the files.
+        shows: which rows the snapshot shows; None = all.
         settings: bounds.
     """
 
@@ -107,6 +112,7 @@ class Lookup:
         schema: TableSchema,
         source: RunSource,
         *,
+        shows: Lifetime | None = None,
         settings: TableSettings | None = None,
     ) -> None:
         self._entries = entries
@@ -114,6 +120,8 @@ class Lookup:
         self._source = source
         self._settings = settings or TableSettings()
         self._keys = KeyColumns(schema.key_fields)
+        self._engine = merge_engine(schema) if schema.merging.folds else None
+        self._shows = shows
 
     # --- one key -----------------------------------------------------------------
 
@@ -123,14 +131,61 @@ class Lookup:
         """The row of a key, with these columns (None = all), or None."""
         fields = fields_named(self._schema, columns)
         encoded = self._encoded(key)
-        for entry in self._candidates(encoded, key):
+        candidates = self._candidates(encoded, key)
+        looked_at = self._looked_at(fields)
+        if self._engine is not None:
+            found = await self._folded(self._engine, encoded, candidates, looked_at)
+        else:
+            found = await self._newest(encoded, candidates, looked_at)
+        if found is None or (self._shows is not None and not self._shows.shown(found)[0].as_py()):
+            return None
+        # Column by column: rows take to_pylist twice as long.
+        values = found.to_pydict()
+        return {field.name: values[field.name][0] for field in fields}
+
+    def _looked_at(self, fields: Sequence[Field]) -> tuple[Field, ...]:
+        """The columns, and the one that tells whether a row is shown."""
+        if self._shows is None or self._shows.field in fields:
+            return tuple(fields)
+        return *fields, self._shows.field
+
+    async def _newest(
+        self, key: bytes, newest_first: Sequence[FileEntry], columns: Sequence[Field]
+    ) -> pa.Table | None:
+        """The newest row of the key, unless it deletes the key."""
+        for entry in newest_first:
             reader = await self._source.open(entry)
-            found = await reader.get(encoded, fields)
+            found = await reader.get(key, columns)
             if found.num_rows:
-                # Column by column: rows take to_pylist twice as long.
-                row = {name: values[0] for name, values in found.to_pydict().items()}
-                return None if row.pop(KIND_COLUMN) == RowKind.DELETE else row
+                return None if found.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE else found
         return None
+
+    async def _folded(
+        self, engine: MergeEngine, key: bytes, newest_first: Sequence[FileEntry], fields: Sequence[Field]
+    ) -> pa.Table | None:
+        """What the rows of the key come to, down to the newest that is no operand."""
+        columns = engine.needed(fields)
+
+        async def read(entry: FileEntry) -> pa.Table:
+            return await (await self._source.open(entry)).get(key, columns)
+
+        met: list[pa.Table] = []
+        left = list(newest_first)
+        while left:
+            # Files of nothing but operands decide nothing, so the next one is read beside them.
+            count = 1 + sum(1 for _ in itertools.takewhile(_has_only_operands, left))
+            some, left = left[:count], left[count:]
+            tables = map_bounded(read, some, self._settings.lookup_concurrency)
+            async with aclosing(tables):
+                met += [table async for table in tables if table.num_rows]
+            if any(table.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for table in met):
+                break
+        if not met:
+            return None
+        met.reverse()
+        order = MergeOrder(rows=np.arange(len(met)), ends=np.arange(len(met)) == len(met) - 1)
+        found = fold(order, met, engine, finish=True)
+        return found if found.num_rows else None
 
     def _encoded(self, key: Mapping[str, object]) -> bytes:
         if set(key) != set(self._schema.primary_key):
@@ -185,8 +240,15 @@ class Lookup:
 
     async def find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
         """The rows of keys, given as a table of the key's columns in any order, repetitions too."""
-        unit_lookup = _UnitLookup(self._source, self._keys, fields, self._settings)
+        found = await self._find(keys, self._looked_at(fields))
+        if self._shows is None:
+            return found
+        shown = self._shows.shown(found.rows)
+        names = [field.name for field in fields]
+        return Found(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
 
+    async def _find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
+        unit_lookup = _UnitLookup(self._source, self._keys, fields, self._settings, self._engine)
         sought = await in_thread(self._sought, keys)
         found = [
             one async for one in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
@@ -237,11 +299,14 @@ class _UnitLookup:
         keys: KeyColumns,
         fields: Sequence[Field],
         settings: TableSettings,
+        engine: MergeEngine | None,
     ) -> None:
         self._source = source
         self._keys = keys
-        self._fields = tuple(fields)
-        self._all_fields = tuple({field.id: field for field in (*keys.fields, *fields)}.values())
+        self._engine = engine
+        self._wanted = tuple(fields)
+        self._fields = self._wanted if engine is None else engine.needed(fields)
+        self._all_fields = tuple({field.id: field for field in (*keys.fields, *self._fields)}.values())
         self._at_once = settings.lookup_concurrency
         self._reads = anyio.CapacityLimiter(settings.lookup_concurrency)
         self._big_reads = anyio.CapacityLimiter(_BIG_READS)
@@ -262,8 +327,15 @@ class _UnitLookup:
             work = [item for item in asked if len(item[1])]
             async for met in map_bounded(look, work, self._at_once):
                 hits += met
-                left = np.setdiff1d(left, np.concatenate([_NONE, *(one.at for one in met)]), True)
+                left = np.setdiff1d(left, np.concatenate([_NONE, *map(self._decided, met)]), True)
         return await in_thread(self._gathered, sought.keys, hits)
+
+    def _decided(self, hits: _Hits) -> I64:
+        """The keys of which no older row is needed."""
+        if self._engine is None:
+            return hits.at
+        kinds = kinds_of([hits.rows])
+        return hits.at if kinds is None else hits.at[kinds != RowKind.UPDATE]
 
     async def _look(self, entry: FileEntry, asked: I64, names: list[bytes], keys: pa.Table) -> list[_Hits]:
         """What a file has of these keys."""
@@ -276,7 +348,8 @@ class _UnitLookup:
                     table = await reader.get(names[step.asked[0]], self._fields)
                 return _Hits(at=step.asked[: table.num_rows], rows=table)
             async with self._big_reads:
-                table = await reader.read(self._all_fields, step.pieces, kinds=entry.deletes > 0)
+                kinds = entry.deletes > 0 or (self._engine is not None and entry.updates > 0)
+                table = await reader.read(self._all_fields, step.pieces, kinds=kinds)
                 return await in_thread(self._matched, step.asked, keys, table)
 
         steps = _steps(reader, asked, names)
@@ -299,10 +372,12 @@ class _UnitLookup:
 
     def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> Found:
         """The rows that do not delete their key, by key."""
-        names = [field.name for field in self._fields]
+        names = [field.name for field in self._wanted]
         hits = [one for one in hits if len(one.at)]
         if not hits:
-            return Found.nothing(self._keys.fields, self._fields)
+            return Found.nothing(self._keys.fields, self._wanted)
+        if self._engine is not None:
+            return self._folded(self._engine, keys, hits[::-1])
         at = np.concatenate([one.at for one in hits])
         kinds = kinds_of([one.rows for one in hits])
         order = np.argsort(at)
@@ -312,8 +387,23 @@ class _UnitLookup:
             keys=taken([keys], at[order]), rows=taken([one.rows.select(names) for one in hits], order)
         )
 
+    def _folded(self, engine: MergeEngine, keys: pa.Table, oldest_first: list[_Hits]) -> Found:
+        """What the rows of each key come to."""
+        at = np.concatenate([one.at for one in oldest_first])
+        rows = np.argsort(at, kind="stable")
+        ordered = at[rows]
+        order = MergeOrder(rows=rows, ends=np.append(ordered[1:] != ordered[:-1], True))
+        tables = [one.rows for one in oldest_first]
+        found = fold(order, tables, engine, finish=True)
+        kept = ordered[order.ends][engine.live_keys(order, tables)]
+        return Found(keys=taken([keys], kept), rows=found.select([field.name for field in self._wanted]))
+
 
 _NONE = np.empty(0, np.int64)
+
+
+def _has_only_operands(entry: FileEntry) -> bool:
+    return entry.updates == entry.rows
 
 
 def _between(asked: I64, names: list[bytes], low: bytes | None, high: bytes | None) -> I64:

@@ -27,11 +27,13 @@ from lakehouse.format.merge_spec import Aggregate, ColumnRule
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.type_text import type_text
 from lakehouse.format.types import Field
+from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.key_groups import KeyGroups, first_where, greatest, last_where, least, newest, valid
+from lakehouse.storage.key_order import by_key
 from lakehouse.storage.merge import MergeOrder, kinds_of
 from lakehouse.storage.merge_values import OutOfRange, computed, own_value
 
-__all__ = ["MergeEngine", "fold", "merge_engine"]
+__all__ = ["MergeEngine", "fold", "folded_input", "merge_engine"]
 
 _KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
 
@@ -61,6 +63,19 @@ def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, 
     if finish or not counted.kinds.any():
         return rows
     return rows.append_column(_KIND, pa.array(counted.kinds.astype(np.int8)))
+
+
+def folded_input(rows: pa.Table, schema: TableSchema, engine: MergeEngine) -> pa.Table:
+    """Rows as they came in, those of a key folded in this order and kept as operands, by key.
+
+    Nothing is copied where no key has several rows. Computes, for a thread.
+    """
+    (keys,) = KeyColumns(schema.key_fields).arrays([rows])
+    found = by_key(keys)
+    if found is None or found[1].all():
+        return rows
+    order, ends = found
+    return fold(MergeOrder(rows=order, ends=ends), [rows], engine, finish=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,9 @@ The files of a merge unit are put into runs by their intervals, oldest first. Wh
 excludes is left out under the rule of pruning: a file without a wanted row may still hide older
 rows, so that where it overlaps an older file that has wanted ones, its keys are read.
 
+Where a merge engine folds rows, none is a version that another replaces: what a key comes to may
+match though no row of it does. So there a file is left out only if no other overlaps it.
+
 Invariant: leaving a file out never changes the answer. Conditions on key columns judge all rows of
 a key alike and so always exclude; conditions on other columns exclude under the rule alone.
 """
@@ -175,8 +178,9 @@ def _plan_keyed(
             kept.append(entry)
         else:
             _count(pruned, told)
+    plan_unit = _plan_folded if schema.merging.folds and prunes else _plan_unit
     for unit, runs in units_of(kept, schema).items():
-        files = _plan_unit(runs, prunes, pruned)
+        files = plan_unit(runs, prunes, pruned)
         if files:
             yield PlannedUnit(unit=unit, files=tuple(_marked_alone(sorted(files, key=_first_key))))
 
@@ -199,6 +203,25 @@ def _plan_unit(
                 _count(pruned, told)
         if wanted:
             older.append(_KeyRanges(wanted))
+    return files
+
+
+def _plan_folded(
+    runs: Sequence[Sequence[FileEntry]], prunes: Prunes | None, pruned: dict[str, int]
+) -> list[PlannedFile]:
+    assert prunes is not None
+    files: list[PlannedFile] = []
+    ranges = [_KeyRanges(run) for run in runs]
+    for age, run in enumerate(runs):
+        others = ranges[:age] + ranges[age + 1 :]
+        for entry in run:
+            verdict, told = prunes.judge(entry)
+            is_folded = verdict is not Verdict.SOME and any(one.overlap(entry) for one in others)
+            if verdict is Verdict.NONE and not is_folded:
+                _count(pruned, told)
+            else:
+                matches = verdict is Verdict.ALL and not is_folded
+                files.append(PlannedFile(entry=entry, age=age, matches=matches))
     return files
 
 

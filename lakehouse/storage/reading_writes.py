@@ -80,6 +80,12 @@ async def _replace_matching(
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         bind(where, view.schema.arrow())
+        if view.schema.merging.ignores_deletes:
+            raise InvalidInputError(
+                f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
+                "condition; overwrite the whole table or whole partitions",
+                option="ignore_delete",
+            )
         new = WrittenRows()
         if data is not None:
             rows = _matching_rows(data, view, where)
@@ -180,8 +186,11 @@ class _ReplaceMatching:
             return False
         view = await self._core.view_of(new.snapshot)
         pruner = Pruner(bind(self._where, view.schema.arrow()), view.schema)
+        folds = view.schema.merging.folds  # then a row may match together with those of other files
         return not any(
-            pruner.judge(one)[0] is not Verdict.NONE or _overlaps(one, self.written.entries)
+            pruner.judge(one)[0] is not Verdict.NONE
+            or _overlaps(one, self.written.entries)
+            or (folds and _overlaps(one, [other for other in entries if other is not one]))
             for one in entries
             if one.path not in known
         )
@@ -219,12 +228,13 @@ class _ReplaceMatching:
 
     async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
         """Rows that delete the keys of the rows that match."""
+        shows = view.shows
         scan = Scan(
             entries,
             view.schema,
             TableRuns(self._core, view.schema),
             columns=view.schema.primary_key,
-            where=self._where,
+            where=self._where if shows is None else shows.also(self._where),
             settings=self._core.env.settings.table,
         )
         written = await self._write(view, scan.tables(), deletes=True)
@@ -380,7 +390,7 @@ class _InsertNew:
         if paths == self._checked:
             return
         view = await self._core.view_of(base.snapshot)
-        lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema))
+        lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema), shows=view.shows)
         found = await lookup.get_many(self._keys, columns=view.schema.primary_key)
         if found.num_rows:
             raise AlreadyExistsError(

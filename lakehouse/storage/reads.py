@@ -118,12 +118,13 @@ class TableScan:
     async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
         """A scan, planned and not begun."""
         view = await self._read_view()
+        shows = view.shows
         found = Scan(
             await view.entries(),
             view.schema,
             TableRuns(self._core, view.schema),
             columns=self._columns if columns is None else columns,
-            where=self._where,
+            where=self._where if shows is None else shows.also(self._where),
             limit=self._limit,
             settings=self._core.env.settings.table,
         )

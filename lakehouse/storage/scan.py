@@ -11,7 +11,7 @@ single section and the pieces at its border aside; when the iteration ends, noth
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
@@ -23,7 +23,7 @@ from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import Verdict
-from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.file_entry import KIND_COLUMN, FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, arrow_field
 from lakehouse.io.cost import counting
@@ -82,7 +82,8 @@ class Scan:
         columns: names, in order; None = all.
         where: a condition; its names are looked up in the schema.
         limit: most rows to return; None = all.
-        deletions: return keys whose newest row deletes them as well.
+        deletions: return keys whose newest row deletes them as well. With the column ``_VALUE_KIND``
+            in the schema rows are what they are for older ones: operands stay operands.
         pruner: what is known of the condition and the files; None = what their entries tell.
         settings: bounds.
 
@@ -106,6 +107,8 @@ class Scan:
         arrow = schema.arrow()
         bound = None if where is None else bind_where(where, schema)
         named = bound.columns() if bound is not None else frozenset[str]()
+        # To tell which keys there are, the newest row of each will do.
+        folds = schema.merging.folds and (not deletions or schema.fields[-1].name == KIND_COLUMN)
         looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
         self._source = source
         self._settings = settings or TableSettings()
@@ -121,6 +124,7 @@ class Scan:
             where_fields=tuple(field for field in schema.fields if field.name in looked_at),
             key_fields=schema.key_fields,
             deletions=deletions,
+            engine=merge_engine(schema) if folds else None,
         )
         self.files: FilePlan = plan_files(entries, schema, self._pruner)
         self.report = ScanReport(
@@ -187,7 +191,7 @@ class Scan:
         if left == 0:
             return
         size = RowSize(
-            (*self.wanted.key_fields, *self.wanted.where_fields, *self.wanted.fields),
+            (*self.wanted.key_fields, *self.wanted.with_needed(self.wanted.where_fields, self.wanted.fields)),
             self._every,
             (file.entry for unit in units for file in unit.files),
         )
@@ -215,7 +219,8 @@ class Scan:
     async def _sections(self, units: Sequence[PlannedUnit], gate: _Gate) -> AsyncGenerator[_Work, None]:
         """The sections of all merge units, each when there is room for it."""
         files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
-        sweep = Sweep(gate.target_rows)
+        folds = self.wanted.engine is not None
+        sweep = Sweep(gate.target_rows, folds=folds)
         opened = self._opened([file for _, file in files])
         async with aclosing(opened):
             at = 0
@@ -231,7 +236,7 @@ class Scan:
                     yield work
                     sweep.target_rows = gate.target_rows
                 if is_last:
-                    sweep = Sweep(gate.target_rows)
+                    sweep = Sweep(gate.target_rows, folds=folds)
 
     async def _opened(self, files: Sequence[PlannedFile]) -> AsyncGenerator[RunReader, None]:
         """The readers of the files, in order; of a scan with a limit not many more than it comes to."""

@@ -3,6 +3,9 @@
 With a condition that lets few rows through, keys and the columns of the condition come first, the
 other columns only of pieces in which rows are left.
 
+Where a merge engine computes rows out of several, all columns of a section that is merged are read at
+once; where it picks one of them, what it picks by comes with the keys.
+
 Invariant: the condition is applied to what the merge leaves, never before it. The rows of a section
 come in key order.
 """
@@ -19,13 +22,14 @@ import pyarrow as pa
 
 from lakehouse.expr import Expr, matching
 from lakehouse.format.arrays import I64
-from lakehouse.format.file_entry import FileFormat, RowKind
+from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.types import Field, arrow_field
 from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge import kinds_of, merge_order, survivors
+from lakehouse.storage.merge_engines import MergeEngine, fold
 from lakehouse.storage.part_rows import PartHits, PartRows, among_wanted, hits, taken, without_columns
 from lakehouse.storage.row_size import RowSize, value_width
 from lakehouse.storage.scan_report import ScanReport
@@ -55,6 +59,14 @@ class Wanted:
     """Of the primary key; none in append-only tables."""
     deletions: bool = False
     """Whether keys whose newest row deletes them are returned too, as any other row."""
+    engine: MergeEngine | None = None
+    """By which rows of a key are folded, with ``deletions`` to what they are for older ones; None = the
+    newest hides those."""
+
+    def with_needed(self, *fields: Sequence[Field]) -> tuple[Field, ...]:
+        """These columns, each once, and those that the engine needs to merge them."""
+        every = _together(*fields)
+        return every if self.engine is None else self.engine.needed(every)
 
 
 _Cut = tuple[bytes | None, bytes | None]
@@ -88,13 +100,18 @@ class SectionReader:
 
     async def read(self, section: Section) -> pa.Table:
         """The rows of the section that are wanted, by key."""
-        filters = self._wanted.where is not None and not all(
-            part.matches for part in section.parts if part.wanted
+        engine = self._wanted.engine
+        filters = self._wanted.where is not None and (
+            (engine is not None and section.merges)
+            or not all(part.matches for part in section.parts if part.wanted)
         )
         first = self._wanted.where_fields if filters else ()
         is_late = filters and self._is_worth_waiting(section)
-        rows = await self._load_all(section, first if is_late else _together(first, self._wanted.fields))
+        fields = first if is_late else _together(first, self._wanted.fields)
+        rows = await self._load_all(section, self._wanted.with_needed(fields) if section.merges else fields)
         self._report.saw(section)
+        if engine is not None and section.merges and (self._wanted.deletions or not engine.picks_rows):
+            return await in_thread(self._fold, engine, rows, filters)
         wanted = [one for one in rows if one.part.wanted]
         if all(name in one.table.column_names for one in wanted for name in self._names):
             return await in_thread(self._merge, section, rows, filters)
@@ -104,7 +121,7 @@ class SectionReader:
     def _is_worth_waiting(self, section: Section) -> bool:
         """Whether to read the columns of the condition first and others for what passes it."""
         rest = [field for field in self._wanted.fields if field not in self._wanted.where_fields]
-        if not rest or self._share > _MANY:
+        if not rest or self._share > _MANY or self._computes(section):
             return False
         wanted = [part for part in section.parts if part.wanted]
         if any(part.reader.entry.format is not FileFormat.PARQUET for part in wanted):
@@ -112,6 +129,13 @@ class SectionReader:
         size = sum(part.reader.pieces[number].size for part in wanted for number in part.pieces)
         every = sum(value_width(field) for field in _together(self._wanted.where_fields, self._wanted.fields))
         return size * sum(value_width(field) for field in rest) / every >= _WORTH_A_REQUEST
+
+    def _computes(self, section: Section) -> bool:
+        """Whether rows are computed out of those of the section, here or in another that shares a part."""
+        if self._wanted.engine is None or self._wanted.engine.picks_rows:
+            return False
+        is_shared = any(part.spans or part not in section.fresh for part in section.parts)
+        return section.merges or is_shared
 
     # --- reading -----------------------------------------------------------------
 
@@ -124,8 +148,8 @@ class SectionReader:
             columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
             if not part.spans:
                 return PartRows(part=part, table=await self._fetch(part, columns, part.pieces))
-            if part.wanted:  # the next section may have to look at the condition
-                columns = _together(columns, self._wanted.where_fields)
+            if part.wanted:  # the next section may have to look at the condition, and to merge
+                columns = self._wanted.with_needed(columns, self._wanted.where_fields)
             return await self._shared_rows(part, columns, is_first=part in section.fresh)
 
         cuts = {part: section.cuts(part) for part in parts}
@@ -166,7 +190,7 @@ class SectionReader:
     async def _fetch(
         self, part: Part, fields: Sequence[Field], pieces: Sequence[int], *, rest: bool = False
     ) -> pa.Table:
-        kinds = part.wanted and not rest and part.reader.entry.deletes > 0
+        kinds = part.wanted and not rest and self._has_kinds(part.reader.entry)
         if not fields and not kinds:
             return without_columns(sum(part.piece_rows))
         with counting(self._report.cost):
@@ -174,6 +198,11 @@ class SectionReader:
         if not rest:
             self._size.learn(table)
         return table
+
+    def _has_kinds(self, entry: FileEntry) -> bool:
+        """Whether the kinds of the rows of a file matter and are not all the same."""
+        is_mixed = self._wanted.engine is not None and 0 < entry.updates < entry.rows
+        return entry.deletes > 0 or is_mixed
 
     # --- computing ---------------------------------------------------------------
 
@@ -185,16 +214,35 @@ class SectionReader:
             self._note_share(wanted, hits(wanted, kept))
         return taken([one.table.select(self._names) for one in wanted], kept)
 
+    def _fold(self, engine: MergeEngine, rows: list[PartRows], filters: bool) -> pa.Table:
+        """The wanted rows, computed out of those of all parts."""
+        assert self._keys is not None
+        first = self._wanted.where_fields if filters else ()
+        fields = self._wanted.with_needed(self._wanted.key_fields, first, self._wanted.fields)
+        names = [field.name for field in fields if field.name != KIND_COLUMN]
+        tables = [_with_kinds(one, names) for one in rows]
+        order = merge_order(self._keys.arrays(tables))
+        found = fold(order, tables, engine, finish=not self._wanted.deletions)
+        if self._wanted.deletions and KIND_COLUMN not in found.column_names:
+            found = found.append_column(KIND_COLUMN, pa.array(np.zeros(found.num_rows, np.int8)))
+        if filters and self._wanted.where is not None:
+            found = found.filter(matching(self._wanted.where, found.select(self._where_names)))
+        return pa.Table.from_arrays([found.column(name) for name in self._names], schema=self.schema)
+
     def _keep(self, section: Section, rows: list[PartRows], filters: bool) -> I64 | None:
         """The rows that stay, by key, counted through the wanted parts; None = all of them."""
         tables = [one.table for one in rows]
         kinds = None if self._wanted.deletions else kinds_of(tables)
         kept: I64 | None = None
-        if section.merges and self._keys is not None:
+        if section.merges and self._keys is not None and self._wanted.engine is not None:
+            by = [field.name for field in self._wanted.engine.needed(())]
+            order = merge_order(self._keys.arrays(tables))
+            kept = self._wanted.engine.picked(order, [_with_kinds(one, by) for one in rows])
+        elif section.merges and self._keys is not None:
             kept = survivors(merge_order(self._keys.arrays(tables)), kinds)
             if not all(one.part.wanted for one in rows):
                 kept = among_wanted(rows, kept)
-        elif kinds is not None:
+        elif kinds is not None and bool((kinds == RowKind.DELETE).any()):
             kept = np.flatnonzero(kinds != RowKind.DELETE)
         if filters and self._wanted.where is not None:
             looked_at = [one.table.select(self._where_names) for one in rows if one.part.wanted]
@@ -235,6 +283,17 @@ class SectionReader:
         self._share = (self._share + share) / 2
 
 
-def _together(first: Sequence[Field], second: Sequence[Field]) -> tuple[Field, ...]:
-    """The fields of both, each once."""
-    return tuple({field.id: field for field in (*first, *second)}.values())
+def _with_kinds(rows: PartRows, names: Sequence[str]) -> pa.Table:
+    """These columns of rows, and their kinds unless all are inserts."""
+    table, entry = rows.table, rows.part.reader.entry
+    if KIND_COLUMN in table.column_names:
+        return table.select([*names, KIND_COLUMN])
+    table = table.select(names) if names else without_columns(table.num_rows)
+    if not entry.updates:
+        return table
+    return table.append_column(KIND_COLUMN, pa.array(np.full(table.num_rows, RowKind.UPDATE, np.int8)))
+
+
+def _together(*fields: Sequence[Field]) -> tuple[Field, ...]:
+    """The fields of all, each once."""
+    return tuple({field.id: field for some in fields for field in some}.values())

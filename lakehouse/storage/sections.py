@@ -8,7 +8,8 @@ large the runs are.
 Invariant: sections are disjoint and ascend; every row of a wanted piece is in exactly one of them,
 together with all newer rows of its key. A piece of which no row can be wanted takes part only where
 it may hide a row of an older wanted piece, and then only its keys are read: the rule of pruning
-(``docs/spec/v1/table.md``), applied to pieces.
+(``docs/spec/v1/table.md``), applied to pieces. Where rows are folded, a piece takes part unless it
+has no wanted row and overlaps no piece of another run.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ class _Gathered:
 class Sweep:
     """Makes sections of the pieces of one merge unit, with the least first keys first."""
 
-    def __init__(self, target_rows: int) -> None:
+    def __init__(self, target_rows: int, *, folds: bool = False) -> None:
+        self._folds = folds
         self.target_rows = target_rows
         """How many rows to gather for the next section. It has more when a single piece does, and
         rows that reach into it from the one before come on top."""
@@ -191,7 +193,7 @@ class Sweep:
         low, self._low = self._low, high
         self._settled = _Gathered()
         self._carried = [] if high is None else [chunk for chunk in chunks if chunk.high >= high]
-        needed = _needed(chunks)
+        needed = _folded(chunks) if self._folds else _needed(chunks)
         if needed:
             fresh = _read_at_once([chunk for chunk in needed if chunk.part is None], high)
             parts = {chunk.part for chunk in needed if chunk.part is not None}
@@ -213,6 +215,19 @@ def _needed(chunks: Sequence[Chunk]) -> list[Chunk]:
         if chunk.wanted
         or any(old.age < chunk.age and old.low <= chunk.high and chunk.low <= old.high for old in wanted)
     ]
+
+
+def _folded(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The pieces with wanted rows, and those that are folded with others, whatever their own rows say."""
+    before: list[Chunk] = []
+    for chunk in sorted(chunks, key=lambda one: one.low):
+        before = [one for one in before if one.high >= chunk.low]
+        for one in before:
+            if one.age != chunk.age:
+                one.wanted = chunk.wanted = True
+                one.matches = chunk.matches = False
+        before.append(chunk)
+    return [chunk for chunk in chunks if chunk.wanted]
 
 
 def _overlap(parts: Iterable[Part], low: bytes | None) -> bool:

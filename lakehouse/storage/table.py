@@ -42,6 +42,7 @@ from lakehouse.storage.evolution import (
     WidenColumn,
 )
 from lakehouse.storage.evolution import Change as SchemaChange
+from lakehouse.storage.flush import flush_table
 from lakehouse.storage.intents import ChangeRefs, Rollback
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.maintenance import ProgressCallback
@@ -51,6 +52,7 @@ from lakehouse.storage.reading_writes import delete_matching, insert_rows, overw
 from lakehouse.storage.reads import Freshness, TableRuns, TableScan, is_fresh, to_expr
 from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
+from lakehouse.storage.writer import TableWriter
 from lakehouse.storage.writes import WriterId, add_rows, check_writer
 
 __all__ = ["Table"]
@@ -196,6 +198,23 @@ class Table(TableMaintenance, TableIndexes):
         return await add_rows(
             self._core, data, kind=CommitKind.OVERWRITE, clears=True, writer=writer, message=message
         )
+
+    def writer(self) -> TableWriter:
+        """A streaming writer: rows are durable one by one, and in data files within a bound.
+
+        A table has one at a time, with any number of tasks in it; opening it fences off the one before.
+
+        Example::
+
+            async with table.writer() as writer:
+                ack = await writer.put([{"id": 1, "amount": 9.5}])
+                await ack  # durable
+        """
+        return TableWriter(self._core)
+
+    async def flush(self) -> CommitResult:
+        """Puts the rows that streaming writers left in the write-ahead log into data files."""
+        return await flush_table(self._core)
 
     async def _needs_key(self, what: str, view: View | None = None) -> None:
         if not (view or await self._core.known()).schema.primary_key:

@@ -39,6 +39,7 @@ from lakehouse.io.threads import in_thread
 from lakehouse.storage.conform import conform
 from lakehouse.storage.cut import Part, RunNumbers, cut_rows, joined
 from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.merge_engines import folded_input, merge_engine
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
 __all__ = ["WrittenRows", "write_rows"]
@@ -85,8 +86,10 @@ async def write_rows(
         schema: its schema.
         options: its options.
         data: the rows, in any form of :data:`lakehouse.storage.intake.ACCEPTED`. Of several rows of a
-            key the last one stays.
-        deletes: the rows are keys (the columns of the primary key alone) to be deleted.
+            key the last one stays, or they are folded in this order where the table has a merge engine
+            that does.
+        deletes: the rows are keys (the columns of the primary key alone) to be deleted. Nothing is
+            written where the table ignores deletes.
         settings: how many files are encoded and uploaded at once.
 
     Raises:
@@ -95,6 +98,8 @@ async def write_rows(
     """
     if deletes and not schema.primary_key:
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
+    if deletes and merge_engine(schema).ignores_deletes:
+        return WrittenRows()
     write = _Write(store, root, schema, options, deletes=deletes)
     try:
         files = map_bounded(write.upload, write.files(data), settings.write_concurrency, ordered=False)
@@ -158,6 +163,7 @@ class _Write:
             store, root, schema, options, format=FileFormat(options.file_format_level0)
         )
         self._schema, self._options, self._deletes = schema, options, deletes
+        self._engine = merge_engine(schema)
         self._taken = _key_schema(schema) if deletes else schema
         tells_partition = not deletes or schema.key_holds_partition
         self._partition_fields = schema.partition_fields if tells_partition else ()
@@ -226,14 +232,17 @@ class _Write:
     def _conformed(self, chunk: pa.Table) -> pa.Table:
         table = conform(chunk, self._taken, first_row=self.rows)
         self.rows += chunk.num_rows
-        if self._deletes:
-            kinds = np.full(chunk.num_rows, RowKind.DELETE, np.int8)
-            table = table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
-        return table
+        if not self._deletes:
+            return self._engine.operands(table)
+        kinds = np.full(chunk.num_rows, RowKind.DELETE, np.int8)
+        return table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
 
     def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
         """The parts of a buffer, which is emptied, with the numbers of their runs."""
-        parts = cut_rows(joined(collected), self._schema, partition_fields=self._partition_fields)
+        rows = joined(collected)
+        if self._engine.folds and not self._deletes:
+            rows = folded_input(rows, self._schema, self._engine)
+        parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
         if self._codec is None:
             return deque((part, None) for part in parts)
         names = self._schema.primary_key
