@@ -52,6 +52,7 @@ KINDS: dict[str, str] = {
     "already-exists": "something of that name is there already",
     "bad-credentials": "the store does not know the access key, or the signature is wrong",
     "clock-skew": "this machine's clock and the store's differ too much",
+    "closed": "used after it was closed, or before it was opened",
     "commit-unknown": "whether the write was applied could not be found out",
     "conflict": "somebody else was first",
     "corruption": "stored bytes are damaged",

@@ -77,6 +77,7 @@ def rules() -> Rules:
             "Lake": "lakehouse.sync.lake",
             "Table": "lakehouse.sync.table",
             "TableScan": "lakehouse.sync.scan",
+            "TableWriter": "lakehouse.sync.writer",
         },
         attributes={
             "Lake.caches": ("CacheBudget", "Everything the lake remembers; ``caches.stats()`` says more."),
@@ -84,11 +85,14 @@ def rules() -> Rules:
             "TableScan.report": ("ScanReport", "What the last reading looked at, left out and paid."),
         },
         left_out={
+            "Lake.index_metas": "an async enumeration; the command line has it",
             "Lake.store": "an async object store",
         },
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
             r"\basync for\b": "for",
+            r"\basync with table\b": "with table",
+            r"\bawait ack\b": "ack.wait()",
             r"\bawait ": "",
         },
     )

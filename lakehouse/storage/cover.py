@@ -26,6 +26,10 @@ class Tail:
         """The newest."""
         return self.after + len(self.sizes)
 
+    def down_to(self, number: int) -> Tail:
+        """Without the segments above a number."""
+        return Tail(after=self.after, sizes=self.sizes[: max(0, number - self.after)])
+
     def above(self, number: int, at: int | None = None) -> SegmentRange | None:
         """Those of the segments above a number, which is not below ``after``; None when there are none."""
         sizes = self.sizes[max(0, number - self.after) :]

@@ -101,6 +101,9 @@ async def flush_table(
     with measure() as cost:
         view = await core.known()
         tail = await core.tail(view)
+        if tail is not None and upto is not None:
+            # What is not flushed need not be covered: readers would have to read it segment by segment.
+            tail = tail.down_to(upto)
         found: CommitResult | None = None
         for _ in range(_ROUNDS):
             one = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
@@ -148,7 +151,7 @@ async def _flush_once(
     )
     groups: list[_Group] = []
     rows = 0
-    change = _Flush(core, groups)
+    change = _Flush(core, groups, view.schema.buckets)
     async with committed_or_deleted(core, lambda: uploads.paths) as fate:
         for numbers in planned:
             group = await in_thread(segment_rows, await segments(numbers), view.schema)
@@ -181,8 +184,8 @@ class _Flush:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, core: OpenTable, groups: Sequence[_Group]) -> None:
-        self._groups = groups
+    def __init__(self, core: OpenTable, groups: Sequence[_Group], buckets: int) -> None:
+        self._groups, self._buckets = groups, buckets
         self._own = OwnManifest(core.env.store, core.root)
         self.added: tuple[FileEntry, ...] = ()
         """What the last draft adds."""
@@ -203,6 +206,8 @@ class _Flush:
                 if not _parted(starts, lo, hi):
                     entries += [dataclasses.replace(one, lo=lo, hi=hi) for one in group.entries]
                     flushed += group.numbers
+        if entries and (await base.schemas.read(base.snapshot.schema)).schema.buckets != self._buckets:
+            entries, flushed = [], []
         self.added = tuple(entries)
         wal = base.snapshot.wal
         covers = wal is not None and base.tail is not None and base.tail.upto > wal.upto

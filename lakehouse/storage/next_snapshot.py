@@ -61,8 +61,8 @@ class Draft:
     """Takes the files of this snapshot instead of the head's: rollback."""
     flushed: frozenset[int] = frozenset()
     """WAL segments whose rows ``added`` holds."""
-    epoch: int | None = None
-    """Begins the log, or says that a streaming writer of this epoch has taken over."""
+    begins_log: bool = False
+    """Says that there is a write-ahead log from now on."""
     schema: SchemaRef | None = None
     refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
     """Tags and pins made or, with None, dropped."""
@@ -181,7 +181,7 @@ def child_of(
         removed=removed,
         gone=gone,
         segments=_segments(head, draft, tail),
-        wal=_wal(head, draft, tail),
+        wal=WalRef(epoch=0, upto=0) if draft.begins_log and head.wal is None else wal_after(head, tail),
         writers=_writers(head, writer, number, time_ms),
         refs=_refs(head, draft, time_ms),
         earliest=max(draft.earliest or 0, head.earliest),
@@ -228,15 +228,6 @@ def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentR
     if not draft.flushed:
         return ranges
     return tuple(left for one in ranges for left in one.without(draft.flushed))
-
-
-def _wal(head: Snapshot, draft: Draft, tail: Tail | None) -> WalRef | None:
-    known = wal_after(head, tail)
-    if draft.epoch is None:
-        return known
-    if known is None:
-        return WalRef(epoch=draft.epoch, upto=0)
-    return dataclasses.replace(known, epoch=max(known.epoch, draft.epoch))
 
 
 def counts_of(entries: Sequence[FileEntry]) -> Counts:

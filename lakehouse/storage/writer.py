@@ -1,0 +1,81 @@
+"""The streaming writer of a table, as users have it.
+
+Invariant: a writer that was never entered, or was left, writes nothing and says so.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.writer_session import Ack, WriterReport, WriterSession, closed
+
+__all__ = ["TableWriter"]
+
+
+class TableWriter:
+    """Writes rows of one table as they come. Made by ``Table.writer``; one at a time per table.
+
+    Any number of tasks may put. What is acknowledged is lost by no crash; it is in data files, and so
+    in snapshots, ``snapshot_interval_s`` later at the latest, and read at once by reads that ask for
+    ``freshness="wal"``.
+
+    Example::
+
+        async with table.writer() as writer:
+            ack = await writer.put([{"id": 1, "amount": 9.5}])
+            await ack  # durable
+    """
+
+    def __init__(self, core: OpenTable) -> None:
+        self._core = core
+        self._session: WriterSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = await WriterSession.open(self._core)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+        elif self._session is not None:
+            await self._session.stop()
+
+    async def put(self, data: object, *, writer: tuple[str, int] | None = None) -> Ack:
+        """Queues rows; ``await`` what is returned to know them durable.
+
+        Rows are checked against the schema first, and all of them are refused if one does not fit. The
+        call waits while too much is under way.
+
+        Args:
+            data: rows, in any form that ``append`` takes.
+            writer: (id, sequence): put at most once for a sequence of that id, also after the writer
+                was opened anew; one id's sequences have to be put one after the other.
+        """
+        return await self._open.put(data, writer, deletes=False)
+
+    async def delete(self, keys: object, *, writer: tuple[str, int] | None = None) -> Ack:
+        """Queues the deletion of keys; the table needs a primary key."""
+        return await self._open.put(keys, writer, deletes=True)
+
+    async def flush(self) -> None:
+        """Waits until everything put before is durable and in data files."""
+        await self._open.flush()
+
+    def report(self) -> WriterReport:
+        """What the writer has done and what it holds."""
+        return self._open.report()
+
+    async def close(self) -> None:
+        """Waits until everything put is durable and in data files, and ends. May be called again."""
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def _open(self) -> WriterSession:
+        if self._session is None:
+            raise closed()
+        return self._session
