@@ -42,6 +42,8 @@ __all__ = [
 Interval = tuple[Position, Position]
 """First and last position."""
 _Run = Sequence[FileEntry]
+_SMALL = 0.7
+"""Files of a table without a key are left alone from this share of the target size on."""
 
 
 class CompactionReason(enum.StrEnum):
@@ -272,15 +274,17 @@ def _same_place(files: Sequence[FileEntry]) -> list[_Run]:
 
 
 def _fitting(runs: Sequence[_Run], target: int) -> Iterator[list[_Run]]:
-    """Neighbours that together are no larger than a file should be."""
+    """Neighbours that are small and together no larger than a file should be."""
     group: list[_Run] = []
     room = target
     for run, size in zip(runs, _sizes(runs), strict=True):
-        if size > room and group:
+        is_small = size < _SMALL * target
+        if group and (size > room or not is_small):
             yield group
             group, room = [], target
-        group.append(run)
-        room -= size
+        if is_small:
+            group.append(run)
+            room -= size
     if group:
         yield group
 

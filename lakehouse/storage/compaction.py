@@ -44,7 +44,7 @@ from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.writes import committed_or_deleted
 
-__all__ = ["CompactResult", "ReplaceRuns", "compact_table", "fits", "plan_table"]
+__all__ = ["CompactResult", "ReplaceRuns", "compact_table", "fits", "plan_table", "run_tasks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +117,19 @@ async def compact_table(
         if dry_run:
             found = _planned(tasks, view.snapshot.id)
         else:
-            found = await _Compaction(core, view, tasks, progress).run()
+            found = await run_tasks(core, view, tasks, progress=progress)
     return dataclasses.replace(found, cost=cost)
+
+
+async def run_tasks(
+    core: OpenTable,
+    view: View,
+    tasks: Sequence[CompactionTask],
+    *,
+    progress: ProgressCallback | None = None,
+) -> CompactResult:
+    """Does tasks that were planned in a state, beside each other, and commits them as they get done."""
+    return await _Compaction(core, view, tasks, progress).run()
 
 
 async def plan_table(
