@@ -7,9 +7,9 @@ background work, and leaving it waits for that and gives every connection back.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
@@ -25,10 +25,14 @@ from lakehouse.errors import (
 )
 from lakehouse.format.name_pointer import NameState
 from lakehouse.format.table_schema import TableSchema, check_options, check_schema, schema_from_arrow
+from lakehouse.index.enumerate import Authorise, IndexMetaScan, iterate_index_metas
+from lakehouse.index.models import IndexType
+from lakehouse.index.reader import MetaCache
 from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.background import Background
 from lakehouse.io.check import check_store
-from lakehouse.storage.intents import DropTable
+from lakehouse.storage.drop import drop_table
+from lakehouse.storage.index_source import TableIndexSource
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.names import Names, TableName
 from lakehouse.storage.opened import Environment, create_table, open_table
@@ -262,7 +266,7 @@ class Lake:
                 raise
             return
         with contextlib.suppress(NotFoundError):
-            await core.commit(DropTable(), view=await core.newest())
+            await drop_table(core)
         now_ms = core.history.time.now_ms()
         try:
             await self._names.release(parsed, core.pointer, state=NameState.DROPPED, time_ms=now_ms)
@@ -291,6 +295,49 @@ class Lake:
             progress: told how far it has got.
         """
         return await purge_dropped(self.store, database, grace_s=grace_s, dry_run=dry_run, progress=progress)
+
+    def index_metas(
+        self,
+        name: str | None = None,
+        *,
+        concurrency: int | None = None,
+        kinds: Collection[IndexType | str] | None = None,
+        errors: Literal["collect", "raise"] = "collect",
+        order: Literal["completed", "listing"] = "completed",
+        cache: MetaCache | None = None,
+        authorise: Authorise | None = None,
+        mask_locations: bool = False,
+    ) -> IndexMetaScan:
+        """The metadata of every index of the tables' newest snapshots, with one request per index file.
+
+        Args:
+            name: only of this ``database`` or this ``database.table``; None = all.
+            concurrency: files read at once; ``index.concurrency`` when not given.
+            kinds: only indexes of these kinds.
+            errors: ``raise`` ends with the first problem; ``collect`` goes on and reports.
+            order: entries of files as they are read, or by table.
+            cache: keeps what was read; a second call makes no request for files that were.
+            authorise: asked once for each table directory, before anything of it is read.
+            mask_locations: directories and paths are replaced by stable pseudonyms.
+
+        Example::
+
+            async for entry in lake.index_metas("sales.orders"):
+                print(entry.locator.file_id, entry.index_type, entry.target_key, entry.blob_size)
+        """
+        database, dot, _ = (name or "").partition(".")
+        table = TableName.parse(name).table if name is not None and dot else None
+        return iterate_index_metas(
+            TableIndexSource(self._env, self._names, database=database or None, table=table),
+            concurrency=concurrency,
+            kinds=kinds,
+            errors=errors,
+            order=order,
+            cache=cache,
+            authorise=authorise,
+            mask_locations=mask_locations,
+            settings=self.settings.index,
+        )
 
     async def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""

@@ -257,8 +257,9 @@ class IndexMetaScan:
                 self.stats.files += 1
                 self.stats.cache_hits += 1
                 return file, found
+        prefetch = self._prefetch if file.tail_bytes is None else file.tail_bytes
         reader = PuffinReader(
-            self._store, file.key, size=file.size, prefetch_bytes=self._prefetch, settings=self._settings
+            self._store, file.key, size=file.size, prefetch_bytes=prefetch, settings=self._settings
         )
         failed: LakehouseError | None = None
         try:

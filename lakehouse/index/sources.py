@@ -38,6 +38,8 @@ class IndexFile:
     """Bytes, when a listing or a manifest says."""
     version: str | None = None
     """Its version when it was listed; the cache tells replaced files by it."""
+    tail_bytes: int | None = None
+    """How much of its end holds all metadata, where a manifest says."""
 
     @property
     def key(self) -> str:

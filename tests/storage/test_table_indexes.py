@@ -1,0 +1,656 @@
+"""Indexes of tables: how they are defined, changed, built with data files, and what they save."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.errors import ConflictError, InvalidInputError
+from lakehouse.format.index_definition import by_id, target_text
+from lakehouse.format.puffin import PuffinFooter
+from lakehouse.io.open import stacked
+from lakehouse.lake import Lake
+from lakehouse.storage.table import Table
+from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut, RecordingStore, memory_store
+
+NAME = "db.t"
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        "host": pa.string(),
+        "n": pa.int32(),
+        "message": pa.string(),
+        "payload": pa.string(),
+        "place": pa.struct({"city": pa.string(), "zip": pa.int32()}),
+        "tags": pa.list_(pa.string()),
+    }
+)
+SMALL = {"index.min_rows": 1}
+
+
+def value(number: int) -> int:
+    """What a row of this id has: in no order, and no other row has it."""
+    return number * 7919 % 100_003 if number < 100_003 else number
+
+
+def rows(count: int, *, first: int = 0) -> list[dict[str, Any]]:
+    """Rows of these ids."""
+    return [
+        {
+            "id": number,
+            "host": f"Host-{value(number)}",
+            "n": value(number),
+            "message": f"request {value(number)} was served",
+            "payload": json.dumps({"user": {"id": value(number)}}),
+            "place": {"city": f"city-{value(number)}", "zip": value(number)},
+            "tags": [],
+        }
+        for number in range(first, first + count)
+    ]
+
+
+def lake_on(store: Any) -> Lake:
+    """A process that has connected."""
+    return Lake(stacked(store))
+
+
+async def table_with(
+    indexes: Mapping[Any, Any], *, store: Any = None, files: int = 4, count: int = 500, **more: Any
+) -> Table:
+    """A table of some files of one run each, disjoint in their keys."""
+    lake = lake_on(memory_store() if store is None else store)
+    await lake.create_database("db")
+    options = {"options": SMALL, "primary_key": "id", **more}
+    table = await lake.create_table(NAME, SCHEMA, indexes=indexes, **options)
+    for number in range(files):
+        await table.append(rows(count, first=number * count))
+    return table
+
+
+# --- definitions ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("indexes", "said"),
+    [
+        ({"hots": "bloom"}, "'hots', which is no column; did you mean 'host'"),
+        ({"tags": "bloom"}, "array<string>"),
+        ({"place": "inverted"}, "'column.field'"),
+        ({"host": "blom"}, "did you mean 'bloom'"),
+        ({"host": {"bloom": {"granularty": 3}}}, "did you mean 'granularity'"),
+        ({"host": {"bloom": {"granularity": 0}}}, "a number of rows from 1, not 0"),
+        ({"host": {"bloom": {"false_positive_rate": 1}}}, "above 0 and below 1"),
+        ({"host": {"inverted": {"granularity": 3}}}, "no option 'granularity'"),
+        ({"host": {"fulltext": {"analyzer": "French"}}}, "English or Chinese"),
+        ({"host": {"fulltext": {"backend": "tantivy", "granularity": 5}}}, "fulltext index of tantivy"),
+        ({"host": {"fulltext": {"case_sensitive": "no"}}}, "true or false"),
+        ({"n": "fulltext"}, "no text"),
+        ({"n, host": "fulltext"}, "no text"),
+        ({"host": ["bloom", "bloom"]}, "two bloom indexes"),
+        ({"host": "bloom", ("host",): "bloom"}, "two bloom indexes"),
+        ({"host, n": "bloom", "n, host": "bloom"}, "two bloom indexes"),
+        ({"n#/a": "bloom"}, "is int and no text"),
+        ({"payload#a": "bloom"}, "no JSON pointer"),
+        ({"host = 'a'": "bloom"}, "a condition"),
+        ({"matches(host, 'a')": "bloom"}, "a condition"),
+        ({"lower(hots)": "bloom"}, "did you mean 'host'"),
+        ({"lower(n)": "bloom"}, "cannot be indexed"),
+        ({"host +": "bloom"}, "no expression"),
+        ({("n", "n"): "bloom"}, "twice"),
+        ({"host": {"bloom": {}, "inverted": {}}}, "one kind"),
+        ({"n": {"inverted": {"segment_row_count": 5}}, "host": "inverted"}, "share one segment_row_count"),
+        (["host"], "{target: kind}"),
+    ],
+)
+async def test_bad_definitions_are_refused(indexes: Any, said: str) -> None:
+    """A definition that cannot be built is refused when the table is made, and the message says why."""
+    lake = lake_on(memory_store())
+    await lake.create_database("db")
+    with pytest.raises(InvalidInputError) as caught:
+        await lake.create_table(NAME, SCHEMA, primary_key="id", indexes=indexes)
+    assert said in str(caught.value)
+    assert not await lake.table_exists(NAME)
+
+
+async def test_definitions_are_part_of_the_schema() -> None:
+    """What is indexed, and how, is in the schema that any process reads."""
+    store = memory_store()
+    await table_with(
+        {
+            "host": ["inverted", {"bloom": {"granularity": 100}}],
+            "message": {"fulltext": {"analyzer": "english", "backend": "bloom"}},
+            "payload#/user/id": "bloom",
+            "lower(host)": "inverted",
+            "n,host": "bloom",
+            "place.city": "inverted",
+        },
+        store=store,
+        files=0,
+    )
+    schema = await (await lake_on(store).table(NAME)).schema()
+    names = by_id(schema.fields)
+    assert [(one.id, one.kind, target_text(one.target, names)) for one in schema.indexes] == [
+        (1, "inverted", "host"),
+        (2, "bloom", "host"),
+        (3, "fulltext", "message"),
+        (4, "bloom", "payload#/user/id"),
+        (5, "inverted", "lower(host)"),
+        (6, "bloom", "host, n"),
+        (7, "inverted", "place.city"),
+    ]
+    assert schema.indexes[0].options == {"segment_row_count": 1024}
+    assert schema.indexes[1].options == {"granularity": 100, "false_positive_rate": 0.01}
+    assert schema.indexes[3].options == {"granularity": 10240, "false_positive_rate": 0.01}
+    assert schema.indexes[2].options == {
+        "analyzer": "English",
+        "case_sensitive": False,
+        "backend": "bloom",
+        "granularity": 10240,
+        "false_positive_rate": 0.01,
+    }
+
+
+# --- files ----------------------------------------------------------------------------
+
+
+async def test_files_below_the_least_rows_get_none() -> None:
+    """A data file of fewer rows than index.min_rows has no index file, one of as many has."""
+    table = await table_with({"host": "bloom"}, files=0, options={"index.min_rows": 500})
+    await table.append(rows(499))
+    await table.append(rows(500))
+    files = (await table.files()).sort_by("rows").to_pylist()
+    assert [(one["rows"], one["indexes"], one["index_path"] is None) for one in files] == [
+        (499, [], True),
+        (500, [1], False),
+    ]
+
+
+async def test_an_index_costs_its_own_put_and_no_read() -> None:
+    """A write with indexes makes one request more for each file, and reads nothing."""
+    store = RecordingStore(memory_store())
+    table = await table_with({"host": "bloom", "message": "fulltext"}, store=store, files=1)
+    store.clear()
+    await table.append(rows(500, first=1000))
+    keys = [call.key.split("/", 2)[2] for call in store.calls if call.verb == "put"]
+    assert sorted(key.split("/")[0] for key in keys) == ["data", "index"]
+    data, index = sorted(keys)
+    assert data.split("/")[-1].removesuffix(".parquet") == index.split("/")[-1].removesuffix(".puffin")
+    assert "get" not in store.kinds()
+
+
+async def test_any_reader_of_puffin_reads_the_files() -> None:
+    """An index file is a puffin file whose blobs are named after field ids."""
+    store = memory_store()
+    table = await table_with(
+        {"host": "bloom", "n": "inverted", "message": "fulltext", "payload#/user/id": "bloom"},
+        store=store,
+        files=1,
+    )
+    (file,) = (await table.files()).to_pylist()
+    data = (await store.get(f"{table.location.removeprefix(store.url).strip('/')}/{file['index_path']}")).data
+    footer = PuffinFooter.parse(data, len(data))
+    assert isinstance(footer, PuffinFooter)
+    assert [blob.type for blob in footer.blobs] == [
+        "greptime-inverted-index-v1",
+        "greptime-fulltext-index-bloom-4",
+        "greptime-bloom-filter-v1-2",
+        "greptime-bloom-filter-v1-5#%2Fuser%2Fid",
+    ]
+    assert footer.properties["lakehouse.indexes"] == "1,2,3,4"
+    assert footer.properties["lakehouse.file"] == file["path"]
+
+
+async def test_a_failed_write_leaves_no_index_file() -> None:
+    """When a commit is refused, the index files it uploaded are deleted with the data files."""
+    store = memory_store()
+    table = await table_with({"host": "bloom"}, store=store, files=1)
+    before = {one.key async for one in store.list("")}
+
+    async def failing() -> Any:
+        yield pa.Table.from_pylist(rows(500), SCHEMA)
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError):
+        await table.append(failing())
+    assert {one.key async for one in store.list("")} == before
+
+
+async def test_deletes_by_condition_keep_their_index_files() -> None:
+    """A delete that rewrites files of a table without a key leaves index files of what is live."""
+    store = memory_store()
+    table = await table_with({"host": "bloom"}, store=store, files=2, primary_key=())
+    await table.delete("n < 1000")
+    live = {one["index_path"] for one in (await table.files()).to_pylist()}
+    there = {one.key.split("/", 2)[2] async for one in store.list("") if "/index/" in one.key}
+    assert len(live) == 2
+    assert live <= there
+    assert await table.scan(f"host = 'Host-{value(300)}'").count() == 1
+
+
+@pytest.mark.parametrize("refused", ["/index/", "/data/", "/snapshot/"])
+async def test_a_crash_between_uploads_leaves_only_orphans(refused: str) -> None:
+    """Whichever object of a write does not arrive, the table is as it was and every file of it is there."""
+    inner = memory_store()
+    faulty = FaultyStore(inner)
+    table = await table_with({"host": "bloom"}, store=faulty, files=1)
+    expected = await table.scan().to_pylist()
+    faulty.planned.append(Fault(kind=FaultKind.POWER_CUT_BEFORE, key=refused))
+    with pytest.raises(PowerCut):
+        await table.append(rows(500, first=500))
+    fresh = await lake_on(inner).table(NAME)
+    assert await fresh.scan().to_pylist() == expected
+    keys = {one.key.split("/", 2)[2] async for one in inner.list("db/t-")}
+    assert {one["index_path"] for one in (await fresh.files()).to_pylist()} <= keys
+
+
+async def test_a_row_that_an_expression_fails_on_fails_no_write() -> None:
+    """Where an expression cannot be computed the file goes without that index, and keeps the others."""
+    table = await table_with({"n * n * n * n * n * n * n * n": "inverted", "host": "bloom"}, files=0)
+    await table.append(rows(500))
+    (file,) = (await table.files()).to_pylist()
+    assert file["indexes"] == [2]
+    assert await table.scan(f"host = 'Host-{value(7)}'").count() == 1
+
+
+# --- pruning --------------------------------------------------------------------------
+
+ASKED = {
+    "host": ("bloom", "host = 'Host-{n}'"),
+    "n": ("inverted", "n = {n}"),
+    "lower(host)": ("inverted", "lower(host) = 'host-{n}'"),
+    "upper(host)": ("bloom", "upper(host) in ('HOST-{n}', 'nowhere')"),
+    "payload#/user/id": ("bloom", "payload ->> '/user/id' = '{n}'"),
+    "host, n": ("bloom", "host = 'Host-{n}' and n = {n}"),
+    "message": ("fulltext", "matches(message, 'REQUEST {n}')"),
+    "place.city": ("bloom", "place.city = 'city-{n}'"),
+    "place.zip": ("inverted", "place.zip between {n} and {n}"),
+    "n + 1": ("inverted", "n + 1 = {next}"),
+}
+
+
+@pytest.mark.parametrize("target", ASKED)
+async def test_an_index_spares_files(target: str) -> None:
+    """A condition on what is indexed, and in no order, reads the file that has the row."""
+    kind, where = ASKED[target]
+    table = await table_with({target: kind})
+    scan = table.scan(where.format(n=value(1234), next=value(1234) + 1))
+    assert [one["id"] for one in await scan.to_pylist()] == [1234]
+    assert scan.report.files_pruned == {"index": 3}
+    assert scan.report.indexes_failed == 0
+
+
+async def test_ranges_and_prefixes_are_found_in_inverted_indexes() -> None:
+    """An inverted index answers ranges and prefixes."""
+    table = await table_with({"host": "inverted"})
+    hosts = [one["host"] for one in rows(2000)]
+    begin = f"Host-{value(1234)}"
+    for where, count in (
+        (f"host like '{begin}%'", sum(one.startswith(begin) for one in hosts)),
+        (f"host between '{begin}' and '{begin}0'", sum(begin <= one <= begin + "0" for one in hosts)),
+    ):
+        scan = table.scan(where)
+        assert await scan.count() == count
+        assert scan.report.files_pruned["index"] >= 1
+
+
+async def test_rows_of_a_file_are_spared_too() -> None:
+    """Pieces of a file that the index excludes are not read, and the plan says how many rows it excludes."""
+    options = {**SMALL, "parquet.row_group_rows": 1000}
+    table = await table_with(
+        {"host": {"bloom": {"granularity": 500}}}, files=1, count=10_000, options=options
+    )
+    where = f"host = 'Host-{value(77)}'"
+    planned = await table.scan(where).explain()
+    assert planned.rows_pruned_by_index >= 9_000
+    assert planned.as_dict()["rows_pruned_by_index"] == planned.rows_pruned_by_index
+    scan = table.scan(where)
+    assert await scan.count() == 1
+    assert scan.report.pieces == 10
+    assert scan.report.pieces_read <= 2
+
+
+async def test_what_hides_older_rows_is_read() -> None:
+    """A file that its index excludes is read for its keys where it may hide rows of older files."""
+    table = await table_with({"host": "bloom"}, files=1, count=100)
+    await table.upsert([{**one, "host": f"new-{one['id']}"} for one in rows(100)[:50]])
+    scan = table.scan(f"host in ('Host-{value(1)}', 'Host-{value(70)}')")
+    assert [one["id"] for one in await scan.to_pylist()] == [70]
+    assert scan.report.files_keys_only == 1
+
+
+async def test_statistics_come_first() -> None:
+    """Conditions that statistics settle, or of which no index can tell, cost no request for indexes."""
+    store = RecordingStore(memory_store())
+    await table_with({"host": "bloom", "id": "bloom"}, store=store)
+    table = await lake_on(store).table(NAME)
+    for where in (
+        "id = 700",
+        "n > 100000",
+        "host > 'Host-5'",
+        "host <> 'Host-5'",
+        "not host = 'Host-5'",
+        "id > 3",
+    ):
+        store.clear()
+        scan = table.scan(where)
+        await scan.count()
+        asked = [call for call in store.calls if "/index/" in call.key]
+        assert len(asked) <= (1 if where == "id = 700" else 0), where
+
+
+async def test_a_second_search_reads_no_index_again() -> None:
+    """What was read of an index file is remembered."""
+    store = RecordingStore(memory_store())
+    await table_with({"host": "bloom"}, store=store)
+    table = await lake_on(store).table(NAME)
+    store.clear()
+    await table.scan(f"host = 'Host-{value(1)}'").count()
+    assert sum("/index/" in call.key for call in store.calls) == 4
+    store.clear()
+    await table.scan(f"host = 'Host-{value(2)}'").count()
+    assert not any("/index/" in call.key for call in store.calls)
+
+
+async def test_an_unordered_column_reads_few_files() -> None:
+    """Equality on a column in no order reads no more than two files' worth of bytes, indexes included."""
+    store = RecordingStore(memory_store())
+    await table_with({"host": "bloom"}, store=store, files=20, count=2000)
+    table = await lake_on(store).table(NAME)
+    sizes = (await table.files()).column("bytes").to_pylist()
+    indexes = (await table.files()).column("index_bytes").to_pylist()
+    scan = table.scan(f"host = 'Host-{value(12345)}'")
+    assert await scan.count() == 1
+    read = scan.report.cost.bytes_read
+    assert read - sum(indexes) <= 2 * max(sizes)
+    assert scan.report.files_pruned["index"] >= 18
+
+
+# --- evolution ------------------------------------------------------------------------
+
+
+async def test_a_renamed_column_keeps_its_indexes() -> None:
+    """Files written before and after a column is renamed are pruned by its new name, expressions too."""
+    table = await table_with({"host": "bloom", "lower(host)": "inverted", "host, n": "bloom"}, files=2)
+    await table.rename_column("host", "server")
+    await table.append(
+        [
+            {"server" if name == "host" else name: of for name, of in one.items()}
+            for one in rows(500, first=1000)
+        ]
+    )
+    await table.add_column("host", "string")
+    found = value(1234)
+    for where in (
+        f"server = 'Host-{found}'",
+        f"lower(server) = 'host-{found}'",
+        f"server = 'Host-{found}' and n = {found}",
+    ):
+        scan = table.scan(where)
+        assert await scan.count() == 1
+        assert sum(scan.report.files_pruned.values()) == 2
+    assert await table.scan("host is null").count() == 1500
+    assert await table.scan(f"host = 'Host-{found}'").count() == 0
+    assert (await table.indexes()).column("target").to_pylist() == ["server", "lower(server)", "server, n"]
+
+
+async def test_a_dropped_column_takes_its_indexes_along() -> None:
+    """A column that comes back by name has another id, no index, and its values are found."""
+    table = await table_with({"host": "bloom", "lower(host)": "bloom", "n": "inverted"}, files=2)
+    await table.drop_column("host")
+    assert (await table.indexes()).column("target").to_pylist() == ["n"]
+    await table.add_column("host", "string", default="Host-5")
+    assert await table.scan("host = 'Host-5'").count() == 1000
+    assert await table.scan("lower(host) = 'host-5'").count() == 1000
+    await table.add_index("host", "bloom")
+    assert await table.scan("host = 'Host-5'").count() == 1000
+    await table.rebuild_indexes()
+    assert await table.scan("host = 'Host-5'").count() == 1000
+    scan = table.scan("host = 'Host-6'")
+    assert await scan.count() == 0
+
+
+async def test_a_widened_column_is_found_by_its_indexes() -> None:
+    """Values indexed with a narrower type are found when the column is wider."""
+    indexes = {"n": ["inverted", "bloom"], "n, host": "bloom", "n + 1": "inverted"}
+    table = await table_with(indexes, files=2)
+    await table.widen_column("n", "bigint")
+    await table.append([{**one, "place": None} for one in rows(500, first=2**40)])
+    for number in (value(700), 2**40 + 7):
+        scan = table.scan(f"n = {number} and host = 'Host-{number}'")
+        assert await scan.count() == 1
+        assert sum(scan.report.files_pruned.values()) == 2
+        assert await table.scan(f"n + 1 = {number + 1}").count() == 1
+    # What an expression makes of narrower numbers may be something else.
+    assert [one["indexes"] for one in (await table.files()).to_pylist()] == [
+        [1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 5],
+    ]  # fmt: skip
+
+
+async def test_no_file_is_asked_for_an_index_that_was_dropped() -> None:
+    """After an index is dropped no scan asks it, also when one of the same target comes again."""
+    store = RecordingStore(memory_store())
+    table = await table_with({"host": "bloom"}, store=store, files=2)
+    await table.drop_index("host")
+    await table.add_index("host", "bloom")
+    store.clear()
+    where = f"host = 'Host-{value(700)}'"
+    assert await table.scan(where).count() == 1
+    assert not any("/index/" in call.key for call in store.calls)
+    done = await table.rebuild_indexes()
+    assert (done.files, done.passed_over) == (2, 0)
+    scan = table.scan(where)
+    assert await scan.count() == 1
+    assert scan.report.files_pruned["index"] == 1
+
+
+async def test_other_options_are_another_index() -> None:
+    """An altered index is asked of files that were written with its options only."""
+    table = await table_with({"message": "fulltext"}, files=1)
+    assert await table.scan("matches(message, 'REQUEST')").count() == 500
+    done = await table.alter_index("message", case_sensitive=True)
+    assert done.changed
+    assert await table.scan("matches(message, 'REQUEST')").count() == 0
+    assert await table.scan("matches(message, 'request 7919')").count() == 1
+    assert not (await table.alter_index("message", case_sensitive=True)).changed
+    await table.rebuild_indexes()
+    scan = table.scan("matches(message, 'REQUEST 7919')")
+    assert await scan.count() == 0
+    assert scan.report.indexes_read == 1
+    before = (await table.scan("matches(message, 'REQUEST')", snapshot=2).to_arrow()).num_rows
+    assert before == 500
+
+
+async def test_a_rollback_brings_no_index_back_that_means_something_else() -> None:
+    """After a rollback, ids of indexes go on where they were, so that none is used for another."""
+    table = await table_with({"host": "bloom"}, files=1)
+    first = await table.current_snapshot()
+    await table.add_index("n", "inverted")
+    await table.append(rows(500, first=500))
+    await table.rollback(snapshot=first)
+    await table.add_index("message", "fulltext")
+    await table.append(rows(500, first=500))
+    schema = await table.schema()
+    assert [(one.id, one.kind) for one in schema.indexes] == [(1, "bloom"), (3, "fulltext")]
+    assert await table.scan(f"matches(message, '{value(700)}')").count() == 1
+    assert await table.scan(f"n = {value(700)}").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda table: table.add_index("host", "bloom"), "two bloom indexes"),
+        (lambda table: table.add_index("nowhere", "bloom"), "no column"),
+        (lambda table: table.drop_index("n"), "no index"),
+        (lambda table: table.drop_index("host", "inverted"), "no inverted index"),
+        (lambda table: table.drop_index("message"), "several indexes"),
+        (lambda table: table.alter_index("host", granularity=0), "granularity"),
+        (lambda table: table.alter_index("host", segment_row_count=4), "no option"),
+    ],
+)
+async def test_bad_changes_are_refused(change: Callable[[Table], Awaitable[Any]], said: str) -> None:
+    """A change of indexes that makes no sense is refused, and nothing is committed."""
+    table = await table_with({"host": "bloom", "message": ["bloom", "fulltext"]}, files=0)
+    before = await table.current_snapshot()
+    with pytest.raises(InvalidInputError, match=said):
+        await change(table)
+    assert await table.current_snapshot() == before
+
+
+# --- rebuilding -----------------------------------------------------------------------
+
+
+async def test_rebuilding_indexes_old_files() -> None:
+    """Files written before an index was added get it, by one read each, and no row changes."""
+    table = await table_with({}, files=3)
+    expected = await table.scan().to_pylist()
+    await table.add_index("host", "bloom")
+    await table.add_index("place.city", "inverted")
+    told: list[Any] = []
+    planned = await table.rebuild_indexes(dry_run=True)
+    assert (planned.files, planned.rows, planned.dry_run) == (3, 1500, True)
+    done = await table.rebuild_indexes(progress=told.append)
+    assert (done.files, done.rows, done.dropped) == (3, 1500, 0)
+    assert told
+    assert not (await table.rebuild_indexes()).changed
+    assert await table.scan().to_pylist() == expected
+    for where in (f"host = 'Host-{value(1234)}'", f"place.city = 'city-{value(1234)}'"):
+        scan = table.scan(where)
+        assert await scan.count() == 1
+        assert scan.report.files_pruned["index"] == 2
+    assert (await table.indexes()).column("files").to_pylist() == [3, 3]
+    assert (await table.snapshots()).column("kind").to_pylist()[-1] == "index"
+
+
+async def test_files_of_no_index_lose_their_index_files() -> None:
+    """When the last index is gone, a rebuild takes the references away and reads nothing."""
+    table = await table_with({"host": "bloom"}, files=2)
+    await table.drop_index("host")
+    done = await table.rebuild_indexes()
+    assert (done.files, done.dropped) == (0, 2)
+    assert (await table.files()).column("index_path").to_pylist() == [None, None]
+    assert await table.scan().count() == 1000
+
+
+async def test_many_entries_survive_rebuilding_and_folding() -> None:
+    """Entries that are replaced, folded into manifests and replaced again list every file once."""
+    table = await table_with({}, files=0)
+    for number in range(140):
+        await table.append(rows(2, first=2 * number))
+    assert (await table.manifests()).num_rows >= 1
+    count = 140
+    for column in ("host", "n"):
+        await table.add_index(column, "bloom")
+        assert (await table.rebuild_indexes()).files == count
+        for _ in range(3):
+            await table.append(rows(2, first=2 * count))
+            count += 1
+        files = (await table.files()).column("path").to_pylist()
+        assert len(set(files)) == len(files) == count
+        fresh = await lake_on(table._core.env.store).table(NAME)
+        assert await fresh.scan().count() == 2 * count
+    await table.compact(full=True)
+    assert await table.scan().count() == 2 * count
+    assert await table.scan(f"n = {value(7)}").count() == 1
+
+
+async def test_files_that_go_meanwhile_are_passed_over() -> None:
+    """A data file that an overwrite takes away while it is indexed stays away; others are indexed."""
+    store = memory_store()
+    table = await table_with({}, store=store, files=2)
+    await table.add_index("host", "bloom")
+    other = await lake_on(store).table(NAME)
+    raced = False
+
+    async def overwrite() -> None:
+        nonlocal raced
+        raced = True
+        await other.overwrite(rows(10))
+
+    commit = table._core.commit
+
+    async def late(change: Any, **more: Any) -> Any:
+        if not raced:
+            await overwrite()
+        return await commit(change, **more)
+
+    table._core.commit = late  # type: ignore[method-assign]
+    done = await table.rebuild_indexes()
+    assert (done.files, done.passed_over) == (0, 2)
+    assert await table.scan().count() == 10
+    live = {one["index_path"] for one in (await table.files()).to_pylist()}
+    there = {one.key.split("/", 2)[2] async for one in store.list("") if "/index/" in one.key}
+    assert there == live
+
+
+async def test_compaction_indexes_what_it_writes() -> None:
+    """Files that compaction writes are indexed as the table says then."""
+    table = await table_with({"host": "bloom"}, files=3)
+    await table.upsert([{**one, "host": "x"} for one in rows(10)])
+    await table.add_index("n", "inverted")
+    await table.compact(full=True)
+    files = (await table.files()).to_pylist()
+    assert [one["indexes"] for one in files] == [[1, 2]] * len(files)
+    assert await table.scan("host = 'x'").count() == 10
+
+
+# --- damage ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "other", "flipped", "footer"])
+async def test_a_damaged_index_changes_no_answer(damage: str) -> None:
+    """Whatever became of an index file, the rows are right; the report counts it, a rebuild mends it."""
+    store = memory_store()
+    table = await table_with({"host": {"bloom": {"granularity": 100}}}, store=store, files=3)
+    first, second, *_ = (await table.files()).column("index_path").to_pylist()
+    root = table.location.removeprefix(store.url).strip("/")
+    data = (await store.get(f"{root}/{first}")).data
+    if damage == "missing":
+        await store.delete(f"{root}/{first}")
+    elif damage == "other":
+        await store.put(f"{root}/{first}", (await store.get(f"{root}/{second}")).data)
+    else:
+        at = len(data) - 100 if damage == "footer" else 0
+        changed = bytes(data[:at]) + b"\0" * (len(data) - at) if damage == "footer" else b"\0" * len(data)
+        if damage == "flipped":  # filters that have nothing in them are sound, and say that nothing is there
+            footer = PuffinFooter.parse(data, len(data))
+            assert isinstance(footer, PuffinFooter)
+            blob = footer.blobs[0]
+            half = blob.offset + blob.length // 2
+            changed = data[: blob.offset] + b"\0" * (half - blob.offset) + data[half:]
+        if damage == "cut":
+            changed = data[: len(data) // 2]
+        await store.put(f"{root}/{first}", changed)
+    fresh = await lake_on(store).table(NAME)
+    for number in (1, 700, 1234):
+        scan = fresh.scan(f"host = 'Host-{value(number)}'")
+        assert [one["id"] for one in await scan.to_pylist()] == [number]
+        assert scan.report.indexes_failed == 1
+    await fresh.rebuild_indexes(every=True)
+    scan = fresh.scan(f"host = 'Host-{value(700)}'")
+    assert await scan.count() == 1
+    assert scan.report.indexes_failed == 0
+
+
+async def test_indexes_can_be_turned_off() -> None:
+    """With table.scan_indexes off, scans ask no index and return the same rows."""
+    store = memory_store()
+    await table_with({"host": "bloom"}, store=store)
+    lake = Lake(stacked(store), settings=Lake(store).settings.replace(**{"table.scan_indexes": False}))
+    scan = (await lake.table(NAME)).scan(f"host = 'Host-{value(1)}'")
+    assert await scan.count() == 1
+    assert scan.report.indexes_read == 0
+
+
+async def test_a_conflict_of_changes_is_told() -> None:
+    """Two processes that add the same index at once: the second is refused, not silently merged."""
+    store = memory_store()
+    table = await table_with({}, store=store, files=0)
+    other = await lake_on(store).table(NAME)
+    await other.schema()
+    await table.add_index("host", "bloom")
+    with pytest.raises((InvalidInputError, ConflictError), match="two bloom indexes"):
+        await other.add_index("host", "bloom")
