@@ -65,11 +65,15 @@ def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, 
     return rows.append_column(_KIND, pa.array(counted.kinds.astype(np.int8)))
 
 
-def folded_input(rows: pa.Table, schema: TableSchema, engine: MergeEngine) -> pa.Table:
+def folded_input(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Rows as they came in, those of a key folded in this order and kept as operands, by key.
 
-    Nothing is copied where no key has several rows. Computes, for a thread.
+    Nothing is copied where no key has several rows, nor where the newest row of a key hides the others.
+    Computes, for a thread.
     """
+    engine = merge_engine(schema)
+    if not engine.folds:
+        return rows
     (keys,) = KeyColumns(schema.key_fields).arrays([rows])
     found = by_key(keys)
     if found is None or found[1].all():

@@ -30,6 +30,7 @@ from lakehouse.io.threads import in_thread
 from lakehouse.storage.cut import cut_rows, joined
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge import kinds_of
+from lakehouse.storage.merge_engines import folded_input
 from lakehouse.storage.runs import Piece
 from lakehouse.storage.wal import Wal, segment_path
 
@@ -125,7 +126,7 @@ class SegmentRuns:
 
 
 def _cut(segment: WalSegment, schema: TableSchema) -> _Runs:
-    rows = segment_rows([segment], schema)
+    rows = folded_input(segment_rows([segment], schema), schema)
     if not rows.num_rows:
         return _Runs(())
     keyed = bool(schema.primary_key)

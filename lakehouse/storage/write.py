@@ -240,8 +240,8 @@ class _Write:
     def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
         """The parts of a buffer, which is emptied, with the numbers of their runs."""
         rows = joined(collected)
-        if self._engine.folds and not self._deletes:
-            rows = folded_input(rows, self._schema, self._engine)
+        if not self._deletes:
+            rows = folded_input(rows, self._schema)
         parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
         if self._codec is None:
             return deque((part, None) for part in parts)
