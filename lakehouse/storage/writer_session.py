@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,6 +42,7 @@ from lakehouse.storage.flush import flush_table
 from lakehouse.storage.intake import chunks_of
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.memtable import Memtables
+from lakehouse.storage.merge_engines import merge_engine
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.wal_append import WalAppender, take_over
@@ -446,23 +448,26 @@ async def _rows_of(data: object, schema: TableSchema, *, deletes: bool) -> pa.Ta
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
+        rows = conform(data, taken)
+    else:
+        rows = await _conformed_chunks(data, taken)
+    engine = merge_engine(schema)
+    if not deletes:
+        return engine.operands(rows)
+    kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
+    rows = rows.append_column(_KIND, pa.array(kinds))
+    return rows.slice(0, 0) if engine.ignores_deletes else rows
+
+
+async def _conformed_chunks(data: object, schema: TableSchema) -> pa.Table:
     tables: list[pa.Table] = []
     first = 0
-    if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
-        tables, data = [conform(data, taken)], ()
-    async with aclosing(chunks_of(data, taken.fields, chunk_bytes=_PUT_BYTES_MAX)) as chunks:
+    async with aclosing(chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX)) as chunks:
         async for chunk in chunks:
-            tables.append(await in_thread(_conformed_chunk, chunk, taken, first))
+            tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))
             first += chunk.num_rows
-    rows = pa.concat_tables(tables) if tables else taken.arrow().empty_table()
-    if deletes:
-        kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
-        rows = rows.append_column(_KIND, pa.array(kinds))
-    return rows
-
-
-def _conformed_chunk(chunk: pa.Table, schema: TableSchema, first: int) -> pa.Table:
-    return conform(chunk, schema, first_row=first)
+    return pa.concat_tables(tables) if tables else schema.arrow().empty_table()
 
 
 async def _made(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
