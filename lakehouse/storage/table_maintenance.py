@@ -13,6 +13,8 @@ from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.opened import OpenTable, time_ms_of
 from lakehouse.storage.orphans import OrphanReport, remove_orphans
 from lakehouse.storage.partition_expiry import PartitionExpiryReport, expire_partitions
+from lakehouse.storage.verify import verify_table
+from lakehouse.storage.verify_report import VerifyReport
 
 __all__ = ["TableMaintenance"]
 
@@ -109,3 +111,27 @@ class TableMaintenance:
             await table.expire_partitions("2026-01-01")
         """
         return await expire_partitions(self._core, older_than, column=column, dry_run=dry_run)
+
+    async def verify(
+        self,
+        *,
+        deep: bool = False,
+        snapshot: int | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> VerifyReport:
+        """Looks for damage: every object that snapshots need is there and is what they say.
+
+        One listing tells which data files there are; snapshots, manifests and schemas are read. Nothing
+        is changed and nothing raised: the report names damaged objects and the snapshots they touch.
+
+        Args:
+            deep: read every data file too: checksums, rows, kinds, keys and their order, bounds, indexes.
+            snapshot: only this one; None = all that exist.
+            progress: told how far it has got.
+
+        Example::
+
+            report = await table.verify(deep=True)
+            assert report.ok, report
+        """
+        return await verify_table(self._core, deep=deep, snapshot=snapshot, progress=progress)

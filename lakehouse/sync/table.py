@@ -26,11 +26,14 @@ from lakehouse.storage.expire import ExpireReport
 from lakehouse.storage.index_rebuild import RebuildResult
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.orphans import OrphanReport
+from lakehouse.storage.partition_expiry import PartitionExpiryReport
 from lakehouse.storage.reads import Freshness
 from lakehouse.storage.table import Table as AsyncTable
+from lakehouse.storage.verify_report import VerifyReport
 from lakehouse.storage.writes import WriterId
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.scan import TableScan
+from lakehouse.sync.writer import TableWriter
 
 __all__ = ["Table"]
 
@@ -148,6 +151,23 @@ class Table:
             message: for people.
         """
         return self._bridge.call(self._wrapped.overwrite, data, where, writer=writer, message=message)
+
+    def writer(self) -> TableWriter:
+        """A streaming writer: rows are durable one by one, and in data files within a bound.
+
+        A table has one at a time, with any number of tasks in it; opening it fences off the one before.
+
+        Example::
+
+            with table.writer() as writer:
+                ack = writer.put([{"id": 1, "amount": 9.5}])
+                ack.wait()  # durable
+        """
+        return TableWriter(self._wrapped.writer(), self._bridge)
+
+    def flush(self) -> CommitResult:
+        """Puts the rows that streaming writers left in the write-ahead log into data files."""
+        return self._bridge.call(self._wrapped.flush)
 
     def scan(
         self,
@@ -460,6 +480,50 @@ class Table:
         return self._bridge.call(
             self._wrapped.remove_orphans, older_than=older_than, dry_run=dry_run, progress=progress
         )
+
+    def expire_partitions(
+        self,
+        older_than: dt.datetime | int | str | dt.date,
+        *,
+        column: str | None = None,
+        dry_run: bool = False,
+    ) -> PartitionExpiryReport:
+        """Deletes the rows of partitions before a moment, in one commit; older snapshots still have them.
+
+        Whole files are taken away unread when the table has no primary key, or one that holds the
+        partition columns; otherwise the keys of the rows are deleted, for which they are read.
+
+        Args:
+            older_than: the first moment that stays: a date, a datetime, ISO text (UTC unless it says), or
+                milliseconds; for a column of text a text, compared as such.
+            column: the partition column that tells; may be left out when only one is a date or timestamp.
+            dry_run: change nothing and say what would be deleted now.
+
+        Example::
+
+            table.expire_partitions("2026-01-01")
+        """
+        return self._bridge.call(self._wrapped.expire_partitions, older_than, column=column, dry_run=dry_run)
+
+    def verify(
+        self, *, deep: bool = False, snapshot: int | None = None, progress: ProgressCallback | None = None
+    ) -> VerifyReport:
+        """Looks for damage: every object that snapshots need is there and is what they say.
+
+        One listing tells which data files there are; snapshots, manifests and schemas are read. Nothing
+        is changed and nothing raised: the report names damaged objects and the snapshots they touch.
+
+        Args:
+            deep: read every data file too: checksums, rows, kinds, keys and their order, bounds, indexes.
+            snapshot: only this one; None = all that exist.
+            progress: told how far it has got.
+
+        Example::
+
+            report = table.verify(deep=True)
+            assert report.ok, report
+        """
+        return self._bridge.call(self._wrapped.verify, deep=deep, snapshot=snapshot, progress=progress)
 
     def indexes(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per index of a snapshot: target, kind, options, and how many files have it."""
