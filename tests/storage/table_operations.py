@@ -194,6 +194,13 @@ async def _run_delete_keys(table: Table, **how: Any) -> CommitResult:
     return await table.delete(keys=[{name: key[name] for name in names} for key in keys], **how)
 
 
+async def _run_compact(table: Table) -> CommitResult:
+    # One merge unit: the requests of several are made beside each other, in no order.
+    names = (await table.schema(snapshot=1)).primary_key
+    done = await table.compact("part = 'a'" if "part" in names else None, full=True)
+    return CommitResult(snapshot=done.snapshot, changed=done.changed)
+
+
 OPERATIONS = (
     Operation(name="append", run=lambda t, **how: t.append(NEW, **how), on=lambda m: m.put(*NEW)),
     Operation(
@@ -244,6 +251,7 @@ OPERATIONS = (
         on=_roll_back,
         writes_rows=False,
     ),
+    Operation(name="compact", run=_run_compact, on=lambda m: m, needs_key=True, writes_rows=False),
 )
 
 
