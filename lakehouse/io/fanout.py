@@ -136,6 +136,7 @@ class _Fanout(Generic[T, R]):
             self._ready[position if self._ordered else self._finished] = result
             self._finished += 1
             self._notify()
+            del pulled, item, result  # an idle worker keeps nothing alive
 
     def end(self, worker: asyncio.Task[None]) -> None:
         """Notes that a worker has stopped, for whatever reason."""
