@@ -67,6 +67,7 @@ KINDS: dict[str, str] = {
     "object-changed": "the object was replaced between two reads",
     "overwritten": "our write may have been applied and then replaced by another's",
     "permission-denied": "the store refuses the operation for these credentials",
+    "position-expired": "the snapshot that changes were read up to is gone",
     "throttled": "the store asks for fewer requests",
     "timeout": "no answer within the time allowed",
     "truncated-body": "the store sent fewer bytes than it announced",

@@ -23,7 +23,6 @@ from lakehouse.io.fanout import map_bounded
 from lakehouse.storage import relations
 from lakehouse.storage.alter import Alter, restored_schema
 from lakehouse.storage.auto_compaction import auto_compaction
-from lakehouse.storage.changes import net_changes
 from lakehouse.storage.commit import Base, Change, Committed
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.compaction import CompactResult, compact_table
@@ -43,6 +42,7 @@ from lakehouse.storage.evolution import (
 )
 from lakehouse.storage.evolution import Change as SchemaChange
 from lakehouse.storage.flush import flush_table
+from lakehouse.storage.follow import ChangeBatch, changes_between, follow_changes
 from lakehouse.storage.intents import ChangeRefs, Rollback
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.maintenance import ProgressCallback
@@ -333,16 +333,34 @@ class Table(TableMaintenance, TableIndexes):
         before = await self._core.view(snapshot=start)
         if before.snapshot.id > after.snapshot.id:
             raise InvalidInputError(f"changes from snapshot {start} to {end} go back: swap them")
-        found = net_changes(
-            await before.entries(),
-            await after.entries(),
-            after.schema,
-            TableRuns(self._core, after.schema),
-            settings=self._core.env.settings.table,
-        )
-        async with contextlib.aclosing(found) as tables:
+        async with contextlib.aclosing(changes_between(self._core, before, after)) as tables:
             async for table in tables:
                 yield table
+
+    async def follow(
+        self, after: str | int | None = None, *, poll_s: float = 1.0
+    ) -> AsyncGenerator[ChangeBatch, None]:
+        """Changes as they are committed, for as long as one listens.
+
+        Compaction does not show. A reader that keeps the ``token`` of the last batch it has dealt with
+        goes on from there, in any process; when that position has expired meanwhile, NotFoundError says
+        so.
+
+        Args:
+            after: a token, or the id of a snapshot whose state the reader has; None = from now on.
+            poll_s: seconds between looks for a new snapshot; a look is one request.
+
+        Example::
+
+            async for batch in table.follow(token):
+                apply(batch.rows)
+                token = batch.token
+        """
+        await self._needs_key("follow")
+        found = follow_changes(self._core, after=after, poll_s=poll_s)
+        async with contextlib.aclosing(found) as batches:
+            async for batch in batches:
+                yield batch
 
     # --- what there is ------------------------------------------------------------
 

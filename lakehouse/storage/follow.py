@@ -1,0 +1,137 @@
+"""Changes of a table as they are committed, resumed where a reader left off.
+
+Invariant: the tables between two tokens are the net changes between their two snapshots, whole. A reader
+that keeps the token of what it has dealt with, and resumes from it, misses nothing; what it had begun
+and not finished comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.storage.changes import net_changes
+from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.reads import TableRuns
+
+__all__ = ["ChangeBatch", "changes_between", "follow_changes"]
+
+_PARTS = 3
+_TOKEN_DIGITS = 12
+_QUICKER = 4
+"""Looks per ``poll_s`` right after something came, when more is likely."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBatch:
+    """Rows that changed, and where to go on."""
+
+    rows: pa.Table
+    """With a column ``_change``: insert, update_before, update_after or delete."""
+    snapshot: int
+    """The snapshot that the changes lead to."""
+    token: str
+    """Where to resume once these rows are dealt with. Of several batches of one step, all but the last
+    have the token from before the step: a step is dealt with as a whole."""
+
+
+async def changes_between(core: OpenTable, start: View, end: View) -> AsyncGenerator[pa.Table, None]:
+    """Net changes of rows from one state to another."""
+    found = net_changes(
+        await start.entries(),
+        await end.entries(),
+        end.schema,
+        TableRuns(core, end.schema),
+        settings=core.env.settings.table,
+    )
+    async with aclosing(found) as tables:
+        async for table in tables:
+            yield table
+
+
+async def follow_changes(
+    core: OpenTable, *, after: str | int | None, poll_s: float
+) -> AsyncGenerator[ChangeBatch, None]:
+    """Changes behind a token or a snapshot, and then as they come, without an end."""
+    if poll_s <= 0:
+        raise InvalidInputError(f"poll_s is a number of seconds above 0, not {poll_s!r}")
+    view = await _begin(core, after)
+    pause = poll_s
+    while True:
+        newest = await core.newest()
+        if newest.snapshot.id == view.snapshot.id:
+            await core.env.clock.sleep(pause)
+            pause = poll_s
+            continue
+        _check_kept(core, view, newest)
+        waiting: pa.Table | None = None
+        async with aclosing(changes_between(core, view, newest)) as tables:
+            async for table in tables:
+                if waiting is not None:
+                    yield _batch(core, waiting, newest, view)
+                waiting = table
+        view = newest
+        if waiting is not None:
+            yield _batch(core, waiting, newest, newest)
+        pause = poll_s / _QUICKER
+
+
+def _batch(core: OpenTable, rows: pa.Table, newest: View, position: View) -> ChangeBatch:
+    return ChangeBatch(rows=rows, snapshot=newest.snapshot.id, token=_token(core, position))
+
+
+def _token(core: OpenTable, view: View) -> str:
+    """Names a snapshot for good: another table's, or another one of that id, is told apart."""
+    return f"{core.uuid.hex[:_TOKEN_DIGITS]}.{view.snapshot.id}.{view.snapshot.token[:_TOKEN_DIGITS]}"
+
+
+async def _begin(core: OpenTable, after: str | int | None) -> View:
+    """The state that the reader has."""
+    if after is None:
+        return await core.newest()
+    if isinstance(after, int) and not isinstance(after, bool):
+        return await core.view(snapshot=after)
+    parts = after.split(".") if isinstance(after, str) else []
+    if len(parts) != _PARTS or not parts[1].isdecimal():
+        raise InvalidInputError(
+            f"after is a token of an earlier batch, the id of a snapshot, or None, not {after!r}"
+        )
+    table, number, token = parts[0], int(parts[1]), parts[2]
+    if table != core.uuid.hex[:_TOKEN_DIGITS]:
+        raise InvalidInputError(
+            f"{after!r} is a position in another table, or in an earlier one of the name {core.name}: begin "
+            "anew from a snapshot",
+            token=after,
+        )
+    try:
+        view = await core.view(snapshot=number)
+    except NotFoundError as gone:
+        raise _expired(core, number, await core.newest()) from gone
+    if not view.snapshot.token.startswith(token):
+        raise InvalidInputError(
+            f"{after!r} names another snapshot {number} than {core.name} has: begin anew from a snapshot",
+            token=after,
+        )
+    return view
+
+
+def _check_kept(core: OpenTable, view: View, newest: View) -> None:
+    """Whether the state the reader has can still be read."""
+    number, head = view.snapshot.id, newest.snapshot
+    if number < head.earliest and not any(ref.snapshot == number for ref in head.refs.values()):
+        raise _expired(core, number, newest)
+
+
+def _expired(core: OpenTable, number: int, newest: View) -> NotFoundError:
+    return NotFoundError(
+        f"snapshot {number} of {core.name}, up to which changes were read, has expired; there are "
+        f"{newest.snapshot.earliest} to {newest.snapshot.id}. Read the table once, and follow it from there; "
+        "a tag or pin keeps a position.",
+        kind="position-expired",
+        snapshot=number,
+        earliest=newest.snapshot.earliest,
+    )
