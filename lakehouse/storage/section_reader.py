@@ -227,6 +227,8 @@ class SectionReader:
             found = found.append_column(KIND_COLUMN, pa.array(np.zeros(found.num_rows, np.int8)))
         if filters and self._wanted.where is not None:
             found = found.filter(matching(self._wanted.where, found.select(self._where_names)))
+        if not self._names:
+            return without_columns(found.num_rows)
         return pa.Table.from_arrays([found.column(name) for name in self._names], schema=self.schema)
 
     def _keep(self, section: Section, rows: list[PartRows], filters: bool) -> I64 | None:
