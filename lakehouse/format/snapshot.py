@@ -62,6 +62,10 @@ class CommitKind(enum.StrEnum):
     """Put covered WAL segments into data files."""
     WAL = "wal"
     """Began the write-ahead log, or covered it and did nothing else."""
+    RESCALE = "rescale"
+    """Gave the table another number of buckets."""
+    REPAIR = "repair"
+    """Left out what could not be read any more."""
     DROP = "drop"
 
 

@@ -37,6 +37,7 @@ from lakehouse.storage.cover import Tail, covered
 from lakehouse.storage.history import Head, History
 from lakehouse.storage.layout import join, new_manifest_path
 from lakehouse.storage.next_snapshot import Draft, Fold, child_of, counts_of, fold_is_due, plan_fold
+from lakehouse.storage.resplit import Resplit
 from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.segment_runs import SegmentRuns
 from lakehouse.storage.state import Manifests, placed
@@ -113,6 +114,7 @@ class _Call:
     writer: tuple[str, int] | None
     uploaded_ms: int | None
     tail: Tail | None
+    resplit: Resplit
 
 
 class Committer:
@@ -169,13 +171,22 @@ class Committer:
                 blind ones go on until the deadline.
             tail: of the write-ahead log, read after the user's call began; None = not read yet.
         """
-        call = _Call(change=change, token=new_token(), writer=writer, uploaded_ms=uploaded_ms, tail=tail)
-        async with self._turn:
+        resplit = Resplit(self._store, self._root)
+        call = _Call(
+            change=change,
+            token=new_token(),
+            writer=writer,
+            uploaded_ms=uploaded_ms,
+            tail=tail,
+            resplit=resplit,
+        )
+        async with self._turn, resplit.settled():
             attempt, began = 0, self._clock.steady()
             head = await (self._history.known_head() if change.blind else self._history.head())
             while True:
                 done = await self._attempt(call, head, attempt)
                 if isinstance(done, Committed):
+                    resplit.committed = done.changed
                     return done
                 attempt += 1
                 late = self._clock.steady() - began > self._history.deadline_s
@@ -212,7 +223,7 @@ class Committer:
                 return Committed(snapshot=base, changed=False, attempts=attempt)
             raise InternalError("a commit that carries a sequence must leave a snapshot")
         _check_horizon(base, draft.uploaded_ms)
-        await self._check_schemas(base, draft)
+        draft = await self._fitting(base, draft, call)
         child = child_of(
             base,
             draft,
@@ -238,12 +249,14 @@ class Committer:
         self._history.hint()
         return Committed(snapshot=child, changed=True, attempts=attempt + 1)
 
-    async def _check_schemas(self, base: Snapshot, draft: Draft) -> None:
-        """Refuses files written with a schema that a rollback has undone meanwhile."""
+    async def _fitting(self, base: Snapshot, draft: Draft, call: _Call) -> Draft:
+        """The draft with files of the head's number of buckets; refuses those of a schema that a rollback
+        has undone meanwhile."""
         used = {one.schema_id for one in draft.added} - {base.schema.id}
         if not used:
-            return
-        known = {one.id for one in (await self._schemas.read(base.schema)).ancestors}
+            return draft
+        found = await self._schemas.read(base.schema)
+        known = {one.id for one in found.ancestors}
         if used - known:
             raise ConflictError(
                 f"rows were written with schema {min(used - known)}, which is not among those before schema "
@@ -251,6 +264,14 @@ class Committer:
                 snapshot=base.id,
                 schema=min(used - known),
             )
+        schema = found.schema
+        if draft.schema is not None or not any(one.total_buckets != schema.buckets for one in draft.added):
+            return draft
+        if not schema.primary_key:
+            return draft
+        added = await call.resplit.fitting(draft.added, schema)
+        manifest = await OwnManifest(self._store, self._root).of(added, base)
+        return dataclasses.replace(draft, added=added, manifest=manifest)
 
     async def _append(self, child: Snapshot) -> Stored:
         """Creates the snapshot; a caller that gives up meanwhile waits for the answer all the same."""

@@ -28,6 +28,7 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.storage.runs import Piece
 
 __all__ = [
+    "MIXED_BUCKETS",
     "FilePlan",
     "PlannedFile",
     "PlannedUnit",
@@ -42,6 +43,8 @@ __all__ = [
 
 Unit = tuple[tuple[bytes, ...], int]
 """A merge unit: partition (empty when a key may move between partitions) and bucket."""
+MIXED_BUCKETS = -1
+"""The bucket of a unit whose files have several numbers of buckets."""
 
 
 class Prunes(Protocol):
@@ -123,10 +126,23 @@ def unit_of(entry: FileEntry, schema: TableSchema) -> Unit:
 
 
 def units_of(entries: Iterable[FileEntry], schema: TableSchema) -> dict[Unit, list[list[FileEntry]]]:
-    """The runs of every merge unit, oldest first, the files of each by first key; units in order."""
+    """The runs of every merge unit, oldest first, the files of each by first key; units in order.
+
+    Where files have several numbers of buckets, these tell nothing, and all are one unit: bucket -1.
+    """
     found: dict[Unit, dict[tuple[Position, Position], list[FileEntry]]] = {}
+    totals: dict[tuple[bytes, ...], int] = {}
+    mixed: set[tuple[bytes, ...]] = set()
+    entries = list(entries)
     for entry in entries:
-        found.setdefault(unit_of(entry, schema), {}).setdefault(interval(entry), []).append(entry)
+        partition = unit_of(entry, schema)[0]
+        if totals.setdefault(partition, entry.total_buckets) != entry.total_buckets:
+            mixed.add(partition)
+    for entry in entries:
+        unit = unit_of(entry, schema)
+        if unit[0] in mixed:
+            unit = unit[0], MIXED_BUCKETS
+        found.setdefault(unit, {}).setdefault(interval(entry), []).append(entry)
     return {
         unit: [sorted(runs[at], key=attrgetter("min_key", "path")) for at in sorted(runs)]
         for unit, runs in sorted(found.items())

@@ -13,6 +13,7 @@ from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.opened import OpenTable, time_ms_of
 from lakehouse.storage.orphans import OrphanReport, remove_orphans
 from lakehouse.storage.partition_expiry import PartitionExpiryReport, expire_partitions
+from lakehouse.storage.rescale import RescaleReport, rescale
 from lakehouse.storage.verify import verify_table
 from lakehouse.storage.verify_report import VerifyReport
 
@@ -135,3 +136,22 @@ class TableMaintenance:
             assert report.ok, report
         """
         return await verify_table(self._core, deep=deep, snapshot=snapshot, progress=progress)
+
+    async def rescale(
+        self, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RescaleReport:
+        """Gives the table another number of buckets, in one commit that changes no answer.
+
+        Every file is read and written once; others may write meanwhile, and what they add is split too.
+        Compactions that are under way give way. Older snapshots keep their files.
+
+        Args:
+            buckets: how many there are to be.
+            dry_run: change nothing and say how much would be split now.
+            progress: told how far it has got.
+
+        Example::
+
+            await table.rescale(16)
+        """
+        return await rescale(self._core, buckets, dry_run=dry_run, progress=progress)

@@ -23,11 +23,13 @@ from lakehouse.storage.compaction import CompactResult
 from lakehouse.storage.evolution import Change as SchemaChange
 from lakehouse.storage.evolution import ColumnPath
 from lakehouse.storage.expire import ExpireReport
+from lakehouse.storage.follow import ChangeBatch
 from lakehouse.storage.index_rebuild import RebuildResult
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.orphans import OrphanReport
 from lakehouse.storage.partition_expiry import PartitionExpiryReport
 from lakehouse.storage.reads import Freshness
+from lakehouse.storage.rescale import RescaleReport
 from lakehouse.storage.table import Table as AsyncTable
 from lakehouse.storage.verify_report import VerifyReport
 from lakehouse.storage.writes import WriterId
@@ -278,6 +280,27 @@ class Table:
         """
         return self._bridge.iterate(self._wrapped.changes, start, end)
 
+    def follow(
+        self, after: str | int | None = None, *, poll_s: float = 1.0
+    ) -> Generator[ChangeBatch, None, None]:
+        """Changes as they are committed, for as long as one listens.
+
+        Compaction does not show. A reader that keeps the ``token`` of the last batch it has dealt with
+        goes on from there, in any process; when that position has expired meanwhile, NotFoundError says
+        so.
+
+        Args:
+            after: a token, or the id of a snapshot whose state the reader has; None = from now on.
+            poll_s: seconds between looks for a new snapshot; a look is one request.
+
+        Example::
+
+            for batch in table.follow(token):
+                apply(batch.rows)
+                token = batch.token
+        """
+        return self._bridge.iterate(self._wrapped.follow, after, poll_s=poll_s)
+
     def snapshots(self) -> pa.Table:
         """One row per snapshot, oldest first."""
         return self._bridge.call(self._wrapped.snapshots)
@@ -524,6 +547,25 @@ class Table:
             assert report.ok, report
         """
         return self._bridge.call(self._wrapped.verify, deep=deep, snapshot=snapshot, progress=progress)
+
+    def rescale(
+        self, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RescaleReport:
+        """Gives the table another number of buckets, in one commit that changes no answer.
+
+        Every file is read and written once; others may write meanwhile, and what they add is split too.
+        Compactions that are under way give way. Older snapshots keep their files.
+
+        Args:
+            buckets: how many there are to be.
+            dry_run: change nothing and say how much would be split now.
+            progress: told how far it has got.
+
+        Example::
+
+            table.rescale(16)
+        """
+        return self._bridge.call(self._wrapped.rescale, buckets, dry_run=dry_run, progress=progress)
 
     def indexes(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per index of a snapshot: target, kind, options, and how many files have it."""
