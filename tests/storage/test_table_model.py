@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,10 +18,24 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lakehouse.errors import AlreadyExistsError, NotFoundError
+from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.table_schema import TableSchema
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
+from lakehouse.storage.commit import Committed, OwnManifest
+from lakehouse.storage.compact_plan import (
+    CompactionReason,
+    CompactionTask,
+    Interval,
+    covered_intervals,
+    hull,
+)
+from lakehouse.storage.compaction import ReplaceRuns
+from lakehouse.storage.merge_runs import MergedRuns, merge_runs
+from lakehouse.storage.plan import units_of
+from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut, memory_store
 
@@ -97,6 +112,22 @@ predicates = st.recursive(
 )
 
 
+def stretches(
+    files: Sequence[FileEntry], schema: TableSchema, covered: Sequence[Interval]
+) -> list[CompactionTask]:
+    """Every way to merge neighbouring runs, whatever a planner would think of it."""
+    found = []
+    for unit, runs in units_of(files, schema).items():
+        for first, last in itertools.combinations(range(len(runs) + 1), 2):
+            inputs = tuple(one for run in runs[first:last] for one in run)
+            lo, hi = hull(inputs)
+            bottom = first == 0 and not any(high < lo for _, high in covered)
+            if not any(low <= hi and high >= lo for low, high in covered):
+                task = CompactionTask(unit=unit, inputs=inputs, bottom=bottom, reason=CompactionReason.FULL)
+                found.append(task)
+    return found
+
+
 class TableHistory(RuleBasedStateMachine):
     """A table, and what each of its snapshots holds."""
 
@@ -113,6 +144,8 @@ class TableHistory(RuleBasedStateMachine):
         self.fresh_names = 0
         self.defaults: dict[str, int | None] = {}
         self.handles: list[Table] = []
+        self.merged: list[MergedRuns] = []
+        """Runs that were merged and not put in their place yet."""
 
     def teardown(self) -> None:
         """Ends the loop."""
@@ -272,6 +305,62 @@ class TableHistory(RuleBasedStateMachine):
         columns, held = self.past[number]
         self.columns, self.now = list(columns), {key: dict(row) for key, row in held.items()}
         self.remember(result.snapshot)
+
+    @rule(data=st.data(), who=st.integers(0, 1), later=st.booleans())
+    def merge_neighbours(self, data: st.DataObject, who: int, later: bool) -> None:
+        """Some neighbouring runs of some merge unit are merged, and put in their place at once or later."""
+        core = self.handles[who]._core
+
+        async def tasks() -> list[CompactionTask]:
+            view = await core.newest()
+            return stretches(await view.files(), view.schema, covered_intervals(view.snapshot))
+
+        found = self.run_async(tasks())
+        if not found:
+            return
+        task = data.draw(st.sampled_from(found))
+
+        async def merge() -> MergedRuns:
+            view = await core.newest()
+            source = TableRuns(core, view.schema)
+            where = core.env.store, core.root, view.schema, view.options
+            return await merge_runs(*where, task, source, memory_bytes=1 << 20)
+
+        self.merged.append(self.run_async(merge()))
+        if not later:
+            self.place_merged(len(self.merged) - 1, who)
+
+    @precondition(lambda self: self.merged)
+    @rule(data=st.data(), who=st.integers(0, 1))
+    def place_some(self, data: st.DataObject, who: int) -> None:
+        """Whatever others did since runs were merged, no answer changes when they are put in their place."""
+        self.place_merged(data.draw(st.integers(0, len(self.merged) - 1)), who)
+
+    def place_merged(self, number: int, who: int) -> None:
+        """Commits a merge, or gives way."""
+        merged, core = self.merged.pop(number), self.handles[who]._core
+
+        async def work() -> Committed | None:
+            view = await core.newest()
+            change = ReplaceRuns([merged], view.schema, OwnManifest(core.env.store, core.root))
+            with contextlib.suppress(ConflictError):
+                return await core.commit(change, view=view)
+            return None
+
+        done = self.run_async(work())
+        if done is not None and done.changed:
+            self.remember(done.snapshot.id)
+
+    @rule(who=st.integers(0, 1), full=st.booleans())
+    def compact(self, who: int, full: bool) -> None:
+        """What the planner picks is compacted; in full, one run of inserts is left of each merge unit."""
+        result = self.run_async(self.handles[who].compact(full=full))
+        assert result.gave_way == 0
+        if result.changed:
+            assert result.commits <= result.units
+            newest = self.run_async(self.handles[who].current_snapshot())
+            for snapshot in range(newest - result.commits + 1, newest + 1):
+                self.remember(snapshot)
 
     @rule(who=st.integers(0, 1))
     def reopen(self, who: int) -> None:
