@@ -293,6 +293,17 @@ def test_rollback(orders: str, run: Run) -> None:
     assert json.loads(run("table", "get", orders, "sales.orders", "id=1", "--json").out)["amount"] == "1.00"
 
 
+def test_compact(orders: str, run: Run) -> None:
+    """Compaction says what it did or would do, to people and to programs."""
+    where = "day = '2026-01-02'"
+    planned = run("table", "compact", orders, "sales.orders", "--full", "--dry-run").out
+    assert planned.startswith("sales.orders: 1 merge unit to compact (2 runs, 5 rows, ")
+    assert "partition columns" in run("table", "compact", orders, "sales.orders", "--where", where).err
+    done = json.loads(run("table", "compact", orders, "sales.orders", "--full", "--json").out)
+    assert (done["rows_in"], done["rows_out"], done["changed"]) == (5, 4, True)
+    assert run("table", "compact", orders, "sales.orders").out == "sales.orders: nothing to compact\n"
+
+
 def test_rename_and_drop(orders: str, run: Run) -> None:
     """A table moves to another name and database, and its name is free when it is dropped."""
     assert "is other.moved now" in run("table", "rename", orders, "sales.orders", "other.moved").out
