@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("lakehouse", "tests", "tools", "benchmarks", "examples", "docs", "pyproject.toml")
 TIMEOUT_S = 900
 COMMIT = "tests/storage/test_commit.py"
+COMPACTION = "tests/storage/test_compaction.py"
 CUTS = "tests/storage/test_table_cut_points.py"
 DAMAGE = "tests/storage/test_table_damage.py"
 EVOLVING = "tests/storage/test_evolving_tables.py"
@@ -195,6 +196,49 @@ MUTANTS = (
         old="            elif any(ranges.overlap(entry) for ranges in older):",
         new="            elif False:",
         tests=("tests/storage/test_scan.py",),
+    ),
+    # --- compaction -------------------------------------------------------------------
+    Mutant(
+        rule="interval hull: compaction stands at its commit",
+        path="lakehouse/storage/merge_runs.py",
+        old="dataclasses.replace(entries[at], lo=lo, hi=hi)",
+        new="entries[at]",
+        tests=(f"{COMPACTION}::test_what_others_commit_meanwhile_stays_on_top",),
+    ),
+    Mutant(
+        rule="gives way: compaction commits although its inputs are gone",
+        path="lakehouse/storage/compaction.py",
+        old="    if len(mine) != len(inputs):\n        return False\n",
+        new="",
+        tests=(f"{COMPACTION}::test_a_compaction_gives_way_when_an_input_is_gone",),
+    ),
+    Mutant(
+        rule="adjacency check: compaction is put around a run",
+        path="lakehouse/storage/compaction.py",
+        old="    if any(low <= hi and high >= lo for low, high in around):\n        return False\n",
+        new="",
+        tests=(f"{COMPACTION}::test_a_compaction_gives_way_to_a_run_between_its_inputs",),
+    ),
+    Mutant(
+        rule="deletions dropped too early: older rows have come back below",
+        path="lakehouse/storage/compaction.py",
+        old="    return not (task.bottom and any(high < lo for _, high in around))",
+        new="    return True",
+        tests=(f"{COMPACTION}::test_a_compaction_gives_way_to_older_rows_of_keys_it_forgot",),
+    ),
+    Mutant(
+        rule="deletions dropped too early: above older runs",
+        path="lakehouse/storage/compact_plan.py",
+        old="bottom=bottom and count == len(stretch)",
+        new="bottom=True",
+        tests=(f"{COMPACTION}::test_deleted_keys_are_remembered_above_older_runs",),
+    ),
+    Mutant(
+        rule="barriers: runs on both sides of a covered segment are merged",
+        path="lakehouse/storage/compact_plan.py",
+        old="        here = bisect.bisect_left(lows, interval(run[0])[0])\n",
+        new="        here = 0\n",
+        tests=("tests/storage/test_compact_plan.py::test_a_covered_segment_is_a_barrier",),
     ),
     # --- identity ---------------------------------------------------------------------
     Mutant(
