@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakehouse.format.file_entry import RowKind
 from lakehouse.format.table_schema import TableSchema, schema_from_arrow
 
-__all__ = ["ENGINES", "EngineCase", "Row", "folded", "rows_of", "shown"]
+__all__ = ["ENGINES", "Element", "EngineCase", "Row", "folded", "rows_of", "shown"]
 
 Row = dict[str, Any]
 Element = tuple[RowKind, Row]
@@ -54,8 +54,6 @@ def _coalesced(one: Row, other: Row, names: Sequence[str]) -> Row:
 
 def _rank(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple((row[name] is not None, 0 if row[name] is None else row[name]) for name in names)
-        (row[name] is not None, row[name]) if row[name] is not None else (False, 0) for name in names
-    )
 
 
 def _newest(*by: str) -> Callable[[Row, Row], Row]:
