@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lakehouse.config import Settings
 from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
@@ -45,6 +46,8 @@ T = TypeVar("T")
 Row = dict[str, Any]
 Rows = dict[tuple[int, str], Row]
 
+ONE_BY_ONE = Settings.resolve({"table.compaction_concurrency": 1})
+"""Merge units of a compaction are committed apart: how many snapshots it makes does not depend on chance."""
 PARTS = ("a", "b", "c")
 LAYOUTS = [
     {"primary_key": ["id"]},
@@ -157,7 +160,7 @@ class TableHistory(RuleBasedStateMachine):
 
     async def opened(self) -> Table:
         """A process that opens the table afresh."""
-        return await Lake(stacked(self.faulty)).table("db.t")
+        return await Lake(stacked(self.faulty), settings=ONE_BY_ONE).table("db.t")
 
     @initialize(layout=st.sampled_from(LAYOUTS), options=st.sampled_from(FORMATS))
     def create(self, layout: dict[str, Any], options: dict[str, str]) -> None:
