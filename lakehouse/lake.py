@@ -126,10 +126,12 @@ class Lake:
         if stack is not None:
             await stack.__aexit__(exc_type, exc, trace)
 
-    def _spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> None:
-        """Starts work beside everything else, as long as somebody will wait for its end."""
-        if self._stack is not None:
-            self._background.start(work, *args, optional=optional)
+    def _spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> bool:
+        """Starts work beside everything else, if somebody will wait for its end; whether it did."""
+        if self._stack is None:
+            return False
+        self._background.start(work, *args, optional=optional)
+        return True
 
     # --- databases ----------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class AutoCompaction:
         self._writers = 0
         self._touched: set[Unit] | None = set()
         """Merge units with runs that were not looked at; None = any may have some."""
+        self._begun = False
+        """Whether a compaction was started that has not ended."""
         self._running: anyio.Event | None = None
         """Set when the compaction under way has ended."""
 
@@ -62,9 +64,8 @@ class AutoCompaction:
         if snapshot.kind is CommitKind.COMPACT or not snapshot.plus.files:
             return
         self._touch(snapshot, view)
-        if self._running is None:
-            self._running = anyio.Event()
-            core.env.spawn(self._run, core, snapshot, optional=True)
+        if not self._begun:
+            self._begun = core.env.spawn(self._run, core, snapshot, optional=True)
 
     def _touch(self, snapshot: Snapshot, view: View) -> None:
         own: list[FileEntry] = [one for one in snapshot.added if one.at is None]
@@ -74,6 +75,7 @@ class AutoCompaction:
             self._touched |= {unit_to_compact(one, view.schema) for one in own}
 
     async def _run(self, core: OpenTable, snapshot: Snapshot) -> None:
+        ended = self._running = anyio.Event()
         try:
             view = await core.view_of(snapshot)
             while self._touched is None or self._touched:
@@ -84,9 +86,8 @@ class AutoCompaction:
                     _log.info("compacted", table=str(core.name), result=str(done))
                 view = await core.known()
         finally:
-            if self._running is not None:
-                self._running.set()
-            self._running = None
+            self._begun, self._running = False, None
+            ended.set()
 
     async def make_room(self, core: OpenTable) -> CompactResult | None:
         """Returns once no merge unit has ``compaction.stop_trigger`` runs, after a compaction if need be.

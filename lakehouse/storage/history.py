@@ -26,7 +26,7 @@ __all__ = ["Head", "History", "Spawn"]
 
 _HINT_EVERY_S = 1.0
 
-Spawn = Callable[..., None]
+Spawn = Callable[..., bool]
 """``spawn(function, *args)``: runs an async function beside everything else; with ``optional=True`` one that
 is cancelled instead of waited for when its owner ends."""
 

@@ -36,6 +36,7 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.wal_segment import SegmentHeader, WalBatch, WalSegment
 from lakehouse.io.threads import in_thread
 from lakehouse.log import get_logger
+from lakehouse.storage.auto_compaction import auto_compaction
 from lakehouse.storage.commit import Base
 from lakehouse.storage.conform import conform
 from lakehouse.storage.flush import flush_table
@@ -150,6 +151,9 @@ class WriterSession:
         self._failure: LakehouseError | None = None
         self._flush_failure: tuple[float, LakehouseError] | None = None
         self._puts = self._rows = self._segments = self._flushes = 0
+        self._auto = auto_compaction(core)
+        self._open = contextlib.ExitStack()
+        self._open.enter_context(self._auto.writing())
         loop = asyncio.get_running_loop()
         self._log_task = loop.create_task(self._write_log())
         self._flush_task = loop.create_task(self._flush_memtables())
@@ -168,7 +172,8 @@ class WriterSession:
             deadline_s=view.options.commit_deadline_s,
             schema_id=view.schema.id,
         )
-        return cls(core, view, appender)
+        # Whoever dropped the table meanwhile may have fenced the log off before it was taken over here.
+        return cls(core, await core.newest(), appender)
 
     async def close(self) -> None:
         """Waits until everything put is durable and flushed, and ends."""
@@ -184,6 +189,7 @@ class WriterSession:
         self._some_put.set()
         self._flush_task.cancel()
         await asyncio.wait([self._log_task, self._flush_task])
+        self._open.close()
         self._fail_queue(closed())
 
     # --- putting ------------------------------------------------------------------
@@ -400,6 +406,7 @@ class WriterSession:
                 continue
             held = {one.header.number: one for one in memtable.segments}
             try:
+                await self._auto.make_room(self._core)
                 await flush_table(self._core, upto=memtable.last, segments=self._held_or_stored(held))
             except LakehouseError as error:
                 if self._flush_failure is None:
