@@ -22,7 +22,7 @@ from lakehouse.expr import Expr, col
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, Position, RowKind
 from lakehouse.format.parquet_run import KIND_FIELD
-from lakehouse.storage import plan, section_reader, sections
+from lakehouse.storage import plan, sections
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import Scan
