@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import typer
 from rich.markup import escape
 
-from lakehouse.cli import table_changes, table_compact
+from lakehouse.cli import table_changes, table_compact, table_indexes, table_maintenance
 from lakehouse.cli.arguments import (
     Endpoint,
     Json,
@@ -47,7 +47,15 @@ app.command("rename")(table_changes.rename)
 app.command("tag")(table_changes.tag)
 app.command("untag")(table_changes.untag)
 app.command("rollback")(table_changes.rollback)
+app.command("expire")(table_maintenance.expire)
+app.command("expire-partitions")(table_maintenance.expire_partitions)
+app.command("orphans")(table_maintenance.orphans)
+app.command("verify")(table_maintenance.verify)
+app.command("repair")(table_maintenance.repair)
+app.command("rescale")(table_maintenance.rescale)
+app.command("purge")(table_maintenance.purge)
 app.command("compact")(table_compact.compact)
+app.command("rebuild-indexes")(table_indexes.rebuild_indexes)
 
 _Where = Annotated[str | None, typer.Option(help="Condition in SQL, such as 'amount > 10'.")]
 _ColumnNames = Annotated[
@@ -222,6 +230,12 @@ _relation_at(
     ("path", "level", "rows", "deletes", "bytes", "snapshot", "min_key", "max_key"),
 )
 _relation_at(
+    "indexes",
+    "List the indexes of a table, and how many data files have them.",
+    lambda table, snapshot: table.indexes(snapshot=snapshot),
+    ("index", "target", "kind", "options", "files"),
+)
+_relation_at(
     "partitions",
     "List the partitions of a snapshot.",
     lambda table, snapshot: table.partitions(snapshot=snapshot),
@@ -293,6 +307,10 @@ def _explain(
     rows = [("files", report["files"])]
     rows += [(f"left out by {what}", count) for what, count in sorted(report["files_pruned"].items())]
     rows += [("to read", report["files_read"]), ("of these, for their keys only", report["files_keys_only"])]
+    if report["indexes_read"] or report["indexes_failed"]:
+        rows += [("index files asked", report["indexes_read"])]
+        rows += [("rows in files to read that indexes exclude", report["rows_pruned_by_index"])]
+        rows += [("index files that cannot be read", report["indexes_failed"])]
     print_table(("files of the snapshot", "count"), rows, right=("count",))
 
 

@@ -229,7 +229,7 @@ class Committer:
             draft,
             token=call.token,
             now_ms=self._history.time.now_ms(),
-            fold=await self._folded(base),
+            fold=await self._folded(base) if draft.files is None else None,
             writer=writer,
             tail=call.tail,
         )

@@ -13,6 +13,8 @@ from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.opened import OpenTable, time_ms_of
 from lakehouse.storage.orphans import OrphanReport, remove_orphans
 from lakehouse.storage.partition_expiry import PartitionExpiryReport, expire_partitions
+from lakehouse.storage.repair import repair_table
+from lakehouse.storage.repair_report import RepairReport
 from lakehouse.storage.rescale import RescaleReport, rescale
 from lakehouse.storage.verify import verify_table
 from lakehouse.storage.verify_report import VerifyReport
@@ -155,3 +157,23 @@ class TableMaintenance:
             await table.rescale(16)
         """
         return await rescale(self._core, buckets, dry_run=dry_run, progress=progress)
+
+    async def repair(
+        self, *, deep: bool = True, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RepairReport:
+        """Makes a new snapshot of what can still be read, and says exactly what cannot.
+
+        It goes on from the newest snapshot that can be read. Missing and damaged files are left out;
+        what is sound in a damaged one is written anew. Nothing is deleted. Where newer rows are lost,
+        older rows of their keys come to light again: the report names the ranges of keys.
+
+        Args:
+            deep: read every data file; else only look which are there, and how large.
+            dry_run: change nothing and say what would be kept and lost.
+            progress: told how far it has got.
+
+        Example::
+
+            print(await table.repair(dry_run=True))
+        """
+        return await repair_table(self._core, deep=deep, dry_run=dry_run, progress=progress)

@@ -29,6 +29,7 @@ from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.orphans import OrphanReport
 from lakehouse.storage.partition_expiry import PartitionExpiryReport
 from lakehouse.storage.reads import Freshness
+from lakehouse.storage.repair_report import RepairReport
 from lakehouse.storage.rescale import RescaleReport
 from lakehouse.storage.table import Table as AsyncTable
 from lakehouse.storage.verify_report import VerifyReport
@@ -566,6 +567,26 @@ class Table:
             table.rescale(16)
         """
         return self._bridge.call(self._wrapped.rescale, buckets, dry_run=dry_run, progress=progress)
+
+    def repair(
+        self, *, deep: bool = True, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RepairReport:
+        """Makes a new snapshot of what can still be read, and says exactly what cannot.
+
+        It goes on from the newest snapshot that can be read. Missing and damaged files are left out;
+        what is sound in a damaged one is written anew. Nothing is deleted. Where newer rows are lost,
+        older rows of their keys come to light again: the report names the ranges of keys.
+
+        Args:
+            deep: read every data file; else only look which are there, and how large.
+            dry_run: change nothing and say what would be kept and lost.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.repair(dry_run=True))
+        """
+        return self._bridge.call(self._wrapped.repair, deep=deep, dry_run=dry_run, progress=progress)
 
     def indexes(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per index of a snapshot: target, kind, options, and how many files have it."""

@@ -1,0 +1,275 @@
+"""``lakehouse table expire|orphans|verify|…``: what keeps a table small and sound.
+
+Invariant: what deletes or rewrites asks whoever sits at a terminal first, unless they said ``--yes`` or
+``--dry-run``; ``verify`` and ``repair`` end with exit code 4 when there is damage or loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Annotated, Any, Protocol, TypeVar
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from lakehouse.cli.arguments import (
+    Endpoint,
+    Json,
+    Options,
+    TableName,
+    Warehouse,
+    Yes,
+    confirm,
+    moment,
+    parse_options,
+    with_lake,
+    with_table,
+)
+from lakehouse.cli.output import console, error_console, print_json
+from lakehouse.io.cost import Cost
+from lakehouse.lake import Lake
+from lakehouse.storage.maintenance import Progress, ProgressCallback
+from lakehouse.storage.table import Table
+
+__all__ = ["expire", "expire_partitions", "orphans", "purge", "repair", "rescale", "verify"]
+
+_DAMAGED = 4
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done now.")]
+Grace = Annotated[
+    float | None,
+    typer.Option(
+        "--grace",
+        help="Seconds instead of the table's delete_grace_s; less is for tables nobody uses meanwhile.",
+        min=0,
+    ),
+]
+
+
+class _Report(Protocol):
+    @property
+    def cost(self) -> Cost: ...
+
+
+R = TypeVar("R", bound=_Report)
+
+
+def expire(
+    warehouse: Warehouse,
+    table: TableName,
+    retain: Annotated[int | None, typer.Option(help="So many of the newest snapshots stay.", min=1)] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(help="Snapshots from then on stay: '2026-01-31 12:00' (UTC), or milliseconds."),
+    ] = None,
+    grace: Grace = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Let old snapshots expire, and delete objects of those that expired long enough ago."""
+    if not dry_run:
+        confirm(f"Let snapshots of {table} expire?", yes=yes)
+    _on_table(
+        warehouse,
+        table,
+        parse_options(options, endpoint_url),
+        lambda opened, tell: opened.expire_snapshots(
+            retain=retain, older_than=moment(older_than), grace_s=grace, dry_run=dry_run, progress=tell
+        ),
+        as_json,
+    )
+
+
+def orphans(
+    warehouse: Warehouse,
+    table: TableName,
+    older_than: Annotated[
+        str | None,
+        typer.Option(help="Uploads before then; else those older than the table's orphan.min_age_s."),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Delete objects that were uploaded for commits which never came."""
+    if not dry_run:
+        confirm(f"Delete orphans of {table}?", yes=yes)
+    _on_table(
+        warehouse,
+        table,
+        parse_options(options, endpoint_url),
+        lambda opened, tell: opened.remove_orphans(
+            older_than=moment(older_than), dry_run=dry_run, progress=tell
+        ),
+        as_json,
+    )
+
+
+def expire_partitions(
+    warehouse: Warehouse,
+    table: TableName,
+    older_than: Annotated[str, typer.Argument(help="The first moment that stays, such as 2026-01-31.")],
+    column: Annotated[str | None, typer.Option(help="The partition column that tells.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Delete the rows of partitions before a moment, in one commit."""
+    if not dry_run:
+        confirm(f"Delete rows of {table} from before {older_than}?", yes=yes)
+    _on_table(
+        warehouse,
+        table,
+        parse_options(options, endpoint_url),
+        lambda opened, _: opened.expire_partitions(older_than, column=column, dry_run=dry_run),
+        as_json,
+    )
+
+
+def verify(
+    warehouse: Warehouse,
+    table: TableName,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every data file too.")] = False,
+    snapshot: Annotated[int | None, typer.Option(help="Only this snapshot; else all.")] = None,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Look for damage: missing objects, wrong checksums, counts, keys; exit code 4 when there is some."""
+    found = _on_table(
+        warehouse,
+        table,
+        parse_options(options, endpoint_url),
+        lambda opened, tell: opened.verify(deep=deep, snapshot=snapshot, progress=tell),
+        as_json,
+    )
+    if not found.ok:
+        raise typer.Exit(_DAMAGED)
+
+
+def repair(
+    warehouse: Warehouse,
+    table: TableName,
+    shallow: Annotated[
+        bool, typer.Option("--shallow", help="Only look which files are there, do not read them.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Make a new snapshot of what can be read, and name what cannot; exit code 4 when something is lost."""
+    if not dry_run:
+        confirm(f"Repair {table}? What cannot be read is left out.", yes=yes)
+    found = _on_table(
+        warehouse,
+        table,
+        parse_options(options, endpoint_url),
+        lambda opened, tell: opened.repair(deep=not shallow, dry_run=dry_run, progress=tell),
+        as_json,
+    )
+    if not found.ok:
+        raise typer.Exit(_DAMAGED)
+
+
+def rescale(
+    warehouse: Warehouse,
+    table: TableName,
+    buckets: Annotated[int, typer.Argument(help="How many there are to be.", min=1)],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Give a table another number of buckets; every file is read and written once."""
+    if not dry_run:
+        confirm(f"Rewrite {table} with {buckets} buckets?", yes=yes)
+    _on_table(
+        warehouse,
+        table,
+        parse_options(options, endpoint_url),
+        lambda opened, tell: opened.rescale(buckets, dry_run=dry_run, progress=tell),
+        as_json,
+    )
+
+
+def purge(
+    warehouse: Warehouse,
+    database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
+    grace: Grace = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Delete the objects of tables that were dropped long enough ago."""
+    if not dry_run:
+        confirm(f"Delete objects of dropped tables in {database or 'all databases'}?", yes=yes)
+    with _bar() as tell:
+
+        async def work(lake: Lake) -> Any:
+            return await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell)
+
+        found = with_lake(warehouse, parse_options(options, endpoint_url), work)
+    _say(found, as_json)
+
+
+def _on_table(
+    warehouse: str,
+    name: str,
+    options: dict[str, Any],
+    work: Callable[[Table, ProgressCallback], Awaitable[R]],
+    as_json: bool,
+) -> R:
+    """Does the work with a progress bar on a terminal, and says what came of it."""
+    with _bar() as tell:
+        found = with_table(warehouse, name, options, lambda opened: work(opened, tell))
+    _say(found, as_json)
+    return found
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[ProgressCallback]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    terminal = error_console()
+    with Bar(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
+        line = bar.add_task("", total=None)
+
+        def tell(progress: Progress) -> None:
+            bar.update(line, description=progress.step, completed=progress.done, total=progress.total)
+
+        yield tell
+
+
+def _say(found: _Report, as_json: bool) -> None:
+    if not as_json:
+        console().print(str(found), markup=False, soft_wrap=True)
+        return
+    members = {
+        one.name: _plain(getattr(found, one.name))
+        for one in dataclasses.fields(found)  # type: ignore[arg-type]
+        if one.name != "cost"
+    }
+    print_json({**members, **found.cost.as_dict()})
+
+
+def _plain(value: object) -> object:
+    """The value as JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value
