@@ -82,15 +82,33 @@ def decode_chunks(footer: RunFooter, image: U8, groups: Sequence[int], leaves: S
         for leaf in leaves:
             start, size = int(footer.starts[group, leaf]), int(footer.pieces.sizes[group, leaf])
             _check_chunk(footer, group, leaf, image[start : start + size])
+    short = footer.dictionary_texts
     try:
         file = pq.ParquetFile(  # io-ok: bytes in memory
-            pa.BufferReader(pa.py_buffer(image)), metadata=footer.metadata, pre_buffer=False
+            pa.BufferReader(pa.py_buffer(image)),
+            metadata=footer.metadata,
+            read_dictionary=[short[leaf] for leaf in leaves if leaf in short],
+            pre_buffer=False,
         )
         # One thread: callers who want more of them have row groups side by side, which is quicker
         # than columns of unequal weight.
-        return file.reader.read_row_groups(list(groups), column_indices=list(leaves), use_threads=False)
+        found = file.reader.read_row_groups(list(groups), column_indices=list(leaves), use_threads=False)
+        return _with_texts(found)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptionError(f"row groups {list(groups)} cannot be decoded: {error}") from error
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    """The table with texts where there are numbers of a dictionary's.
+
+    Text by text Arrow copies twice as fast out of a dictionary that is in memory as out of one that is
+    being read.
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            kind = field.type.value_type
+            table = table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
+    return table
 
 
 def _check_chunk(footer: RunFooter, group: int, leaf: int, chunk: U8) -> None:

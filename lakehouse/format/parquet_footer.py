@@ -72,6 +72,7 @@ _VERSION = 1
 _COUNTS = struct.Struct("<3I")
 _SEAL = b'"crc32c":"'
 _UNSEALED = b"00000000"
+_LENGTH_BYTES = 4
 _BYTES_PER_THRIFT_BYTE = 9
 """What parsed metadata takes in memory for each byte of its Thrift form, as measured with many row groups."""
 
@@ -166,11 +167,28 @@ class PieceTable:
         )
 
 
+def _dictionary_texts(metadata: Any) -> dict[int, str]:
+    """Found in the first row group; to be wrong about another one costs time alone."""
+    found: dict[int, str] = {}
+    if not metadata.num_row_groups:
+        return found
+    group = metadata.row_group(0)
+    for leaf in range(metadata.num_columns):
+        schema = metadata.schema.column(leaf)
+        if schema.logical_type.type == "STRING" and schema.path == schema.name:
+            chunk = group.column(leaf)
+            # Every other way to write a text begins with four bytes of its length.
+            is_short = chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values
+            if is_short and "RLE_DICTIONARY" in chunk.encodings:
+                found[leaf] = schema.name
+    return found
+
+
 class RunFooter:
     """The parsed footer of one file; immutable, and shared by its readers."""
 
     __slots__ = (
-        "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "size", "starts", "weight",
+        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "size", "starts", "weight",
     )  # fmt: skip
 
     def __init__(self, head: RunHead, pieces: PieceTable, metadata: Any, *, start: int, size: int) -> None:
@@ -189,6 +207,8 @@ class RunFooter:
         ends: I64 = np.cumsum(pieces.sizes, dtype=np.int64).reshape(pieces.sizes.shape) + len(MAGIC)
         self.starts = ends - pieces.sizes
         """Offset of each chunk: row groups × leaf columns."""
+        self.dictionary_texts = _dictionary_texts(metadata)
+        """Names of columns of text, by leaf, whose values were written as numbers of a dictionary's."""
         self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * pieces.sizes.size + 4096
         """Bytes it holds in memory, about."""
 
