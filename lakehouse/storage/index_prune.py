@@ -69,6 +69,11 @@ class IndexAnswers:
     failed: tuple[str, ...] = ()
     """Paths of index files that could not be read."""
 
+    def excludes(self, entry: FileEntry) -> bool:
+        """Whether no row of a file matches."""
+        rows = self.rows.get(entry.path)
+        return rows is not None and rows.is_empty
+
 
 class IndexQuestion:
     """A condition as a question to indexes.
@@ -240,8 +245,8 @@ def _only(found: FileIndexes, usable: Sequence[IndexDefinition]) -> FileIndexes:
 class IndexedPruner:
     """What entries and pieces tell of a condition, and what indexes add; see :class:`Prunes`."""
 
-    def __init__(self, inner: Prunes, rows: Mapping[str, RowSelection]) -> None:
-        self._inner, self._rows = inner, rows
+    def __init__(self, inner: Prunes, answers: IndexAnswers) -> None:
+        self._inner, self._answers = inner, answers
 
     def excludes_keys(self, entry: FileEntry) -> str | None:
         """An index says nothing of keys that are not in the file as such."""
@@ -250,7 +255,7 @@ class IndexedPruner:
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
         """Whether rows of the file match, and what tells."""
         verdict, told = self._inner.judge(entry)
-        if verdict is Verdict.SOME and (rows := self._rows.get(entry.path)) is not None and rows.is_empty:
+        if verdict is Verdict.SOME and self._answers.excludes(entry):
             return Verdict.NONE, "index"
         return verdict, told
 
@@ -261,7 +266,7 @@ class IndexedPruner:
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """Whether rows of a piece of the file match."""
         verdict = self._inner.judge_piece(entry, piece)
-        rows = self._rows.get(entry.path)
+        rows = self._answers.rows.get(entry.path)
         if verdict is not Verdict.SOME or rows is None:
             return verdict
         at = int(np.searchsorted(rows.ranges[:, 1], piece.first_row, side="right"))

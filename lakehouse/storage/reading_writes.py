@@ -12,12 +12,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import ClassVar
 
 import pyarrow as pa
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError
-from lakehouse.expr import Expr, any_of, bind, matching
+from lakehouse.expr import Expr, any_of, matching
 from lakehouse.expr.bounds import Verdict
 from lakehouse.expr.nodes import IsNull
 from lakehouse.format.file_entry import FileEntry
@@ -30,15 +31,17 @@ from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.commit_result import CommitResult, committed_or_deleted, result_of
 from lakehouse.storage.conform import conform
 from lakehouse.storage.cover import Tail
+from lakehouse.storage.index_prune import IndexQuestion
 from lakehouse.storage.intake import chunks_of
 from lakehouse.storage.intents import check_flushed
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.prune import Pruner
-from lakehouse.storage.reads import TableRuns
+from lakehouse.storage.reads import TableRuns, ask_table
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.upload import delete_files, object_paths
+from lakehouse.storage.where import bind_where
 from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import WriterId, replace_partitions, with_current_schema
 
@@ -79,7 +82,7 @@ async def _replace_matching(
 ) -> CommitResult:
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
-        bind(where, view.schema.arrow())
+        bind_where(where, view.schema)
         if view.schema.merging.ignores_deletes:
             raise InvalidInputError(
                 f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
@@ -108,7 +111,7 @@ async def _replace_matching(
 
 async def _matching_rows(data: object, view: View, where: Expr) -> AsyncGenerator[pa.Table, None]:
     """The rows handed in, each of which must match."""
-    bound, first = bind(where, view.schema.arrow()), 0
+    bound, first = bind_where(where, view.schema), 0
     chunks = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes)
     async with aclosing(chunks):
         async for chunk in chunks:
@@ -185,7 +188,7 @@ class _ReplaceMatching:
             # What is gone may have hidden older rows, as after a rollback.
             return False
         view = await self._core.view_of(new.snapshot)
-        pruner = Pruner(bind(self._where, view.schema.arrow()), view.schema)
+        pruner = Pruner(bind_where(self._where, view.schema), view.schema)
         folds = view.schema.merging.folds  # then a row may match together with those of other files
         return not any(
             pruner.judge(one)[0] is not Verdict.NONE
@@ -197,7 +200,7 @@ class _ReplaceMatching:
 
     async def _decide(self, base: Base) -> Draft | None:
         view = await self._core.view_of(base.snapshot)
-        bound = bind(self._where, view.schema.arrow())
+        bound = bind_where(self._where, view.schema)
         entries = await base.entries()
         holds = partition_test(self._where, view.schema)
         if holds is not None:
@@ -237,6 +240,7 @@ class _ReplaceMatching:
             where=self._where if shows is None else shows.also(self._where),
             settings=self._core.env.settings.table,
         )
+        await scan.ask_indexes(partial(ask_table, self._core))
         written = await self._write(view, scan.tables(), deletes=True)
         self.deleted = written.rows
         return written.entries
@@ -263,6 +267,8 @@ class _ReplaceMatching:
             return entry, written
 
         touched = [one for one in entries if pruner.judge(one)[0] is not Verdict.NONE]
+        answers = await ask_table(self._core, IndexQuestion(self._where, view.schema), touched)
+        touched = [one for one in touched if not answers.excludes(one)]
         check_flushed(touched)
         removed, added = [], []
         async for found in map_bounded(rewrite, touched, _REWRITES):
@@ -294,7 +300,7 @@ def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped
         return None
     fields = schema.partition_fields
     arrow = pa.schema([arrow_field(one) for one in fields])
-    bound = bind(where, schema.arrow())
+    bound = bind_where(where, schema)
 
     def holds(partition: tuple[bytes, ...]) -> bool:
         values = {

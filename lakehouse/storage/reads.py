@@ -27,7 +27,7 @@ from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
 
-__all__ = ["Freshness", "TableRuns", "TableScan", "is_fresh", "to_expr"]
+__all__ = ["Freshness", "TableRuns", "TableScan", "ask_table", "is_fresh", "to_expr"]
 
 Freshness = Literal["snapshot", "wal"]
 """Whether a read sees one snapshot, or also what the write-ahead log holds above the newest."""
@@ -64,7 +64,9 @@ class TableRuns:
 
 
 async def ask_table(core: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-    """What the indexes of some files of a table say."""
+    """What the indexes of some files of a table say, unless ``table.scan_indexes`` is off."""
+    if not core.env.settings.table.scan_indexes:
+        return IndexAnswers()
     return await ask_indexes(
         core.env.store,
         core.root,
@@ -129,8 +131,7 @@ class TableScan:
             settings=self._core.env.settings.table,
         )
         self.report = found.report
-        if self._core.env.settings.table.scan_indexes:
-            await found.ask_indexes(partial(ask_table, self._core))
+        await found.ask_indexes(partial(ask_table, self._core))
         return found
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:

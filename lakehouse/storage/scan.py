@@ -150,7 +150,7 @@ class Scan:
         self.report.indexes_read = len(answers.rows) - len(answers.failed)
         self.report.indexes_failed = len(answers.failed)
         if any(not rows.is_all for rows in answers.rows.values()):
-            self._pruner = IndexedPruner(self._pruner, answers.rows)
+            self._pruner = IndexedPruner(self._pruner, answers)
             self.files = plan_files(self._entries, self._schema, self._pruner)
             self.report.files_pruned = self.files.pruned
             self.report.files_keys_only = self.files.keys_only

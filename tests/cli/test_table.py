@@ -359,3 +359,20 @@ def test_storage_options_are_taken(warehouse: str, run: Run) -> None:
     """Commands about tables take the storage options that all others take."""
     assert "NAME=VALUE" in run("table", "list", warehouse, "-o", "sesame").err
     assert run("table", "list", warehouse, "-o", "auto_mkdir=true").code == 0
+
+
+def test_rebuild_indexes_indexes_files_that_are_there(orders: str, run: Run) -> None:
+    """Rebuild-indexes says what there is to do, does it, and then has nothing to do."""
+    with lakehouse.sync.connect(orders) as lake:
+        table = lake.table("sales.orders")
+        table.set_option("index.min_rows", 1)
+        table.add_index("note", "bloom")
+    (row,) = run("table", "indexes", orders, "sales.orders", "--json").lines
+    assert (row["target"], row["kind"], row["files"]) == ("note", "bloom", 0)
+    assert "3 files" in run("table", "rebuild-indexes", orders, "sales.orders", "--dry-run").out
+    done = json.loads(run("table", "rebuild-indexes", orders, "sales.orders", "--json").out)
+    assert (done["files"], done["passed_over"]) == (3, 0)
+    assert "as it should be" in run("table", "rebuild-indexes", orders, "sales.orders").out
+    explain = ("table", "explain", orders, "sales.orders", "--where", "note = '[red]1'")
+    assert "index files asked" in run(*explain).out
+    assert json.loads(run(*explain, "--json").out)["files_pruned"]["index"] == 1

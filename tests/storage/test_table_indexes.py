@@ -464,6 +464,14 @@ async def test_other_options_are_another_index() -> None:
     assert before == 500
 
 
+async def test_an_index_that_tells_case_is_not_asked_without() -> None:
+    """When case comes not to matter, files whose index tells it are not asked."""
+    table = await table_with({"message": {"fulltext": {"case_sensitive": True}}}, files=1)
+    assert await table.scan("matches(message, 'REQUEST')").count() == 0
+    await table.alter_index("message", case_sensitive=False)
+    assert await table.scan("matches(message, 'REQUEST')").count() == 500
+
+
 async def test_a_rollback_brings_no_index_back_that_means_something_else() -> None:
     """After a rollback, ids of indexes go on where they were, so that none is used for another."""
     table = await table_with({"host": "bloom"}, files=1)
