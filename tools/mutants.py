@@ -25,6 +25,10 @@ COMPACTION = "tests/storage/test_compaction.py"
 CUTS = "tests/storage/test_table_cut_points.py"
 DAMAGE = "tests/storage/test_table_damage.py"
 EVOLVING = "tests/storage/test_evolving_tables.py"
+EXPIRE = "tests/storage/test_expire.py"
+MAINTENANCE_CUTS = "tests/storage/test_maintenance_cut_points.py"
+ORPHANS = "tests/storage/test_orphans.py"
+RESCALE = "tests/storage/test_rescale.py"
 NAMES = "tests/storage/test_names.py"
 OVERWRITE = "tests/storage/test_overwrite.py"
 SERIAL = "tests/storage/test_serial_commits.py"
@@ -129,6 +133,90 @@ MUTANTS = (
         old="        _check_horizon(base, uploaded_ms)\n",
         new="",
         tests=(f"{COMMIT}::test_old_uploads_are_refused",),
+    ),
+    Mutant(
+        rule="horizon check: files uploaded by a draft are committed however old they are",
+        path="lakehouse/storage/commit.py",
+        old="        _check_horizon(base, draft.uploaded_ms)\n",
+        new="",
+        tests=(f"{EXPIRE}::test_old_uploads_of_a_reading_write_are_refused",),
+    ),
+    Mutant(
+        rule="horizon check: manifests folded long ago are committed",
+        path="lakehouse/storage/commit.py",
+        old=" and now < self._fold_ends:",
+        new=":",
+        tests=(f"{ORPHANS}::test_folded_manifests_of_a_failed_commit_are_not_used_late",),
+    ),
+    Mutant(
+        rule="horizon: orphans are deleted without a commit that says so",
+        path="lakehouse/storage/orphans.py",
+        old="        if not dry_run:\n            head = (await core.commit(",
+        new="        if False:\n            head = (await core.commit(",
+        tests=(f"{ORPHANS}::test_uploads_from_before_the_horizon_are_refused",),
+    ),
+    Mutant(
+        rule="delete_grace: objects are deleted as soon as they are unreachable",
+        path="lakehouse/storage/expire.py",
+        old=" if grace_s else self._head",
+        new=" if False else self._head",
+        tests=(
+            f"{EXPIRE}::test_objects_go_when_the_grace_is_over",
+            f"{EXPIRE}::test_stalled_readers_and_writers_have_the_grace",
+        ),
+    ),
+    Mutant(
+        rule="delete_grace: a machine's clock tells when it is over",
+        path="lakehouse/storage/maintenance.py",
+        old="    return told if told is not None else history.time.now_ms()",
+        new="    return history._clock.now_ms()",
+        tests=(f"{EXPIRE}::test_clocks_of_machines_delete_nothing_early",),
+    ),
+    Mutant(
+        rule="tags in the log: expiry does not look at them",
+        path="lakehouse/storage/expire.py",
+        old="number < limit and number not in tagged]",
+        new="number < limit]",
+        tests=(
+            f"{EXPIRE}::test_tagged_and_pinned_snapshots_stay",
+            f"{EXPIRE}::test_a_tag_and_an_expiry_race_for_the_log",
+        ),
+    ),
+    Mutant(
+        rule="expiry: files that a rollback brought back are deleted with the snapshots that lost them",
+        path="lakehouse/storage/expire.py",
+        old="        garbage = self._done.others(known.others(list(paths)))",
+        new="        garbage = self._done.others(list(paths))",
+        tests=(f"{EXPIRE}::test_files_that_a_rollback_brought_back_stay",),
+    ),
+    Mutant(
+        rule="expiry: snapshots are deleted before their objects",
+        path="lakehouse/storage/expire.py",
+        old="            batch = doomed[begin : begin + _BATCH]\n",
+        new="            batch = doomed[begin : begin + _BATCH]\n"
+        "            await self._deletions.delete((snapshot_path(listed.ids[at]), 0) for at in batch)\n",
+        tests=(f"{MAINTENANCE_CUTS}::test_every_cut_point_of_maintenance[expire]",),
+    ),
+    Mutant(
+        rule="foreign objects: whatever lies in a table's directory is deleted",
+        path="lakehouse/storage/orphans.py",
+        old="            if kind is None:\n",
+        new="            if False:\n",
+        tests=(f"{ORPHANS}::test_foreign_objects_stay",),
+    ),
+    Mutant(
+        rule="rescale: files of another number of buckets are committed as they are",
+        path="lakehouse/storage/commit.py",
+        old="        added = await call.resplit.fitting(draft.added, schema)",
+        new="        added = draft.added",
+        tests=(f"{RESCALE}::test_a_write_that_finds_another_number_of_buckets",),
+    ),
+    Mutant(
+        rule="rescale: intervals of runs that come together may overlap",
+        path="lakehouse/storage/rescale.py",
+        old="        alone = buckets % one.total_buckets == 0\n",
+        new="        alone = True\n",
+        tests=(f"{RESCALE}::test_writes_and_compactions_go_on",),
     ),
     Mutant(
         rule="unknown outcome: files of a commit that may be there are deleted",
