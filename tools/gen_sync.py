@@ -60,14 +60,11 @@ class Rules:
 SOURCES = {
     "lakehouse/lake.py": "lakehouse/sync/lake.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
+    "lakehouse/storage/table_indexes.py": "lakehouse/sync/table_indexes.py",
+    "lakehouse/storage/table_maintenance.py": "lakehouse/sync/table_maintenance.py",
     "lakehouse/storage/reads.py": "lakehouse/sync/scan.py",
 }
 """File of async classes: file of their twins."""
-BASES = {
-    "TableIndexes": "lakehouse/storage/table_indexes.py",
-    "TableMaintenance": "lakehouse/storage/table_maintenance.py",
-}
-"""Base of an async class whose methods its twin has too: where it is."""
 
 
 def rules() -> Rules:
@@ -76,6 +73,8 @@ def rules() -> Rules:
         twins={
             "Lake": "lakehouse.sync.lake",
             "Table": "lakehouse.sync.table",
+            "TableIndexes": "lakehouse.sync.table_indexes",
+            "TableMaintenance": "lakehouse.sync.table_maintenance",
             "TableScan": "lakehouse.sync.scan",
             "TableWriter": "lakehouse.sync.writer",
         },
@@ -169,7 +168,7 @@ def twin_module(module: str) -> str:
 
 def generate(path: str, text: str, given: Rules) -> str:
     """The twin of a module, not yet formatted."""
-    source = _with_bases(ast.parse(text, filename=path))
+    source = ast.parse(text, filename=path)
     module = path.removesuffix(".py").replace("/", ".")
     imports = _Imports(source, module, given)
     names, bodies = [], []
@@ -196,24 +195,16 @@ def generate(path: str, text: str, given: Rules) -> str:
     )
 
 
-def _with_bases(source: ast.Module) -> ast.Module:
-    """The module, its classes with the methods of their bases, and what these import."""
-    for node in [one for one in source.body if isinstance(one, ast.ClassDef)]:
-        for name in [one.id for one in node.bases if isinstance(one, ast.Name) and one.id in BASES]:
-            base = ast.parse((ROOT / BASES[name]).read_text(), filename=BASES[name])
-            for one in base.body:
-                if isinstance(one, ast.ClassDef) and one.name == name:
-                    node.body += [member for member in one.body if isinstance(member, Function)]
-                elif isinstance(one, ast.Import | ast.ImportFrom | ast.Assign):
-                    source.body.append(one)
-    return source
-
-
 def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
     given, name = imports.rules, node.name
     imports.lines |= {f"from {imports.module} import {name} as Async{name}", f"from {BRIDGE} import Bridge"}
-    yield f"class {name}:"
+    bases = [one.id for one in node.bases if isinstance(one, ast.Name) and one.id in given.twins]
+    for base in bases:
+        imports.name(base)
+    yield f"class {name}({', '.join(bases)}):" if bases else f"class {name}:"
     yield _docstring((ast.get_docstring(node) or "").split("\n\nArgs:")[0], given, "    ")
+    if bases:
+        yield f"    _wrapped: Async{name}\n"
     yield f"    def __init__(self, wrapped: Async{name}, bridge: Bridge) -> None:"
     yield "        self._wrapped, self._bridge = wrapped, bridge\n"
     members = [one for one in node.body if isinstance(one, Function)]

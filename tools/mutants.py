@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant(
         rule="horizon check: old uploads are committed",
         path="lakehouse/storage/commit.py",
-        old="        _check_horizon(base, uploaded_ms)\n",
+        old="        _check_horizon(base, call.uploaded_ms)\n",
         new="",
         tests=(f"{COMMIT}::test_old_uploads_are_refused",),
     ),

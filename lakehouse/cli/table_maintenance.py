@@ -38,8 +38,8 @@ __all__ = ["expire", "expire_partitions", "orphans", "purge", "repair", "rescale
 
 _DAMAGED = 4
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done now.")]
-Grace = Annotated[
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done now.")]
+_Grace = Annotated[
     float | None,
     typer.Option(
         "--grace",
@@ -65,8 +65,8 @@ def expire(
         str | None,
         typer.Option(help="Snapshots from then on stay: '2026-01-31 12:00' (UTC), or milliseconds."),
     ] = None,
-    grace: Grace = None,
-    dry_run: DryRun = False,
+    grace: _Grace = None,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -93,7 +93,7 @@ def orphans(
         str | None,
         typer.Option(help="Uploads before then; else those older than the table's orphan.min_age_s."),
     ] = None,
-    dry_run: DryRun = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -118,7 +118,7 @@ def expire_partitions(
     table: TableName,
     older_than: Annotated[str, typer.Argument(help="The first moment that stays, such as 2026-01-31.")],
     column: Annotated[str | None, typer.Option(help="The partition column that tells.")] = None,
-    dry_run: DryRun = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -163,7 +163,7 @@ def repair(
     shallow: Annotated[
         bool, typer.Option("--shallow", help="Only look which files are there, do not read them.")
     ] = False,
-    dry_run: DryRun = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -187,7 +187,7 @@ def rescale(
     warehouse: Warehouse,
     table: TableName,
     buckets: Annotated[int, typer.Argument(help="How many there are to be.", min=1)],
-    dry_run: DryRun = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -208,8 +208,8 @@ def rescale(
 def purge(
     warehouse: Warehouse,
     database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
-    grace: Grace = None,
-    dry_run: DryRun = False,
+    grace: _Grace = None,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,

@@ -16,11 +16,11 @@ from lakehouse.storage.verify_report import Problem
 
 __all__ = ["entry_problems"]
 
-Found = tuple[str, Problem, str]
+_Found = tuple[str, Problem, str]
 """Path, problem, detail."""
 
 
-def entry_problems(entries: Sequence[FileEntry], schema: TableSchema, snapshot: int) -> Iterator[Found]:
+def entry_problems(entries: Sequence[FileEntry], schema: TableSchema, snapshot: int) -> Iterator[_Found]:
     """What is wrong with the live files of a snapshot, positions filled in."""
     seen: set[str] = set()
     for one in entries:
@@ -53,7 +53,7 @@ def _wrong(one: FileEntry, schema: TableSchema, snapshot: int) -> str:
     return ""
 
 
-def _unit_problems(runs: Sequence[Sequence[FileEntry]]) -> Iterator[Found]:
+def _unit_problems(runs: Sequence[Sequence[FileEntry]]) -> Iterator[_Found]:
     for older, newer in itertools.pairwise(runs):
         if interval(newer[0])[0] <= interval(older[0])[1]:
             yield (

@@ -1,0 +1,174 @@
+"""TableMaintenance without await: the twin of :mod:`lakehouse.storage.table_maintenance`.
+
+Invariant: every method hands the call to the async one of its name, and does nothing else.
+"""
+# Made by tools/gen_sync.py from lakehouse/storage/table_maintenance.py: edit that file, then run `make docs`.
+
+from __future__ import annotations
+
+import datetime as dt
+
+from lakehouse.storage.expire import ExpireReport
+from lakehouse.storage.maintenance import ProgressCallback
+from lakehouse.storage.orphans import OrphanReport
+from lakehouse.storage.partition_expiry import PartitionExpiryReport
+from lakehouse.storage.repair_report import RepairReport
+from lakehouse.storage.rescale import RescaleReport
+from lakehouse.storage.table_maintenance import TableMaintenance as AsyncTableMaintenance
+from lakehouse.storage.verify_report import VerifyReport
+from lakehouse.sync.bridge import Bridge
+
+__all__ = ["TableMaintenance"]
+
+
+class TableMaintenance:
+    """Base of ``Table``."""
+
+    def __init__(self, wrapped: AsyncTableMaintenance, bridge: Bridge) -> None:
+        self._wrapped, self._bridge = wrapped, bridge
+
+    def expire_snapshots(
+        self,
+        *,
+        retain: int | None = None,
+        older_than: dt.datetime | int | str | None = None,
+        grace_s: float | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> ExpireReport:
+        """Lets old snapshots expire, and deletes objects of those that expired long enough ago.
+
+        Expired snapshots cannot be read from the call on; their objects are deleted by the first call
+        after ``delete_grace_s`` has passed, so that readers under way come to their end. With neither
+        ``retain`` nor ``older_than`` nothing expires, and what waits is deleted. Tagged and pinned
+        snapshots stay.
+
+        Args:
+            retain: so many of the newest snapshots stay.
+            older_than: snapshots from this moment on stay: a datetime, ISO text (UTC unless it says),
+                or milliseconds. With ``retain`` both are kept to.
+            grace_s: instead of the table's option ``delete_grace_s``. Less is safe only when nobody
+                reads or writes the table meanwhile.
+            dry_run: change nothing and say what would be done now.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.expire_snapshots(retain=100))
+        """
+        return self._bridge.call(
+            self._wrapped.expire_snapshots,
+            retain=retain,
+            older_than=older_than,
+            grace_s=grace_s,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def remove_orphans(
+        self,
+        *,
+        older_than: dt.datetime | int | str | None = None,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> OrphanReport:
+        """Deletes objects that were uploaded for commits which never came.
+
+        Only objects that look like ours are deleted; others in the table's directory stay. Writes that
+        began to upload before ``older_than`` and are not committed yet will be refused.
+
+        Args:
+            older_than: uploads before this moment; None = those older than ``orphan.min_age_s``.
+            dry_run: change nothing and say what would be deleted now.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.remove_orphans(dry_run=True))
+        """
+        return self._bridge.call(
+            self._wrapped.remove_orphans, older_than=older_than, dry_run=dry_run, progress=progress
+        )
+
+    def expire_partitions(
+        self,
+        older_than: dt.datetime | int | str | dt.date,
+        *,
+        column: str | None = None,
+        dry_run: bool = False,
+    ) -> PartitionExpiryReport:
+        """Deletes the rows of partitions before a moment, in one commit; older snapshots still have them.
+
+        Whole files are taken away unread when the table has no primary key, or one that holds the
+        partition columns; otherwise the keys of the rows are deleted, for which they are read.
+
+        Args:
+            older_than: the first moment that stays: a date, a datetime, ISO text (UTC unless it says), or
+                milliseconds; for a column of text a text, compared as such.
+            column: the partition column that tells; may be left out when only one is a date or timestamp.
+            dry_run: change nothing and say what would be deleted now.
+
+        Example::
+
+            table.expire_partitions("2026-01-01")
+        """
+        return self._bridge.call(self._wrapped.expire_partitions, older_than, column=column, dry_run=dry_run)
+
+    def verify(
+        self, *, deep: bool = False, snapshot: int | None = None, progress: ProgressCallback | None = None
+    ) -> VerifyReport:
+        """Looks for damage: every object that snapshots need is there and is what they say.
+
+        One listing tells which data files there are; snapshots, manifests and schemas are read. Nothing
+        is changed and nothing raised: the report names damaged objects and the snapshots they touch.
+
+        Args:
+            deep: read every data file too: checksums, rows, kinds, keys and their order, bounds, indexes.
+            snapshot: only this one; None = all that exist.
+            progress: told how far it has got.
+
+        Example::
+
+            report = table.verify(deep=True)
+            assert report.ok, report
+        """
+        return self._bridge.call(self._wrapped.verify, deep=deep, snapshot=snapshot, progress=progress)
+
+    def rescale(
+        self, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RescaleReport:
+        """Gives the table another number of buckets, in one commit that changes no answer.
+
+        Every file is read and written once; others may write meanwhile, and what they add is split too.
+        Compactions that are under way give way. Older snapshots keep their files.
+
+        Args:
+            buckets: how many there are to be.
+            dry_run: change nothing and say how much would be split now.
+            progress: told how far it has got.
+
+        Example::
+
+            table.rescale(16)
+        """
+        return self._bridge.call(self._wrapped.rescale, buckets, dry_run=dry_run, progress=progress)
+
+    def repair(
+        self, *, deep: bool = True, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RepairReport:
+        """Makes a new snapshot of what can still be read, and says exactly what cannot.
+
+        It goes on from the newest snapshot that can be read. Missing and damaged files are left out;
+        what is sound in a damaged one is written anew. Nothing is deleted. Where newer rows are lost,
+        older rows of their keys come to light again: the report names the ranges of keys.
+
+        Args:
+            deep: read every data file; else only look which are there, and how large.
+            dry_run: change nothing and say what would be kept and lost.
+            progress: told how far it has got.
+
+        Example::
+
+            print(table.repair(dry_run=True))
+        """
+        return self._bridge.call(self._wrapped.repair, deep=deep, dry_run=dry_run, progress=progress)
