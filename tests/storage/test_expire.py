@@ -469,3 +469,60 @@ async def test_old_uploads_of_a_reading_write_are_refused() -> None:
     with pytest.raises((ConflictError, CommitUnknownError)):
         await sleeper.delete("v = 4")
     assert await rows(await table_of(store)) == [{"id": 4, "v": 4}]
+
+
+# --- the write-ahead log --------------------------------------------------------------
+
+
+async def segments(store: ObjectStore) -> list[int]:
+    """Numbers of the WAL segments there are."""
+    return [int(key[-24:-4]) for key in await objects(store, "wal/")]
+
+
+async def streamed(store: ObjectStore) -> Table:
+    """A table whose streaming writer has flushed four puts, one by one."""
+    await made(store, commits=0)
+    table = await table_of(store)
+    for number in range(4):
+        async with table.writer() as writer:
+            await (await writer.put([{"id": number, "v": number}]))
+    return table
+
+
+async def test_segments_go_when_no_snapshot_holds_them() -> None:
+    """WAL segments in data files go after the grace; the newest stays, and rows are there all the time."""
+    store = await timed()
+    table = await streamed(store)
+    before = await segments(store)
+    assert len(before) > 4
+    assert not (await table.expire_snapshots(retain=1)).segments
+    store.advance(HOUR_S)
+    done = await table.expire_snapshots()
+    assert done.segments
+    assert (await segments(store))[-1] == before[-1]
+    assert len(await segments(store)) == len(before) - done.segments < 3
+    reader = await table_of(store)
+    assert len(await rows(reader)) == 4
+    assert (await reader.verify(deep=True)).ok
+    async with reader.writer() as writer:
+        await (await writer.put([{"id": 9, "v": 9}]))
+    assert len(await rows(await table_of(store))) == 5
+
+
+async def test_segments_that_a_tagged_snapshot_holds_stay() -> None:
+    """A snapshot that has covered segments in no file keeps them; all others go."""
+    store = await timed()
+    await made(store, commits=0)
+    table = await table_of(store)
+    async with table.writer() as writer:
+        await (await writer.put([{"id": 1, "v": 1}]))
+        other = await table_of(store)
+        covering = await other.append([{"id": 2, "v": 2}])
+        await other.create_tag("covering", snapshot=covering.snapshot)
+    held = await rows(table, tag="covering")
+    assert [row["id"] for row in held] == [1, 2]
+    for number in range(3, 5):
+        await table.append([{"id": number, "v": number}])
+    await table.expire_snapshots(retain=1, grace_s=0)
+    assert await rows(await table_of(store), tag="covering") == held
+    assert (await (await table_of(store)).verify(deep=True)).ok
