@@ -54,6 +54,8 @@ _SCAN_SHARE = 4
 """Sections under way get one part in four of the memory."""
 _FILE_SHARE = 5
 """Rows of a file one in five: such rows are being collected, encoded, and there encoded once or twice."""
+_TELLING_ROWS = 1024
+"""Fewer rows do not tell what a row takes in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,11 @@ class _Cutting:
         for partition, rows in await self._by_partition(table):
             collected = self._collected.setdefault(partition, _Collected())
             collected.add(rows)
-            fitting = await in_thread(self._uploads.fitting_rows, Part(source=rows))
+            if collected.rows < _TELLING_ROWS:
+                continue
+            sample = Part(source=pa.concat_tables(collected.tables))
+            fitting = await in_thread(self._uploads.fitting_rows, sample)
+            del sample
             fitting = min(fitting, max(1, int(self._room * collected.rows / max(1, collected.size))))
             while collected.rows >= fitting:
                 yield self._job(partition, fitting)
