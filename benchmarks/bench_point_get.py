@@ -199,7 +199,7 @@ class _Connection:
         await self._stack.enter_async_context(lake)
         self._table = await lake.table(self._name)
         # What Table.get makes for each call: the files of the newest snapshot.
-        self._lookup = await self._table._lookup(None, None, None)
+        self._lookup = await self._table._lookup(None, None, None, "snapshot")
         assert await self._lookup.get({"id": 1}) is None
 
     async def get_from_snapshot(self, key: int) -> None:

@@ -1,4 +1,4 @@
-"""SlateDB's Python binding as a side of a comparison of point reads; see :class:`Slate`."""
+"""SlateDB's Python binding as a side of a comparison of point reads."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ from slatedb import uniffi as slatedb
 
 from lakehouse.testing.endpoint import ServerInfo
 
-__all__ = ["Slate"]
+__all__ = ["Slate", "object_store"]
 
 _BATCH_KEYS = 20_000
+
+
+def object_store(server: ServerInfo, bucket: str) -> Any:
+    """The bucket as SlateDB sees it."""
+    builder = slatedb.ObjectStoreBuilder(slatedb.ObjectStoreType.S3)
+    for name, value in {
+        "endpoint": server.endpoint_url,
+        "access_key_id": server.key,
+        "secret_access_key": server.secret,
+        "region": server.region or "us-east-1",
+        "allow_http": "true",
+        "bucket": bucket,
+    }.items():
+        builder.with_config(name, value)
+    return builder.build()
 
 
 class Slate:
     """A database of one SST in a bucket, and a reader of it."""
 
     def __init__(self, server: ServerInfo, bucket: str) -> None:
-        builder = slatedb.ObjectStoreBuilder(slatedb.ObjectStoreType.S3)
-        for name, value in {
-            "endpoint": server.endpoint_url,
-            "access_key_id": server.key,
-            "secret_access_key": server.secret,
-            "region": server.region or "us-east-1",
-            "allow_http": "true",
-            "bucket": bucket,
-        }.items():
-            builder.with_config(name, value)
-        self._store = builder.build()
+        self._store = object_store(server, bucket)
         self._reader: Any = None
 
     async def fill(self, keys: Sequence[bytes], value: bytes) -> None:
