@@ -29,8 +29,8 @@ from lakehouse.index.tails import TAIL
 
 __all__ = ["PageSums", "PuffinBytes", "PuffinImage"]
 
-PAGE_BYTES = "lakehouse.page_bytes"
-PAGE_SUMS = "lakehouse.page_crc32c"
+_PAGE_BYTES = "lakehouse.page_bytes"
+_PAGE_SUMS = "lakehouse.page_crc32c"
 _PAGE_MIN = 8 * 1024
 _PAGES_MAX = 1024
 """Pages are larger in files that would have more."""
@@ -78,7 +78,7 @@ class PuffinBytes:
             page *= 2
         sums = [google_crc32c.value(body[at : at + page]) for at in range(0, len(body), page)]
         said = base64.b64encode(np.array(sums, "<u4").tobytes()).decode()
-        last = self._builder.finish(properties={**properties, PAGE_BYTES: str(page), PAGE_SUMS: said})
+        last = self._builder.finish(properties={**properties, _PAGE_BYTES: str(page), _PAGE_SUMS: said})
         return PuffinImage(data=body + last, footer_bytes=len(last), checksum=google_crc32c.value(last))
 
 
@@ -108,8 +108,8 @@ class PageSums:
             CorruptionError: it has none, or not as many as there are pages.
         """
         try:
-            page = int(footer.properties[PAGE_BYTES])
-            sums = np.frombuffer(base64.b64decode(footer.properties[PAGE_SUMS], validate=True), "<u4")
+            page = int(footer.properties[_PAGE_BYTES])
+            sums = np.frombuffer(base64.b64decode(footer.properties[_PAGE_SUMS], validate=True), "<u4")
         except (KeyError, ValueError) as error:
             raise CorruptionError(f"{key} has no checksums of its pages", key=key) from error
         if page < 1 or len(sums) != -(-end // page):

@@ -33,6 +33,7 @@ __all__ = [
     "AlterIndex",
     "DropIndex",
     "IndexChange",
+    "Target",
     "with_index_change",
     "with_indexes_following",
 ]

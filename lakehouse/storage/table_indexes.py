@@ -45,7 +45,7 @@ class TableIndexes:
 
         Example::
 
-            await table.add_index("message", "fulltext", analyzer="English")
+            await table.add_index("amount", "inverted")
         """
         return await self._change_indexes(AddIndex(target, kind, options))
 

@@ -61,7 +61,7 @@ indexes = st.sets(
     min_size=8,
 ).map(definitions)
 numbers = st.none() | st.integers(-3, 3)
-texts = st.none() | st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
+texts = st.none() | st.lists(st.sampled_from(WORDS), max_size=2).map(" ".join)
 rows = st.lists(
     st.fixed_dictionaries(
         {
@@ -74,7 +74,7 @@ rows = st.lists(
         }
     ),
     min_size=1,
-    max_size=25,
+    max_size=7,
 )
 quoted = texts.filter(lambda text: text is not None).map(lambda text: f"'{text}'")
 # @ stands for the column of text, which may be renamed.
@@ -87,6 +87,8 @@ conditions = st.recursive(
         st.builds("@ like {}".format, st.sampled_from(["'disk%'", "'%full'", "'d_sk'", "''"])),
         st.builds("starts_with(@, {})".format, quoted),
         st.builds("matches(@, {})".format, quoted),
+        st.builds("matches(@, '{}')".format, st.sampled_from(WORDS)),
+        st.builds("@ = '{}'".format, st.sampled_from(WORDS)),
         st.builds("lower(@) = {}".format, quoted),
         st.builds("matches(lower(@), {})".format, quoted),
         st.builds("n + 1 = {}".format, st.integers(-3, 4)),
@@ -100,7 +102,7 @@ conditions = st.recursive(
         st.builds("({}) or ({})".format, some, some),
         st.builds("not ({})".format, some),
     ),
-    max_leaves=4,
+    max_leaves=3,
 )
 LAYOUTS: list[dict[str, Any]] = [
     {"primary_key": "id"},
