@@ -37,8 +37,8 @@ _RUNS = 10
 _PYARROW = "pyarrow"
 _MILLION, _TEN_MILLION = 1_000_000, 10_000_000
 _RATE_LEAST, _SCAN_MOST = 1_000_000, 1.1
-_MEMORY = {"table.compaction_memory_bytes": 256 * _MIB, "cache.max_bytes": 32 * _MIB}
-_MEMORY_MOST = 256 * _MIB
+_MEMORY = {"table.compaction_memory_bytes": 512 * _MIB, "cache.max_bytes": 32 * _MIB}
+_MEMORY_MOST = 512 * _MIB
 _NAME = "bench.runs"
 
 

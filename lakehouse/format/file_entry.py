@@ -26,7 +26,7 @@ __all__ = [
 KIND_COLUMN = "_VALUE_KIND"
 """Column of rows under way and in files: an int8 of :class:`RowKind`; absent = all inserts."""
 SEQUENCE_COLUMN = "_SEQUENCE_NUMBER"
-"""Column of data files: the snapshot a row came with, null = the one that added the file."""
+"""Column of data files: the snapshot a row came with, null = that of the file's first position."""
 
 Position = tuple[int, int, int]
 """Place in the one order of a merge unit: (snapshot, 0 covered WAL segment | 1 own run, number)."""

@@ -48,7 +48,7 @@ from lakehouse.format.types import Field, Primitive, arrow_field
 __all__ = ["KIND_FIELD", "SEQUENCE_FIELD", "ParquetOptions", "encode_parquet"]
 
 SEQUENCE_FIELD = Field(id=2_147_483_400, name=SEQUENCE_COLUMN, type=Primitive("int64"))
-"""The snapshot a row came with, null = the one that added the file.
+"""The snapshot a row came with, null = that of the file's first position.
 
 The ids of both are below those that Iceberg reserves (2,147,483,447 and up), and above all others.
 """
