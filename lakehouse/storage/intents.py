@@ -51,7 +51,7 @@ class AddFiles:
     entries: tuple[FileEntry, ...]
     own: OwnManifest
     clears: bool = False
-    """Takes away every file of the head it is committed on."""
+    """Takes away every file of the head it is committed on, and the segments it covers."""
     must_commit: bool = False
     """Also when there is nothing to add: the commit carries a sequence."""
     message: str | None = None
@@ -63,7 +63,7 @@ class AddFiles:
 
     async def draft(self, base: Base) -> Draft | None:
         """The same for every head."""
-        nothing = not self.entries and not (self.clears and base.snapshot.total.files)
+        nothing = not self.entries and not (self.clears and (base.snapshot.total.files or base.segments))
         if nothing and not self.must_commit:
             return None
         return Draft(

@@ -11,7 +11,7 @@ be free again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from lakehouse.clock import Clock
 from lakehouse.errors import CommitUnknownError, ConflictError, FencedError, InternalError
@@ -121,10 +121,7 @@ class WalAppender:
         return False
 
     async def _fenced(self, lost: ConflictError) -> FencedError:
-        winner = lost.context.get("winner")
-        epoch = None
-        if isinstance(winner, Fetched):
-            epoch = (await self._wal.decoded(winner.data, self.last + 1)).header.epoch
+        epoch = (await _winner(self._wal, lost, self.last + 1)).epoch
         return FencedError(
             f"another writer (epoch {epoch}) has taken over the log of this one (epoch {self.epoch}) at "
             f"segment {self.last + 1}; rows acknowledged before are safe. Open a new writer to go on.",
@@ -147,12 +144,12 @@ async def take_over(
     """
     assert head.wal is not None
     epoch, marks = head.wal.epoch, dict[str, int]()
-    began = clock.steady()
+    seen_at = clock.steady()
     last = (await wal.tail(head)).upto
-    if last:
-        newest = (await wal.read(last)).header
-        epoch, marks = max(epoch, newest.epoch), dict(newest.writers)
+    newest = (await wal.read(last)).header if last else None
     while True:
+        if newest is not None:
+            epoch, marks = max(epoch, newest.epoch), dict(newest.writers)
         fence = SegmentHeader(
             table=head.table,
             number=last + 1,
@@ -162,18 +159,25 @@ async def take_over(
             schema_id=schema_id,
             writers=marks,
         )
+        began = clock.steady()
         try:
             await wal.log.append(fence.number, encode_segment(fence), token=fence.token)
         except ConflictError as lost:
-            winner = lost.context.get("winner")
-            last += 1
-            began = clock.steady()
-            found: Mapping[str, int] = {}
-            if isinstance(winner, Fetched):
-                header = (await wal.decoded(winner.data, last)).header
-            else:
-                header = (await wal.read(last)).header
-            epoch, found = max(epoch, header.epoch), header.writers
-            marks = dict(found)
+            last, seen_at = fence.number, began
+            newest = await _winner(wal, lost, last)
             continue
-        return WalAppender(wal, fence, clock=clock, deadline_s=deadline_s, seen_at=began)
+        if clock.steady() - seen_at > deadline_s:
+            # The number may have been free because its segment was deleted.
+            seen_at = clock.steady()
+            last = await wal.log.newest() or last
+            if last != fence.number:
+                newest = (await wal.read(last)).header
+                continue
+        return WalAppender(wal, fence, clock=clock, deadline_s=deadline_s, seen_at=seen_at)
+
+
+async def _winner(wal: Wal, lost: ConflictError, number: int) -> SegmentHeader:
+    """The header of the segment that stands where another was to be created."""
+    winner = lost.context.get("winner")
+    found = await (wal.decoded(winner.data, number) if isinstance(winner, Fetched) else wal.read(number))
+    return found.header

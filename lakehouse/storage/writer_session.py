@@ -26,6 +26,7 @@ import pyarrow as pa
 from lakehouse.errors import (
     CommitUnknownError,
     FencedError,
+    InternalError,
     InvalidInputError,
     LakehouseError,
     UnavailableError,
@@ -154,9 +155,13 @@ class WriterSession:
         self._auto = auto_compaction(core)
         self._open = contextlib.ExitStack()
         self._open.enter_context(self._auto.writing())
+        self._inherited = appender.last if _has_unflushed(view, appender) else None
+        """Up to where rows of earlier writers are in no data file."""
         loop = asyncio.get_running_loop()
         self._log_task = loop.create_task(self._write_log())
         self._flush_task = loop.create_task(self._flush_memtables())
+        for task in (self._log_task, self._flush_task):
+            task.add_done_callback(self._ended)
 
     @classmethod
     async def open(cls, core: OpenTable) -> Self:
@@ -187,6 +192,7 @@ class WriterSession:
         """Ends without a flush: what is durable is in the log, where the next commit finds it."""
         self._closing = True
         self._some_put.set()
+        self._moved.set()
         self._flush_task.cancel()
         await asyncio.wait([self._log_task, self._flush_task])
         self._open.close()
@@ -210,6 +216,8 @@ class WriterSession:
                 "write such amounts with append or upsert, or in smaller puts"
             )
         await self._room(weight)
+        if mark is not None and (known := self._known(mark)) is not None:
+            return Ack(known)
         self._queue.append(_Put(rows=rows, schema=schema, bytes=weight, done=done, mark=mark))
         self._queued += weight
         self._last_done = done
@@ -278,7 +286,7 @@ class WriterSession:
         upto = self._appender.last
         self._memtables.close()
         self._some_closed.set()
-        while any(one.first <= upto for one in self._memtables.all()):
+        while self._inherited is not None or any(one.first <= upto for one in self._memtables.all()):
             self._check_open()
             if self._flush_failure is not None:
                 raise self._flush_failure[1]
@@ -377,6 +385,12 @@ class WriterSession:
             await self._clock.sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX_S)
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Whoever waits must not wait for a task that is no more."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._failure is None:
+            self._fail(InternalError(f"the writer of {self._core.name} ended by {error!r}"))
+
     def _fail(self, error: LakehouseError) -> None:
         """Nothing can be put any more."""
         self._failure = error
@@ -398,16 +412,17 @@ class WriterSession:
             interval = self._view.options.snapshot_interval_s
             self._memtables.close(began_before=self._clock.steady() - interval)
             memtable = self._memtables.oldest()
-            if memtable is None:
+            if memtable is None and self._inherited is None:
                 self._some_closed.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(max(interval / 4, _TICK_S)):
                         await self._some_closed.wait()
                 continue
-            held = {one.header.number: one for one in memtable.segments}
+            upto = self._inherited if memtable is None else memtable.last
+            held = {one.header.number: one for one in memtable.segments} if memtable is not None else {}
             try:
                 await self._auto.make_room(self._core)
-                await flush_table(self._core, upto=memtable.last, segments=self._held_or_stored(held))
+                await flush_table(self._core, upto=upto, segments=self._held_or_stored(held))
             except LakehouseError as error:
                 if self._flush_failure is None:
                     self._flush_failure = self._clock.steady(), error
@@ -416,9 +431,10 @@ class WriterSession:
                 await self._clock.sleep(pause)
                 pause = min(2 * pause, _PAUSE_MAX_S)
                 continue
-            pause, self._flush_failure = _PAUSE_S, None
-            self._memtables.flushed(memtable)
-            self._flushes += 1
+            pause, self._flush_failure, self._inherited = _PAUSE_S, None, None
+            if memtable is not None:
+                self._memtables.flushed(memtable)
+                self._flushes += 1
             self._view = await self._core.known()
             self._moved.set()
 
@@ -429,6 +445,12 @@ class WriterSession:
             return [held.get(number) or await self._core.wal.read(number) for number in numbers]
 
         return read
+
+
+def _has_unflushed(view: View, appender: WalAppender) -> bool:
+    """Whether rows that others put are in no data file."""
+    wal = view.snapshot.wal
+    return bool(view.snapshot.segments) or (wal is not None and wal.upto < appender.last - 1)
 
 
 def _looked_at(done: asyncio.Future[int]) -> None:

@@ -37,6 +37,8 @@ __all__ = [
 
 WriterId = tuple[str, int]
 """(id, sequence): a write that is made at most once, however often it is asked for."""
+_WRITER_ID_MAX = 1_000
+"""Every snapshot, and every segment of the log, carries the ids of all writers."""
 
 
 async def add_rows(
@@ -187,9 +189,13 @@ def check_writer(writer: object) -> None:
     match writer:
         case None:
             return
-        case (str(name), int(sequence)) if name and sequence >= 0 and not isinstance(sequence, bool):
-            return
-    raise InvalidInputError(f"writer must be (id, sequence), a text and a number from 0, not {writer!r}")
+        case (str(name), int(sequence)) if name.isprintable() and not isinstance(sequence, bool):
+            if 0 < len(name) <= _WRITER_ID_MAX and 0 <= sequence < 2**63:
+                return
+    raise InvalidInputError(
+        f"writer must be (id, sequence), a printable text of 1 to {_WRITER_ID_MAX:,} characters and a number "
+        f"from 0 below 2^63, not {writer!r:.200}"
+    )
 
 
 def _recorded(view: View, writer: WriterId | None) -> int | None:
