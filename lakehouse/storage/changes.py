@@ -2,7 +2,8 @@
 
 Invariant: the answer depends on what the snapshots hold and on nothing in between: not on how often
 a row changed, nor on what was compacted. Keys that may have changed are those of files that only one
-of the two has; each is looked up in both.
+of the two has, and those of rows that only one of the two shows, by their age; each is looked up in
+both.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.lookup import Found, Lookup
 from lakehouse.storage.merge import merge_order
 from lakehouse.storage.part_rows import taken
+from lakehouse.storage.record_ttl import Lifetime
 from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.same_values import same_rows
 from lakehouse.storage.scan import RunSource, Scan
@@ -51,6 +53,7 @@ async def net_changes(
     schema: TableSchema,
     source: RunSource,
     *,
+    shows: tuple[Lifetime | None, Lifetime | None] = (None, None),
     settings: TableSettings | None = None,
 ) -> AsyncGenerator[pa.Table, None]:
     """The rows that differ, as tables with the columns of the schema and ``_change``.
@@ -62,13 +65,17 @@ async def net_changes(
         after: files of the second.
         schema: of the second; older rows are shown as it has them.
         source: opens the files, with that schema.
+        shows: which rows the two snapshots show; None = all.
         settings: bounds.
     """
     settings = settings or TableSettings()
     paths = {entry.path for entry in before}, {entry.path for entry in after}
     touched = [entry for entry in (*before, *after) if (entry.path in paths[0]) != (entry.path in paths[1])]
     keys = KeyColumns(schema.key_fields)
-    lookups = [Lookup(entries, schema, source, settings=settings) for entries in (before, after)]
+    lookups = [
+        Lookup(entries, schema, source, shows=shown, settings=settings)
+        for entries, shown in zip((before, after), shows, strict=True)
+    ]
 
     async def compare(chunk: pa.Table) -> pa.Table:
         was, now = [await lookup.find(chunk, schema.fields) for lookup in lookups]
@@ -77,11 +84,27 @@ async def net_changes(
     size = RowSize(schema.fields, schema.fields, touched).bytes_per_row
     rows = max(1, int(settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
     scan = Scan(touched, schema, source, columns=keys.names, deletions=True, settings=settings)
-    chunks = _chunks(scan, rows)
-    async with aclosing(map_bounded(compare, chunks, _AT_ONCE)) as tables:
-        async for table in tables:
-            if table.num_rows:
-                yield table
+    streams = [_chunks(scan, rows)]
+    shown, other = shows if shows[0] is not None else shows[::-1]
+    if shown is not None:
+        aged = Scan(before, schema, source, columns=keys.names, where=shown.differs(other), settings=settings)
+        streams.append(_untouched(_chunks(aged, rows), Lookup(touched, schema, source, settings=settings)))
+    for chunks in streams:
+        async with aclosing(map_bounded(compare, chunks, _AT_ONCE)) as tables:
+            async for table in tables:
+                if table.num_rows:
+                    yield table
+
+
+async def _untouched(
+    chunks: AsyncGenerator[pa.Table, None], touched: Lookup
+) -> AsyncGenerator[pa.Table, None]:
+    """The keys of chunks that no file has which was compared already."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            left = await touched.without(chunk)
+            if left.num_rows:
+                yield left
 
 
 async def _chunks(scan: Scan, rows: int) -> AsyncGenerator[pa.Table, None]:

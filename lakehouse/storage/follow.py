@@ -17,6 +17,7 @@ from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.storage.changes import net_changes
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
+from lakehouse.storage.record_ttl import lifetime
 
 __all__ = ["ChangeBatch", "changes_between", "follow_changes"]
 
@@ -46,6 +47,7 @@ async def changes_between(core: OpenTable, start: View, end: View) -> AsyncGener
         await end.entries(),
         end.schema,
         TableRuns(core, end.schema),
+        shows=(lifetime(start.schema, start.snapshot.time_ms, later=end.schema), end.shows),
         settings=core.env.settings.table,
     )
     async with aclosing(found) as tables:

@@ -247,8 +247,26 @@ class Lookup:
         names = [field.name for field in fields]
         return Found(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
 
-    async def _find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
-        unit_lookup = _UnitLookup(self._source, self._keys, fields, self._settings, self._engine)
+    async def without(self, keys: pa.Table) -> pa.Table:
+        """Those of the keys, each given once, that have no row of any kind."""
+        met = await self._find(keys, self._schema.key_fields, deletions=True)
+        if not met.keys.num_rows:
+            return keys
+        have, given = (
+            pa.array(one) if isinstance(one, np.ndarray) else one
+            for one in self._keys.arrays([met.keys, keys])
+        )
+        return keys.filter(pc.invert(pc.is_in(given, value_set=have)))
+
+    async def _find(self, keys: pa.Table, fields: Sequence[Field], *, deletions: bool = False) -> Found:
+        unit_lookup = _UnitLookup(
+            self._source,
+            self._keys,
+            fields,
+            self._settings,
+            None if deletions else self._engine,
+            deletions=deletions,
+        )
         sought = await in_thread(self._sought, keys)
         found = [
             one async for one in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
@@ -300,9 +318,12 @@ class _UnitLookup:
         fields: Sequence[Field],
         settings: TableSettings,
         engine: MergeEngine | None,
+        *,
+        deletions: bool,
     ) -> None:
         self._source = source
         self._keys = keys
+        self._deletions = deletions
         self._engine = engine
         self._wanted = tuple(fields)
         self._fields = self._wanted if engine is None else engine.needed(fields)
@@ -381,7 +402,7 @@ class _UnitLookup:
         at = np.concatenate([one.at for one in hits])
         kinds = kinds_of([one.rows for one in hits])
         order = np.argsort(at)
-        if kinds is not None:
+        if kinds is not None and not self._deletions:
             order = order[kinds[order] != RowKind.DELETE]
         return Found(
             keys=taken([keys], at[order]), rows=taken([one.rows.select(names) for one in hits], order)

@@ -36,17 +36,32 @@ class Lifetime:
         """What a reader asks for, of the rows that are shown."""
         return self.where if where is None else all_of(where, self.where)
 
+    def differs(self, other: Lifetime | None) -> Expr:
+        """The condition of rows that one of both shows, and the other does not."""
+        if other is None:
+            return ~self.where
+        return all_of(self.where, ~other.where) | all_of(other.where, ~self.where)
+
     def shown(self, rows: pa.Table) -> pa.Array:
         """Of each row, whether it is shown; the table has the column."""
         return matching(bind(self.where, rows.schema), rows)
 
 
-def lifetime(schema: TableSchema, time_ms: int) -> Lifetime | None:
-    """Which rows a snapshot of that time shows; None = all."""
+def lifetime(schema: TableSchema, time_ms: int, *, later: TableSchema | None = None) -> Lifetime | None:
+    """Which rows a snapshot shows; None = all.
+
+    Args:
+        schema: of the snapshot.
+        time_ms: when it was made.
+        later: the schema that its rows are read with, if that is another.
+    """
     merging = schema.merging
     if not merging.ttl_ms or merging.time_column is None:
         return None
-    field = schema.field(merging.time_column)
+    number = schema.field(merging.time_column).id
+    field = next((one for one in (later or schema).fields if one.id == number), None)
+    if field is None:
+        return None
     column = col(field.name)
     return Lifetime(field=field, where=IsNull(column) | (column > _cutoff(field, time_ms - merging.ttl_ms)))
 
