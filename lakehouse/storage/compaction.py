@@ -323,6 +323,7 @@ class _Compaction:
             TableRuns(core, view.schema),
             memory_bytes=self._memory,
             settings=core.env.settings.table,
+            shows=view.shows,
             watch=watch,
         )
         watch(task.rows)

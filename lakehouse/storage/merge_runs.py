@@ -42,6 +42,7 @@ from lakehouse.io.threads import in_thread
 from lakehouse.storage.compact_plan import CompactionTask
 from lakehouse.storage.cut import Part, cut_rows
 from lakehouse.storage.plan import interval
+from lakehouse.storage.record_ttl import Lifetime, may_drop_hidden
 from lakehouse.storage.runs import Piece, RunReader
 from lakehouse.storage.scan import RunSource, Scan
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
@@ -89,6 +90,7 @@ async def merge_runs(
     *,
     memory_bytes: int,
     settings: TableSettings | None = None,
+    shows: Lifetime | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> MergedRuns:
     """Writes the output of a task.
@@ -102,6 +104,7 @@ async def merge_runs(
         source: opens the files for reads with that schema.
         memory_bytes: what rows and files under way may take.
         settings: how many sections are read at once.
+        shows: which rows the base shows; a bottom run leaves out the others where it may.
         watch: told how many rows were read so far, whenever there is news.
     """
     level = Level.BOTTOM if task.bottom else Level.COMPACTED
@@ -109,7 +112,7 @@ async def merge_runs(
     settings = dataclasses.replace(
         settings or TableSettings(), scan_memory_bytes=max(1, memory_bytes // _SCAN_SHARE)
     )
-    scan = _scan(schema, task, source, settings)
+    scan = _scan(schema, task, source, settings, shows if may_drop_hidden(schema) else None)
     cutting = _Cutting(uploads, schema, task, max(1, memory_bytes // _FILE_SHARE))
 
     async def jobs() -> AsyncGenerator[_Job, None]:
@@ -141,7 +144,13 @@ async def merge_runs(
     )
 
 
-def _scan(schema: TableSchema, task: CompactionTask, source: RunSource, settings: TableSettings) -> Scan:
+def _scan(
+    schema: TableSchema,
+    task: CompactionTask,
+    source: RunSource,
+    settings: TableSettings,
+    shows: Lifetime | None,
+) -> Scan:
     """The rows of the output, with the columns that say where they come from and what they do."""
     keeps_kinds = not task.bottom and any(one.deletes or one.updates for one in task.inputs)
     lo, hi = task.interval
@@ -150,6 +159,7 @@ def _scan(schema: TableSchema, task: CompactionTask, source: RunSource, settings
         task.inputs,
         dataclasses.replace(schema, fields=(*schema.fields, *hidden)),
         _LineageSource(source),
+        where=shows.where if shows is not None and task.bottom else None,
         deletions=keeps_kinds,
         settings=settings,
     )

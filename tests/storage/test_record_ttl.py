@@ -156,6 +156,23 @@ def test_only_plain_rows_may_be_dropped() -> None:
         assert may_drop_hidden(schema_from_arrow(columns, primary_key="id", options=options)) is may
 
 
+async def test_compaction_drops_rows_that_nobody_can_see() -> None:
+    """A bottom run has no hidden rows where none would be merged again; older snapshots keep theirs."""
+    table = await made()
+    await table.upsert([row(1, 2), row(2, 0.5)])
+    before = (await table.upsert([row(3, 2)])).snapshot
+    await table.compact(full=True)
+    assert [one["rows"] for one in (await table.files()).to_pylist()] == [1]
+    assert sum(one["rows"] for one in (await table.files(snapshot=before)).to_pylist()) == 3
+    assert await ids(table) == await ids(table, snapshot=before) == [2]
+    merged = await made({"merge_engine": "first-row"})
+    await merged.upsert([row(1, 2), row(2, 0.5)])
+    await merged.upsert([row(1, 0)])
+    await merged.compact(full=True)
+    assert [one["rows"] for one in (await merged.files()).to_pylist()] == [2]
+    assert await ids(merged) == [2]
+
+
 async def test_tables_without_a_key_hide_old_rows_too() -> None:
     """An append-only table shows rows that are young enough."""
     table = await made(primary_key=())
