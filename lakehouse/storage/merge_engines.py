@@ -32,6 +32,7 @@ from lakehouse.storage.key_groups import KeyGroups, first_where, greatest, last_
 from lakehouse.storage.key_order import by_key
 from lakehouse.storage.merge import MergeOrder, kinds_of
 from lakehouse.storage.merge_values import OutOfRange, computed, own_value
+from lakehouse.storage.part_rows import taken
 
 __all__ = ["MergeEngine", "fold", "folded_input", "merge_engine"]
 
@@ -195,22 +196,36 @@ class MergeEngine:
         if not names:
             return pa.table({"": pa.nulls(len(groups.begins))}).select([])
         whole = pa.concat_tables([table.select(names) for table in tables])
-        picks = _Picks(groups, whole)
-        columns = [self._merged_column(whole, name, picks) for name in names]
+        newest = groups.rows[groups.last]
+        if not groups.is_merged:
+            return taken([whole], newest)
+        # Mostly few keys have several rows, and only these are looked at.
+        several = groups.lengths > 1
+        picks = _Picks(groups.chosen(several), whole)
+        columns = [self._merged_column(whole, name, picks, newest, several) for name in names]
         return pa.Table.from_arrays(columns, schema=whole.schema)
 
-    def _merged_column(self, whole: pa.Table, name: str, picks: _Picks) -> pa.Array:
+    def _merged_column(
+        self, whole: pa.Table, name: str, picks: _Picks, newest: I64, several: Mask
+    ) -> pa.Array:
         column, groups = _together(whole.column(name)), picks.groups
-        rule = self._rules.get(name) if groups.is_merged else None
-        places = groups.last if rule is None else picks.of_values(column, rule)
-        if places is not None:
-            return column.take(pa.array(groups.rows[places]))
-        assert rule is not None
-        try:
-            return computed(column, groups, rule)
-        except OutOfRange as error:
-            row = int(groups.rows[groups.begins[error.place]])
-            raise self._no_room(name, rule, whole, row, error.value) from None
+        rule = self._rules.get(name)
+        places = picks.last if rule is None else picks.of_values(column, rule)
+        rows = newest
+        if places is None:
+            assert rule is not None
+            try:
+                values = computed(column, groups, rule)
+            except OutOfRange as error:
+                row = int(groups.rows[groups.begins[error.place]])
+                raise self._no_room(name, rule, whole, row, error.value) from None
+            rows = newest.copy()
+            rows[several] = np.arange(len(column), len(column) + len(values))
+            column = pa.concat_arrays([column, values])
+        elif places is not picks.last:
+            rows = newest.copy()
+            rows[several] = groups.rows[places]
+        return column.take(pa.array(rows))
 
     def _no_room(
         self, name: str, rule: ColumnRule, whole: pa.Table, row: int, value: object
@@ -232,6 +247,7 @@ class _Picks:
 
     def __init__(self, groups: KeyGroups, whole: pa.Table) -> None:
         self.groups = groups
+        self.last = groups.last
         self._whole = whole
         self._newest: dict[tuple[str, ...], I64] = {}
 
@@ -240,7 +256,7 @@ class _Picks:
         if rule.aggregate is Aggregate.FIRST_VALUE:
             return self.groups.begins
         if not rule.sequence:
-            return self.groups.last
+            return self.last
         if rule.sequence not in self._newest:
             by = [_together(self._whole.column(name)) for name in rule.sequence]
             self._newest[rule.sequence] = newest(by, self.groups)
@@ -254,7 +270,7 @@ class _Picks:
                 return self.of_rows(rule)
             case Aggregate.LAST_NON_NULL_VALUE:
                 mask = valid(column, groups.rows)
-                return groups.last if mask is None else last_where(mask, groups)
+                return self.last if mask is None else last_where(mask, groups)
             case Aggregate.FIRST_NON_NULL_VALUE:
                 mask = valid(column, groups.rows)
                 return groups.begins if mask is None else first_where(mask, groups)
