@@ -29,7 +29,7 @@ from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut
 from tests.storage.worlds import NAME, Row, StepIn, process, restored, table_of
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.int64()})
-LAYOUTS = {
+LAYOUTS: dict[str, dict[str, Any]] = {
     "one bucket": {"primary_key": ["id"]},
     "key holds partition": {"primary_key": ["part", "id"], "partition_by": ["part"], "bucket": 2},
     "rows move between partitions": {"primary_key": ["id"], "partition_by": ["part"], "bucket": 2},
@@ -37,7 +37,12 @@ LAYOUTS = {
 }
 
 
-async def made(layout: str = "one bucket", *, store: ObjectStore | None = None, **options: str) -> Table:
+async def made(
+    layout: str = "one bucket",
+    *,
+    store: ObjectStore | None = None,
+    options: dict[str, object] | None = None,
+) -> Table:
     """An empty table."""
     lake = process(store or await restored({}))
     await lake.create_database("db")
@@ -88,7 +93,7 @@ async def fill(table: Table, *, commits: int = 8, seed: int = 1) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 async def test_every_snapshot_reads_as_before(layout: str, file_format: str) -> None:
     """Compaction in steps, then in full, between further commits: the rows of no snapshot change."""
-    table = await made(layout, **{"file.format": file_format, "compaction.trigger": "3"})
+    table = await made(layout, options={"file.format": file_format, "compaction.trigger": 3})
     known: dict[int, list[Row]] = {}
     for turn in range(3):
         await fill(table, commits=4, seed=turn)
@@ -116,7 +121,7 @@ async def test_a_full_compaction_leaves_one_run_of_inserts() -> None:
 
 async def test_files_have_the_format_of_their_level() -> None:
     """Commits write file.format.level0, compaction file.format."""
-    table = await made(**{"file.format": "sst"})
+    table = await made(options={"file.format": "sst"})
     await fill(table)
     assert {one.format for one in await files_of(table)} == {FileFormat.PARQUET}
     await table.compact(full=True)
@@ -125,7 +130,7 @@ async def test_files_have_the_format_of_their_level() -> None:
 
 async def test_deleted_keys_are_remembered_above_older_runs() -> None:
     """A compaction of the newer runs keeps what they delete; one with the oldest forgets it."""
-    table = await made(**{"compaction.trigger": "2"})
+    table = await made(options={"compaction.trigger": "2"})
     drawn = random.Random(3)
     await table.append([row(number, drawn.randrange(1 << 40)) for number in range(2000)])
     await table.delete(keys=[{"id": 1}])
@@ -184,7 +189,7 @@ async def test_rows_of_an_append_only_table_keep_their_order() -> None:
 
 async def test_output_is_cut_at_the_target_size() -> None:
     """A large run becomes files of about file.target_bytes, one key range after the other."""
-    table = await made(**{"file.target_bytes": "40000"})
+    table = await made(options={"file.target_bytes": "40000"})
     drawn = random.Random(2)
     for _ in range(4):
         keys = drawn.sample(range(100_000), 10_000)
