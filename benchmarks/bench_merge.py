@@ -4,8 +4,8 @@ Delta-rs scans a table that holds what the merge comes to, so it has less to rea
 merge; that is what a merge on reading is measured against. All sides hand the whole table over as
 Arrow; all have read the table's metadata before, and ask whether there is a newer version first.
 
-Besides: the merge alone, on one core, by kind of key; rows by key; and how many bytes a scan reads
-when a condition leaves one of a hundred files.
+Besides: the merge alone, on one core, by kind of key; the fold of two columns by merge engine; rows by
+key; and how many bytes a scan reads when a condition leaves one of a hundred files.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from benchmarks.model import Goal, Report, Result, Table, ratio
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.table_peers import DELTA, LAKEHOUSE, Key, orders
 from benchmarks.tables import pivot, seconds_text
+from lakehouse.format.table_schema import schema_from_arrow
 from lakehouse.format.types import Field, Primitive, StringType
 from lakehouse.lake import Lake, connect
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge import merge_order, survivors
+from lakehouse.storage.merge_engines import fold, merge_engine
 from lakehouse.storage.table import Table as LakeTable
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server
@@ -40,6 +42,12 @@ _UPSERTS = 5
 _FILES = 100
 _SCAN_TARGET, _ONE_RUN_TARGET, _BYTES_TARGET = 1.5, 1.1, 1.5
 _SEED = 41
+_ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "deduplicate by sequence": {"sequence.field": "a"},
+    "partial-update": {"merge_engine": "partial-update"},
+    "sums": {"merge_engine": "aggregation", "fields.a.aggregate": "sum", "fields.b.aggregate": "sum"},
+}
 
 
 async def run(plan: Plan) -> Report:
@@ -58,6 +66,8 @@ async def run(plan: Plan) -> Report:
         results.append(filtered)
     for name in ("int64", "string", "uuid", "int64, int32", "string, int32"):
         results += await _kernel(plan, name)
+    for name in _ENGINES:
+        results += await _fold(plan, name)
     return Report(
         name="merge",
         title=TITLE,
@@ -192,6 +202,35 @@ async def _kernel(plan: Plan, name: str) -> list[Result]:
     )
 
 
+async def _fold(plan: Plan, name: str) -> list[Result]:
+    """The fold of six runs by a merge engine, their key and two columns, rows as readers see them."""
+    say(f"merge: fold, {name}")
+    rows = plan.pick(quick=100_000, default=1_000_000, full=1_000_000)
+    random = np.random.default_rng(_SEED)
+    columns = pa.schema({"id": pa.int64(), "a": pa.int64(), "b": pa.int64()})
+    schema = schema_from_arrow(columns, primary_key="id", options=_ENGINES[name])
+    engine, keys = merge_engine(schema), KeyColumns(schema.key_fields)
+    base = np.arange(rows) * 7
+    runs = []
+    for ids in (base, *(np.sort(random.choice(base, rows // 10, replace=False)) for _ in range(_UPSERTS))):
+        nulls = random.random(len(ids)) < 0.5 if "partial-update" in name else None
+        values = [pa.array(random.integers(0, 1_000, len(ids)), mask=nulls) for _ in range(2)]
+        rows_of_run = pa.table([pa.array(ids), *values], schema=schema.arrow())
+        runs.append(engine.operands(rows_of_run) if runs else rows_of_run)
+
+    def merge() -> None:
+        assert fold(merge_order(keys.arrays(runs)), runs, engine, finish=True).num_rows == rows
+
+    return await compare(
+        [Case(side=LAKEHOUSE, run=merge)],
+        work=sum(run.num_rows for run in runs),
+        unit="rows",
+        params={"what": "fold", "rows": rows, "key": name},
+        warmup=plan.warmup,
+        repeats=plan.pick(quick=2, default=5, full=9),
+    )
+
+
 def _keys(name: str, rows: int, random: np.random.Generator) -> tuple[Sequence[Field], pa.Table]:
     """Key columns and sorted keys."""
     numbers = np.arange(rows)
@@ -268,6 +307,13 @@ def tables(report: Report) -> list[Table]:
         pivot(
             report.where(what="kernel"),
             title="Merge of six runs on one core: million rows a second",
+            rows="key",
+            columns="side",
+            cell=lambda r: f"{1e-6 / r.cpu_per_unit:.1f}",
+        ),
+        pivot(
+            report.where(what="fold"),
+            title="Fold of two columns of six runs: million rows a second of CPU",
             rows="key",
             columns="side",
             cell=lambda r: f"{1e-6 / r.cpu_per_unit:.1f}",
