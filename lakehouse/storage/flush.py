@@ -32,6 +32,7 @@ from lakehouse.storage.cover import Tail, covered
 from lakehouse.storage.cut import Part, cut_rows
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.key_order import last_of_each
+from lakehouse.storage.merge_engines import folded_input
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import interval
@@ -39,7 +40,7 @@ from lakehouse.storage.segment_runs import segment_rows
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
 
-__all__ = ["flush_table", "plan_groups"]
+__all__ = ["Segments", "flush_table", "plan_groups"]
 
 _READS = 16
 _ROUNDS = 8
@@ -255,6 +256,7 @@ def _files(rows: pa.Table, schema: TableSchema, uploads: FileUploads) -> list[Fi
 
 def _parts(rows: pa.Table, schema: TableSchema) -> list[Part]:
     """The rows by partition and bucket, each key once."""
+    rows = folded_input(rows, schema)
     kinds = rows.column(KIND_COLUMN).to_numpy() if KIND_COLUMN in rows.column_names else None
     moves = bool(schema.primary_key) and not schema.key_holds_partition
     if kinds is None or not moves:
