@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
     from lakehouse.io.check import StoreReport, check_store
     from lakehouse.lake import Lake, connect
+    from lakehouse.storage.commit_result import CommitResult
     from lakehouse.storage.evolution import (
         AddColumn,
         DropColumn,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     )
     from lakehouse.storage.reads import TableScan
     from lakehouse.storage.table import Table
-    from lakehouse.storage.commit_result import CommitResult
 
 __all__ = [
     "AddColumn",

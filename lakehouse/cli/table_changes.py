@@ -32,8 +32,8 @@ from lakehouse.format.table_schema import TableSchema, check_options, check_sche
 from lakehouse.format.type_text import parse_type
 from lakehouse.format.types import StructType
 from lakehouse.lake import Lake
-from lakehouse.storage.table import Table
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.table import Table
 
 __all__ = ["create", "drop", "rename", "rollback", "tag", "untag"]
 

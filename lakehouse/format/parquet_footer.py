@@ -188,7 +188,8 @@ class RunFooter:
     """The parsed footer of one file; immutable, and shared by its readers."""
 
     __slots__ = (
-        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "size", "starts", "weight",
+        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "size",
+        "starts", "weight",
     )  # fmt: skip
 
     def __init__(self, head: RunHead, pieces: PieceTable, metadata: Any, *, start: int, size: int) -> None:

@@ -125,7 +125,7 @@ def test_options_of_columns_name_the_column() -> None:
     [
         ("fields.x.agregate", "no option 'agregate' of columns, as in 'fields.x.agregate'; did you mean"),
         ("fields.x", "no table option 'fields.x'; there is file.format"),
-        ("fields..aggregate", "no table option 'fields..aggregate'; did you mean 'fields.<column>.aggregate'"),
+        ("fields..aggregate", "no table option 'fields..aggregate'; did you mean 'fields.<column>"),
     ],
 )
 def test_an_unknown_option_of_a_column_is_refused(name: str, says: str) -> None:

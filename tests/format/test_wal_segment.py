@@ -196,7 +196,7 @@ def test_a_damaged_batch_says_where_it_begins() -> None:
 def test_a_segment_in_anothers_place_is_noticed() -> None:
     """A segment under another number, or in another table's directory, is an error that names both."""
     data = SAMPLES["plain"]
-    with pytest.raises(CorruptionError, match="segment 7 .* in the place of segment 8"):
+    with pytest.raises(CorruptionError, match=r"segment 7 .* in the place of segment 8"):
         decoded(data, number=8)
     with pytest.raises(CorruptionError, match=str(TABLE)):
         decoded(data, table=uuid.UUID(int=5))

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError
-from lakehouse.storage.table import Table
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.table import Table
 from tests.storage.worlds import NAME, Row, World, process, restored, saved
 
 __all__ = ["LAYOUTS", "OPERATIONS", "Model", "Operation", "build", "operation", "seen"]

@@ -11,8 +11,8 @@ import pytest
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError
 from lakehouse.io import ObjectStore
-from lakehouse.storage.table import Table
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.table import Table
 from lakehouse.testing import RecordingStore
 from tests.storage.table_operations import LAYOUTS, SCHEMA
 from tests.storage.worlds import NAME, Row, StepIn, process, restored, table_of

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError, LakehouseError
-from lakehouse.storage.table import Table
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.table import Table
 from tests.storage.table_operations import LAYOUTS, OPERATIONS, Model, Operation, build, operation, seen
 from tests.storage.worlds import StepIn, World, restored, table_of
 
