@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lakehouse.io.check import StoreReport, check_store
     from lakehouse.lake import Lake, connect
     from lakehouse.storage.commit_result import CommitResult
+    from lakehouse.storage.compaction import CompactResult
     from lakehouse.storage.evolution import (
         AddColumn,
         DropColumn,
@@ -45,12 +46,16 @@ if TYPE_CHECKING:
         UnsetOptions,
         WidenColumn,
     )
+    from lakehouse.storage.follow import ChangeBatch
     from lakehouse.storage.reads import TableScan
     from lakehouse.storage.table import Table
+    from lakehouse.storage.writer import TableWriter
 
 __all__ = [
     "AddColumn",
+    "ChangeBatch",
     "CommitResult",
+    "CompactResult",
     "Cost",
     "DropColumn",
     "FileListSource",
@@ -78,6 +83,7 @@ __all__ = [
     "Table",
     "TableScan",
     "TableSchema",
+    "TableWriter",
     "UnsetOptions",
     "WidenColumn",
     "__version__",
@@ -103,13 +109,16 @@ _MODULES = {
     "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
     "lakehouse.io.check": "StoreReport check_store",
     "lakehouse.lake": "Lake connect",
+    "lakehouse.storage.commit_result": "CommitResult",
+    "lakehouse.storage.compaction": "CompactResult",
     "lakehouse.storage.evolution": (
         "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "
         "SetOptions SetTableComment UnsetOptions WidenColumn"
     ),
+    "lakehouse.storage.follow": "ChangeBatch",
     "lakehouse.storage.reads": "TableScan",
     "lakehouse.storage.table": "Table",
-    "lakehouse.storage.writes": "CommitResult",
+    "lakehouse.storage.writer": "TableWriter",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

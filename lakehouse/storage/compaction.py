@@ -27,6 +27,7 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.commit import Base, Committed, OwnManifest
+from lakehouse.storage.commit_result import committed_or_deleted
 from lakehouse.storage.compact_plan import (
     CompactionTask,
     covered_intervals,
@@ -42,7 +43,6 @@ from lakehouse.storage.plan import Unit, interval
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.upload import delete_files, object_paths
-from lakehouse.storage.writes import committed_or_deleted
 
 __all__ = ["CompactResult", "ReplaceRuns", "compact_table", "fits", "plan_table", "run_tasks"]
 

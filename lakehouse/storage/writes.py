@@ -24,14 +24,11 @@ from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
 
 __all__ = [
-    "CommitResult",
     "WriterId",
     "add_rows",
     "check_writer",
     "commit_written",
-    "committed_or_deleted",
     "replace_partitions",
-    "result_of",
     "with_current_schema",
 ]
 
