@@ -5,6 +5,7 @@ Invariant: once the drop is answered, no put into the table is acknowledged any 
 
 from __future__ import annotations
 
+from lakehouse.errors import CommitUnknownError, LakehouseError, NotFoundError
 from lakehouse.format.snapshot import Snapshot
 from lakehouse.storage.intents import DropTable
 from lakehouse.storage.opened import OpenTable
@@ -15,11 +16,23 @@ __all__ = ["drop_table"]
 
 async def drop_table(core: OpenTable) -> None:
     """Makes the last commit of a table; NotFoundError when it has been made."""
-    view = await core.newest()
+    try:
+        view = await core.newest()
+    except NotFoundError:
+        # Whoever made it may have ended before the writer was fenced off.
+        await _fence_off(core, (await core.history.head()).snapshot)
+        raise
     await _fence_off(core, view.snapshot)
     done = await core.commit(DropTable(), view=view)
-    # Another writer may have been opened in between.
-    await _fence_off(core, done.snapshot)
+    try:
+        # Another writer may have been opened in between.
+        await _fence_off(core, done.snapshot)
+    except LakehouseError as error:
+        raise CommitUnknownError(
+            f"table {core.name} is dropped, but it is not known whether its streaming writer has ended: "
+            f"{error} Drop it again.",
+            table=str(core.name),
+        ) from error
 
 
 async def _fence_off(core: OpenTable, head: Snapshot) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from lakehouse.errors import (
     InternalError,
     InvalidInputError,
     LakehouseError,
+    NotFoundError,
     UnavailableError,
 )
 from lakehouse.format.file_entry import KIND_COLUMN, RowKind
@@ -86,12 +87,15 @@ class Ack:
     It may be awaited any number of times, or not at all.
     """
 
-    __slots__ = ("_done",)
+    __slots__ = ("_done", "is_heard")
 
     def __init__(self, done: asyncio.Future[int]) -> None:
         self._done = done
+        self.is_heard = False
+        """Whether somebody has awaited it, and so is told if it fails."""
 
     def __await__(self) -> Generator[Any, None, int]:
+        self.is_heard = True
         # Giving up on one wait must not take the outcome from others.
         return asyncio.shield(self._done).__await__()
 
@@ -107,6 +111,7 @@ class _Put:
     schema: TableSchema
     bytes: int
     done: asyncio.Future[int]
+    ack: Ack
     mark: tuple[str, int] | None = None
 
 
@@ -150,6 +155,8 @@ class WriterSession:
         """Room was made, rows were flushed, or something failed."""
         self._closing = False
         self._failure: LakehouseError | None = None
+        self._lost: list[Ack] = []
+        """Of puts that failed."""
         self._flush_failure: tuple[float, LakehouseError] | None = None
         self._puts = self._rows = self._segments = self._flushes = 0
         self._auto = auto_compaction(core)
@@ -181,12 +188,18 @@ class WriterSession:
         return cls(core, await core.newest(), appender)
 
     async def close(self) -> None:
-        """Waits until everything put is durable and flushed, and ends."""
+        """Waits until everything put is durable and flushed, and ends.
+
+        A put that failed is an error here too, unless somebody awaited it.
+        """
         try:
             if self._failure is None and not self._log_task.done():
                 await self.flush()
         finally:
             await self.stop()
+        lost, self._lost = self._lost, []
+        if self._failure is not None and not all(ack.is_heard for ack in lost):
+            self._raise_failure(self._failure)
 
     async def stop(self) -> None:
         """Ends without a flush: what is durable is in the log, where the next commit finds it."""
@@ -218,13 +231,14 @@ class WriterSession:
         await self._room(weight)
         if mark is not None and (known := self._known(mark)) is not None:
             return Ack(known)
-        self._queue.append(_Put(rows=rows, schema=schema, bytes=weight, done=done, mark=mark))
+        ack = Ack(done)
+        self._queue.append(_Put(rows=rows, schema=schema, bytes=weight, done=done, ack=ack, mark=mark))
         self._queued += weight
         self._last_done = done
         if mark is not None:
             self._pending[mark[0]] = mark[1], done
         self._some_put.set()
-        return Ack(done)
+        return ack
 
     def _known(self, mark: tuple[str, int]) -> asyncio.Future[int] | None:
         """The outcome of the put that has this sequence of the client, if there was one."""
@@ -270,11 +284,12 @@ class WriterSession:
 
     def _check_open(self) -> None:
         if self._failure is not None:
-            raise type(self._failure)(
-                self._failure.message, kind=self._failure.kind, **self._failure.context
-            ) from self._failure
+            self._raise_failure(self._failure)
         if self._closing:
             raise closed()
+
+    def _raise_failure(self, error: LakehouseError) -> NoReturn:
+        raise type(error)(error.message, kind=error.kind, **error.context) from error
 
     # --- reading and flushing -----------------------------------------------------
 
@@ -352,7 +367,7 @@ class WriterSession:
         except BaseException as error:
             failure = error if isinstance(error, LakehouseError) else _interrupted()
             for put in group:
-                put.done.set_exception(failure)
+                self._fail_put(put, failure)
             raise
         finally:
             self._queued -= sum(put.bytes for put in group)
@@ -401,7 +416,11 @@ class WriterSession:
         while self._queue:
             put = self._queue.popleft()
             self._queued -= put.bytes
-            put.done.set_exception(error)
+            self._fail_put(put, error)
+
+    def _fail_put(self, put: _Put, error: LakehouseError) -> None:
+        self._lost.append(put.ack)
+        put.done.set_exception(error)
 
     # --- flushing -----------------------------------------------------------------
 
@@ -423,6 +442,10 @@ class WriterSession:
             try:
                 await self._auto.make_room(self._core)
                 await flush_table(self._core, upto=upto, segments=self._held_or_stored(held))
+            except NotFoundError as gone:
+                # The table was dropped.
+                self._fail(gone)
+                return
             except LakehouseError as error:
                 if self._flush_failure is None:
                     self._flush_failure = self._clock.steady(), error
