@@ -166,12 +166,13 @@ class MergeEngine:
             rule = self._rules.get(name)
             if rule is None:
                 continue
-            value = own_value(rows.column(place), rule)
+            column = rows.column(place)
+            value = own_value(column, rule)
             if rule.only_given and name not in rule.sequence:
                 if rule.sequence not in given:
                     given[rule.sequence] = _some_given([rows.column(one) for one in rule.sequence])
                 value = _where(given[rule.sequence], value)
-            if value is not rows.column(place):
+            if value is not column:
                 rows = rows.set_column(place, rows.schema.field(place), value)
         kinds = np.full(rows.num_rows, RowKind.UPDATE, np.int8)
         return rows.append_column(_KIND, pa.array(kinds))
