@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lakehouse.io.check import StoreReport, check_store
     from lakehouse.lake import Lake, connect
     from lakehouse.storage.commit_result import CommitResult
-    from lakehouse.storage.compaction import CompactResult
     from lakehouse.storage.evolution import (
         AddColumn,
         DropColumn,
@@ -46,16 +45,13 @@ if TYPE_CHECKING:
         UnsetOptions,
         WidenColumn,
     )
-    from lakehouse.storage.follow import ChangeBatch
     from lakehouse.storage.reads import TableScan
     from lakehouse.storage.table import Table
     from lakehouse.storage.writer import TableWriter
 
 __all__ = [
     "AddColumn",
-    "ChangeBatch",
     "CommitResult",
-    "CompactResult",
     "Cost",
     "DropColumn",
     "FileListSource",
@@ -110,12 +106,10 @@ _MODULES = {
     "lakehouse.io.check": "StoreReport check_store",
     "lakehouse.lake": "Lake connect",
     "lakehouse.storage.commit_result": "CommitResult",
-    "lakehouse.storage.compaction": "CompactResult",
     "lakehouse.storage.evolution": (
         "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "
         "SetOptions SetTableComment UnsetOptions WidenColumn"
     ),
-    "lakehouse.storage.follow": "ChangeBatch",
     "lakehouse.storage.reads": "TableScan",
     "lakehouse.storage.table": "Table",
     "lakehouse.storage.writer": "TableWriter",

@@ -352,9 +352,9 @@ class Table(TableMaintenance, TableIndexes):
 
         Example::
 
-            async for batch in table.follow(token):
-                apply(batch.rows)
-                token = batch.token
+            async for batch in table.follow(after=1):
+                print(batch.rows.num_rows, "changes; go on from", batch.token)
+                break  # or never
         """
         await self._needs_key("follow")
         found = follow_changes(self._core, after=after, poll_s=poll_s)

@@ -293,9 +293,9 @@ class Table(TableMaintenance, TableIndexes):
 
         Example::
 
-            for batch in table.follow(token):
-                apply(batch.rows)
-                token = batch.token
+            for batch in table.follow(after=1):
+                print(batch.rows.num_rows, "changes; go on from", batch.token)
+                break  # or never
         """
         return self._bridge.iterate(self._wrapped.follow, after, poll_s=poll_s)
 
