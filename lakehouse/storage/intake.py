@@ -296,8 +296,9 @@ def _reader(data: Any) -> pa.RecordBatchReader | None:
 
 def _is_pandas(data: object, name: str) -> bool:
     """Whether it is of that class of pandas, which is not imported for it."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, getattr(pandas, name))
+    # Another thread may be in the middle of importing it; then nobody has anything of it yet.
+    kind = getattr(sys.modules.get("pandas"), name, None)
+    return kind is not None and isinstance(data, kind)
 
 
 def _not_accepted(data: object, row: int | None) -> InvalidInputError:
