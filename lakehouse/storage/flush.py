@@ -101,6 +101,9 @@ async def flush_table(
     """
     with measure() as cost:
         view = await core.known()
+        if view.snapshot.wal is None:
+            # A log may have been begun by another process.
+            view = await core.newest()
         tail = await core.tail(view)
         if tail is not None and upto is not None:
             # What is not flushed need not be covered: readers would have to read it segment by segment.

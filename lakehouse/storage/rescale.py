@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.file_entry import FileEntry, Position
+from lakehouse.format.file_entry import FileEntry, Level, Position
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import BUCKETS_MAX, TableSchema
@@ -111,6 +111,8 @@ class _Cluster:
     stands: Interval
     runs: tuple[tuple[FileEntry, ...], ...]
     """The files of each old bucket, which may be of several runs."""
+    is_oldest: bool
+    """Whether nothing older comes together with them: only such runs are at the bottom afterwards."""
 
     @property
     def files(self) -> list[FileEntry]:
@@ -129,27 +131,34 @@ def _clusters(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> 
         partition, bucket = unit_of(one, schema)
         alone = buckets % one.total_buckets == 0
         meeting.setdefault((partition, one.total_buckets, bucket if alone else None), []).append(one)
-    found = []
+    found: list[_Cluster] = []
     for group in meeting.values():
         begun: list[FileEntry] = []
         reach: Position | None = None
+        first = len(found)
         for one in sorted(group, key=interval):
             lo, hi = interval(one)
             if reach is not None and lo > reach:
-                found.append(_cluster(begun))
+                found.append(_cluster(begun, is_oldest=len(found) == first))
                 begun, reach = [], None
             begun.append(one)
             reach = hi if reach is None else max(reach, hi)
-        found.append(_cluster(begun))
+        found.append(_cluster(begun, is_oldest=len(found) == first))
     return found
 
 
-def _cluster(files: Sequence[FileEntry]) -> _Cluster:
+def _cluster(files: Sequence[FileEntry], *, is_oldest: bool) -> _Cluster:
     buckets: dict[int, list[FileEntry]] = {}
     for one in files:
         buckets.setdefault(one.bucket, []).append(one)
     runs = tuple(tuple(sorted(run, key=_in_run_order)) for _, run in sorted(buckets.items()))
-    return _Cluster(stands=hull(files), runs=runs)
+    return _Cluster(stands=hull(files), runs=runs, is_oldest=is_oldest)
+
+
+def _above(split: SplitRun) -> SplitRun:
+    """The same with something older below it."""
+    outputs = tuple(dataclasses.replace(one, level=min(one.level, Level.COMPACTED)) for one in split.outputs)
+    return dataclasses.replace(split, outputs=outputs)
 
 
 def _in_run_order(one: FileEntry) -> tuple[object, ...]:
@@ -164,7 +173,7 @@ class _Rescale:
     def __init__(self, core: OpenTable, buckets: int, teller: Teller) -> None:
         self._core, self._buckets, self._teller = core, buckets, teller
         self._own = OwnManifest(core.env.store, core.root)
-        self._done: dict[frozenset[str], list[SplitRun]] = {}
+        self._done: dict[tuple[frozenset[str], bool], list[SplitRun]] = {}
         self._inputs: Sequence[FileEntry] = ()
         self._used: list[SplitRun] = []
         """What the last draft was made of."""
@@ -175,11 +184,11 @@ class _Rescale:
         """Splits clusters that have not been, or have lost or gained files since."""
         self._used = []
         for cluster in _clusters(todo, schema, self._buckets):
-            paths = frozenset(one.path for one in cluster.files)
-            if paths not in self._done:
-                self._done[paths] = await self._split(cluster, schema)
-                self._teller.step("split files", len(paths), total)
-            self._used += self._done[paths]
+            known = frozenset(one.path for one in cluster.files), cluster.is_oldest
+            if known not in self._done:
+                self._done[known] = await self._split(cluster, schema)
+                self._teller.step("split files", len(cluster.files), total)
+            self._used += self._done[known]
 
     async def _split(self, cluster: _Cluster, schema: TableSchema) -> list[SplitRun]:
         """Splits what there is in each partition; several runs of a bucket are merged first."""
@@ -223,7 +232,7 @@ class _Rescale:
                 stands=cluster.stands,
             )
             self.uploaded += split.paths
-            splits.append(split)
+            splits.append(split if cluster.is_oldest else _above(split))
         await delete_files(core.env.store, core.root, merged)
         return splits
 

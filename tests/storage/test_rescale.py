@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.format.bucket_hash import bucket_of
+from lakehouse.format.file_entry import Level
 from lakehouse.io import ObjectStore
 from lakehouse.storage.maintenance import Progress
+from lakehouse.storage.plan import interval
 from lakehouse.storage.table import Table
 from lakehouse.testing import RecordingStore
 from tests.storage.worlds import NAME, Row, StepIn, process, restored, table_of
@@ -70,6 +73,23 @@ async def test_every_snapshot_reads_as_before(layout: str, before: int, after: i
     assert (await reader.get_many(keys)).num_rows == len(wanted[5])
     assert (await reader.verify(deep=True)).ok, str(await reader.verify(deep=True))
     assert (await reader.schema()).buckets == after
+
+
+async def test_only_the_oldest_of_runs_that_come_together_is_at_the_bottom() -> None:
+    """Bottom runs of different ages, from different buckets, are one bottom run and one above it."""
+    lake = process(await restored({}))
+    await lake.create_database("db")
+    table = await lake.create_table(NAME, SCHEMA, primary_key=["id"], bucket=2)
+    fields = (await table.schema()).key_fields
+    sides = [[n for n in range(20) if bucket_of((n,), fields, 2) == side] for side in (1, 0)]
+    for side in sides:
+        await table.append(some(*side))
+    await table.compact(full=True)
+    await table.rescale(1)
+    levels = [one.level for one in sorted(await (await table._core.newest()).files(), key=interval)]
+    assert levels == [Level.BOTTOM, Level.COMPACTED]
+    report = await table.verify(deep=True)
+    assert report.ok, str(report)
 
 
 async def test_writes_and_compactions_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
