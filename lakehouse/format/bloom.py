@@ -26,6 +26,7 @@ from lakehouse.format.arrays import I64, U64, Mask
 from lakehouse.format.bloom_filter import (
     BLOCK_BYTES,
     Draws,
+    chosen_blocks,
     draws_of,
     may_contain,
 )
@@ -33,7 +34,7 @@ from lakehouse.format.protobuf_wire import Field, Message
 from lakehouse.format.siphash import hash_values
 from lakehouse.format.tail import LENGTH_BYTES, NeedMore, metadata_from_tail
 
-__all__ = ["BloomMeta", "BloomSummary", "probe", "segments_that_may_hold", "wide_values"]
+__all__ = ["BloomMeta", "BloomSummary", "places_looked_at", "probe", "segments_that_may_hold", "wide_values"]
 
 _LOC = Message(
     "BloomFilterLoc",
@@ -249,6 +250,25 @@ def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values:
     for draws, locs in groups.items():
         held[:, locs] = _probe(words, meta.offsets[locs] // BLOCK_BYTES, blocks[locs], draws, hashes)
     return held[:, meta.segment_loc_indices] | _nulls(values)[:, None]
+
+
+def places_looked_at(meta: BloomMeta, values: pa.Array) -> list[I64]:
+    """Where in the filters each look of :func:`segments_that_may_hold` goes, first looks first.
+
+    Bytes of 64-byte blocks; nothing is looked at behind a look that finds that a value is not there.
+    """
+    hashes = hash_values(wide_values(values))
+    looks: list[list[I64]] = []
+    for begin, size, count in zip(
+        meta.offsets.tolist(), meta.sizes.tolist(), meta.element_counts.tolist(), strict=True
+    ):
+        blocks = np.full(len(hashes), size // BLOCK_BYTES, np.int64)
+        draws = draws_of(size // BLOCK_BYTES, count)
+        for number, found in enumerate(chosen_blocks(hashes, blocks, draws)):
+            if number == len(looks):
+                looks.append([])
+            looks[number].append(begin + found * BLOCK_BYTES)
+    return [np.unique(np.concatenate(one)) for one in looks]
 
 
 def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, hashes: U64) -> Mask:

@@ -21,7 +21,16 @@ import numpy as np
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.arrays import I64, U64, Mask
 
-__all__ = ["BLOCK_BYTES", "Draws", "block_count", "build_filters", "check_rate", "draws_of", "may_contain"]
+__all__ = [
+    "BLOCK_BYTES",
+    "Draws",
+    "block_count",
+    "build_filters",
+    "check_rate",
+    "chosen_blocks",
+    "draws_of",
+    "may_contain",
+]
 
 BLOCK_BYTES = 64
 """Size of a block; filters are whole blocks."""
@@ -147,6 +156,18 @@ def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws)
         pattern = _sparse_words(h1, h2, draws.sparse)
         found &= ((pattern_words & pattern) == pattern).all(axis=1)
     return found
+
+
+def chosen_blocks(hashes: U64, blocks: I64, draws: Draws) -> Iterator[I64]:
+    """The blocks that :func:`may_contain` looks at, one after another: for each hash, from its filter on."""
+    h1 = hashes.copy()
+    h2 = _second(h1)
+    sizes = blocks.astype(np.uint64)
+    for _ in range(draws.plain):
+        yield _block(h1, sizes)
+        _step(h1, h2)
+    if draws.sparse is not None:
+        yield _block(h1, sizes)
 
 
 def _by_draws(blocks: I64, counts: I64) -> Iterator[tuple[Draws, Mask]]:

@@ -20,9 +20,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
+from lakehouse.format.bloom import places_looked_at
+from lakehouse.format.bloom_filter import BLOCK_BYTES
 from lakehouse.format.fst import Fst
 from lakehouse.format.inverted import InvertedColumn
 from lakehouse.format.inverted_search import (
@@ -51,6 +54,8 @@ _TERMS_MAX = 1 << 22
 _AT_ONCE = 1 << 12
 """Terms, or lookups, that are not worth a thread."""
 _BITMAP_GAP_BYTES = 1 << 12
+_PAGES_LEAST = 4
+"""Pages that a filter has for each look, where looking is less than reading it."""
 
 _Answers: TypeAlias = dict[Probe, RowSelection]
 _Terms: TypeAlias = dict[str, tuple[Fst, int]]
@@ -75,11 +80,18 @@ class Lookup:
         reader: the index file.
         scratch: where tantivy indexes are unpacked; needed for probes of such only.
         settings: limits.
+        page_bytes: how much of a large filter is worth a request; None = they are read whole.
     """
 
     def __init__(
-        self, reader: PuffinReader, *, scratch: ScratchSpace | None, settings: IndexSettings
+        self,
+        reader: PuffinReader,
+        *,
+        scratch: ScratchSpace | None,
+        settings: IndexSettings,
+        page_bytes: int | None = None,
     ) -> None:
+        self._page_bytes = page_bytes
         self._reader = reader
         self._scratch = scratch
         self._whole_bytes = settings.search_whole_bytes
@@ -105,6 +117,9 @@ class Lookup:
                 if answer is not None:
                     answers[read.probe] = answer
         self._keep(terms)
+        for open_probe, within in _worth_asking(tree, answers, total_rows).items():
+            if isinstance(open_probe, BloomProbe) and self._is_paged(open_probe):
+                answers[open_probe] = await self._ask_pages(open_probe, within)
         for probe in leaves(tree):
             if isinstance(probe, TantivyProbe) and probe in _worth_asking(tree, answers, total_rows):
                 answers[probe] = await self._ask_tantivy(probe, total_rows)
@@ -113,6 +128,8 @@ class Lookup:
     async def _next_read(
         self, probe: Probe, within: RowSelection, terms: _Terms, may_wait: bool
     ) -> _Read | None:
+        if isinstance(probe, BloomProbe) and self._is_paged(probe):
+            return None
         if isinstance(probe, BloomProbe):
             is_large = probe.index.meta.bloom_filter_size > self._whole_bytes
             return None if may_wait and is_large else self._read_filters(probe, within)
@@ -135,6 +152,37 @@ class Lookup:
             return await in_thread(probe.answer, filters, data)
 
         return _Read(probe=probe, spans=spans, finish=finish)
+
+    def _is_paged(self, probe: BloomProbe) -> bool:
+        """Whether few looks at large filters are to be made, each of which mostly settles the matter."""
+        if self._page_bytes is None:
+            return False
+        looks = len(probe.values) * probe.index.meta.segment_count
+        return looks * _PAGES_LEAST * self._page_bytes <= probe.index.meta.bloom_filter_size
+
+    async def _ask_pages(self, probe: BloomProbe, within: RowSelection) -> RowSelection:
+        """Reads what the first look is at, then the second, then the rest, until no value is there.
+
+        What was not read counts as bits that are set.
+        """
+        filters, meta = probe.filters(within), probe.index.meta
+        places = places_looked_at(meta, pa.array(probe.values, pa.binary()))
+        image = np.full(meta.bloom_filter_size, 0xFF, np.uint8)
+        answer = RowSelection.every(within.total_rows)
+        for looks in (places[:1], places[1:2], places[2:]):
+            if looks:
+                starts = np.unique(np.concatenate(looks))
+                offset = probe.index.blob.offset
+                spans = [(offset + at, offset + at + BLOCK_BYTES) for at in starts.tolist()]
+                for at, part in zip(
+                    starts.tolist(), await self._reader.ranges(spans, gap_bytes=0), strict=True
+                ):
+                    image[at : at + BLOCK_BYTES] = np.frombuffer(part, np.uint8)
+            data = b"".join(image[first:last].tobytes() for first, last in filters.spans)
+            answer = probe.answer(filters, data)
+            if answer.is_empty:
+                break
+        return answer
 
     async def _read_inverted(self, probe: InvertedProbe, terms: _Terms, total_rows: int) -> _Read:
         column = probe.column

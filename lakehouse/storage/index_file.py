@@ -63,7 +63,7 @@ class IndexFile(PuffinReader):
             store,
             join(root, ref.path),
             size=ref.size,
-            prefetch_bytes=ref.size if is_small else max(settings.prefetch_bytes, ref.footer_bytes),
+            prefetch_bytes=ref.size if is_small else ref.footer_bytes or settings.prefetch_bytes,
             settings=settings,
         )
         self._ref, self._where, self._caches = ref, (root, ref.path), caches
@@ -73,6 +73,12 @@ class IndexFile(PuffinReader):
     def weight(self) -> int:
         """About what it takes in memory."""
         return len(self.window[1]) + _FOOTER_WEIGHT * self._ref.footer_bytes + 1000
+
+    @property
+    def page_bytes(self) -> int:
+        """How much is read at least; known once the footer was read."""
+        assert self._pages is not None
+        return self._pages.page_bytes
 
     async def footer(self) -> PuffinFooter:
         """What the file holds, once it is known to be the right one."""

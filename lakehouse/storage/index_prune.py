@@ -56,6 +56,8 @@ from lakehouse.storage.runs import Piece
 __all__ = ["IndexAnswers", "IndexQuestion", "IndexedPruner", "ask_indexes"]
 
 _log = get_logger(__name__)
+_COLUMNS = 8
+"""Such a part of a data file is what reading an index may cost at most."""
 _T = TypeVar("_T")
 _Question: TypeAlias = "Tree[Holds | HasWords]"
 
@@ -207,15 +209,17 @@ async def _ask_file(
     reader = await open_index(store, root, entry.index, caches, settings)
     asked: list[Holds | HasWords] = list(leaves(tree))
     keys = {leaf.target_key for leaf in asked}
-    # More than half of what stands in the data file is not worth asking.
-    most = min(settings.search_max_bytes, max(entry.size // 2, settings.search_whole_bytes))
+    # More than the column that it is about is not worth asking; columns are a good part of a file.
+    most = min(settings.search_max_bytes, max(entry.size // _COLUMNS, settings.search_whole_bytes))
     bounded = replace(settings, search_max_bytes=most)
     found = await FileIndexReader(reader, row_count=entry.rows, settings=bounded).load(
         lambda target: target.key in keys,
         inverted=any(one.kind is IndexKind.INVERTED and one.target.key in keys for one in usable),
     )
     probes = plan(tree, _only(found, usable), tantivy=scratch is not None)
-    return await Lookup(reader, scratch=scratch, settings=bounded).select(probes, entry.rows)
+    page_bytes = reader.page_bytes if entry.index.size > settings.search_whole_bytes else None
+    lookup = Lookup(reader, scratch=scratch, settings=bounded, page_bytes=page_bytes)
+    return await lookup.select(probes, entry.rows)
 
 
 def _only(found: FileIndexes, usable: Sequence[IndexDefinition]) -> FileIndexes:

@@ -473,3 +473,30 @@ async def test_a_conflict_of_changes_is_told() -> None:
     await table.add_index("host", "bloom")
     with pytest.raises((InvalidInputError, ConflictError), match="two bloom indexes"):
         await other.add_index("host", "bloom")
+
+
+async def test_large_filters_are_looked_at_in_places() -> None:
+    """Of a large filter the pages are read that a value's bits are in, and every value there is is found."""
+    store = RecordingStore(memory_store())
+    settings = {"index.search_whole_bytes": 4096}
+    lake = Lake(stacked(store), settings=Lake(store).settings.replace(**settings))
+    await lake.create_database("db")
+    indexes = {"host": {"bloom": {"granularity": 10**6}}}
+    table = await lake.create_table(NAME, SCHEMA, primary_key="id", indexes=indexes, options=SMALL)
+    count = 30_000
+    await table.append(rows(count))
+    (size,) = (await table.files()).column("index_bytes").to_pylist()
+    assert size > 4 * 8192
+    for number in (0, 1234, count - 1):
+        fresh = await Lake(stacked(store), settings=lake.settings).table(NAME)
+        scan = fresh.scan(f"host = 'Host-{value(number)}'")
+        assert await scan.count() == 1
+        assert scan.report.indexes_read == 1
+    excluded = read = 0
+    for number in range(40):
+        fresh = await Lake(stacked(store), settings=lake.settings).table(NAME)
+        planned = await fresh.scan(f"host = 'Host-{value(number)}x'").explain()
+        excluded += planned.files_pruned.get("index", 0)
+        read += planned.cost.bytes_read
+    assert excluded >= 35
+    assert read < 40 * size * 0.8
