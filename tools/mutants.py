@@ -25,7 +25,9 @@ COMPACTION = "tests/storage/test_compaction.py"
 CUTS = "tests/storage/test_table_cut_points.py"
 DAMAGE = "tests/storage/test_table_damage.py"
 EVOLVING = "tests/storage/test_evolving_tables.py"
+ENGINES = "tests/storage/test_merge_engines.py"
 EXPIRE = "tests/storage/test_expire.py"
+FOLDING = "tests/storage/test_folding_reads.py"
 MAINTENANCE_CUTS = "tests/storage/test_maintenance_cut_points.py"
 ORPHANS = "tests/storage/test_orphans.py"
 RESCALE = "tests/storage/test_rescale.py"
@@ -327,6 +329,42 @@ MUTANTS = (
         old="        here = bisect.bisect_left(lows, interval(run[0])[0])\n",
         new="        here = 0\n",
         tests=("tests/storage/test_compact_plan.py::test_a_covered_segment_is_a_barrier",),
+    ),
+    # --- merge engines ----------------------------------------------------------------
+    Mutant(
+        rule="D∘U: operands behind a deletion are merged onto what is older",
+        path="lakehouse/storage/merge_engines.py",
+        old="    bases[of_rows == RowKind.DELETE] += 1\n",
+        new="    bases[of_rows == RowKind.DELETE] = -1\n",
+        tests=(f"{ENGINES}::test_any_bracketing_gives_the_same_fold",),
+    ),
+    Mutant(
+        rule="D∘U: a deletion below operands is forgotten when they are folded",
+        path="lakehouse/storage/merge_engines.py",
+        old="found = np.where(bases >= 0, RowKind.INSERT",
+        new="found = np.where(of_rows[first] == RowKind.INSERT, RowKind.INSERT",
+        tests=(f"{ENGINES}::test_any_bracketing_gives_the_same_fold",),
+    ),
+    Mutant(
+        rule="pruning: files that are folded with others are left out by their own rows",
+        path="lakehouse/storage/plan.py",
+        old="verdict is not Verdict.SOME and any(one.overlap(entry) for one in others)",
+        new="False",
+        tests=(f"{FOLDING}::test_scans_are_the_model",),
+    ),
+    Mutant(
+        rule="lookups: an operand is taken for the row of its key",
+        path="lakehouse/storage/lookup.py",
+        old="return hits.at if kinds is None else hits.at[kinds != RowKind.UPDATE]",
+        new="return hits.at",
+        tests=(f"{FOLDING}::test_lookups_are_the_model",),
+    ),
+    Mutant(
+        rule="writes: of several rows of a key in one input the last stays instead of their fold",
+        path="lakehouse/storage/merge_engines.py",
+        old="    if not engine.folds:\n        return rows\n    (keys,)",
+        new="    return rows\n    (keys,)",
+        tests=(f"{ENGINES}::test_rows_of_one_input_are_folded_in_its_order",),
     ),
     # --- identity ---------------------------------------------------------------------
     Mutant(

@@ -16,7 +16,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.file_entry import KIND_COLUMN, RowKind
 from lakehouse.format.table_schema import schema_from_arrow
 from lakehouse.storage.merge import merge_order
-from lakehouse.storage.merge_engines import fold, merge_engine
+from lakehouse.storage.merge_engines import fold, folded_input, merge_engine
 from tests.storage.merge_models import ENGINES, EngineCase, Row, folded, rows_of
 
 Element = tuple[RowKind, Row]
@@ -103,6 +103,19 @@ def test_rows_count_as_they_are_written(case: EngineCase, data: st.DataObject) -
     written = merge_engine(case.schema).operands(pa.Table.from_pylist(rows, schema=case.schema.arrow()))
     written.validate(full=True)
     assert [row | {KIND_COLUMN: 1} for row in map(case.own, rows)] == written.to_pylist()
+
+
+@pytest.mark.parametrize("case", ENGINES, ids=str)
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_rows_of_one_input_are_folded_in_its_order(case: EngineCase, data: st.DataObject) -> None:
+    """Several rows of a key that are handed in together become one operand, whatever their order."""
+    rows = data.draw(st.lists(rows_of(case, st.integers(0, 3)), max_size=8))
+    written = merge_engine(case.schema).operands(pa.Table.from_pylist(rows, schema=case.schema.arrow()))
+    found = folded_input(written, case.schema)
+    expected = model(case, [{row["id"]: (RowKind.UPDATE, case.own(row))} for row in rows])
+    assert run_of(found) == expected
+    assert found.num_rows == len(expected)
 
 
 @pytest.mark.parametrize("case", [one for one in ENGINES if merge_engine(one.schema).picks_rows], ids=str)
