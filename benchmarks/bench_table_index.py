@@ -108,7 +108,7 @@ async def run(plan: Plan) -> Report:
             f"Files of {_FILE_ROWS:,} log rows: trace ids (bloom) and users (inverted) all different,",
             f"in no order; {_HOSTS:,} hosts (inverted); texts of about 16 words (fulltext on bloom).",
             "Files read: bytes read of data and index files, divided by the size of a data file.",
-            "The terms of a column whose values are all different are as large as the column: a scan does without.",
+            "Terms that are all different are as large as their column: a scan does without them.",
             "Every search is made by a connection that remembers nothing.",
             "Building: writes and full compactions of the same rows, with three indexes and without.",
         ),
