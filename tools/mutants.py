@@ -34,6 +34,10 @@ RESCALE = "tests/storage/test_rescale.py"
 NAMES = "tests/storage/test_names.py"
 OVERWRITE = "tests/storage/test_overwrite.py"
 SERIAL = "tests/storage/test_serial_commits.py"
+APPEND = "tests/storage/test_wal_append.py"
+ENDS = "tests/storage/test_writer_ends.py"
+FLUSH = "tests/storage/test_flush.py"
+WRITER = "tests/storage/test_writer.py"
 STORES = "tests/conformance/test_s3.py::TestMinio"
 
 
@@ -401,6 +405,125 @@ MUTANTS = (
         old="        highest_field_id=before.schema.highest_field_id,\n",
         new="",
         tests=(f"{EVOLVING}::test_a_column_after_a_rollback_is_a_new_one",),
+    ),
+    # --- the write-ahead log ----------------------------------------------------------
+    Mutant(
+        rule="cover: commits say nothing of the log",
+        path="lakehouse/storage/commit.py",
+        old="            tail=call.tail,\n        )\n        if self._clock",
+        new="            tail=None,\n        )\n        if self._clock",
+        tests=(f"{WRITER}::test_commits_stand_above_what_was_acknowledged_before",),
+    ),
+    Mutant(
+        rule="tail read after the call began: a commit covers what was known of the log before",
+        path="lakehouse/storage/opened.py",
+        old="        return None if view.snapshot.wal is None else await self.wal.tail(view.snapshot)",
+        new="        return None if view.snapshot.wal is None else Tail(after=view.snapshot.wal.upto)",
+        tests=(f"{WRITER}::test_commits_stand_above_what_was_acknowledged_before",),
+    ),
+    Mutant(
+        rule="flush: segments planned together are flushed together although a commit stands between them",
+        path="lakehouse/storage/flush.py",
+        old="                if not _parted(starts, lo, hi):",
+        new="                if True:",
+        tests=(f"{FLUSH}::test_a_group_that_a_commit_parts_is_flushed_in_two",),
+    ),
+    Mutant(
+        rule="flush: groups are planned across commits",
+        path="lakehouse/storage/flush.py",
+        old="            parted = bisect.bisect(starts, place) != bisect.bisect(starts, last)",
+        new="            parted = False",
+        tests=(f"{FLUSH}::test_groups_hold_every_segment_once_and_no_run_stands_in_one",),
+    ),
+    Mutant(
+        rule="D in D∘U for the log: of the rows of a segment the last one counts, whatever came before",
+        path="lakehouse/storage/segment_runs.py",
+        old="    rows = folded_input(segment_rows([segment], schema), schema)",
+        new="    rows = segment_rows([segment], schema)",
+        tests=(f"{FLUSH}::test_a_deletion_between_operands_counts",),
+    ),
+    Mutant(
+        rule="D in D∘U for flushes: of the rows of a key the last one counts, whatever came before",
+        path="lakehouse/storage/flush.py",
+        old="    rows = folded_input(rows, schema)\n",
+        new="",
+        tests=(f"{FLUSH}::test_a_deletion_between_operands_counts",),
+    ),
+    Mutant(
+        rule="fence: a writer that lost a create acknowledges all the same",
+        path="lakehouse/storage/wal_append.py",
+        old="            raise await self._fenced(lost) from lost",
+        new="            pass",
+        tests=(
+            f"{WRITER}::test_a_second_writer_fences_the_first",
+            f"{APPEND}::test_each_writer_has_a_higher_epoch",
+        ),
+    ),
+    Mutant(
+        rule="fence: a number that is free is the next one, however long ago that was known",
+        path="lakehouse/storage/wal_append.py",
+        old="        if began - self._seen_at > self._deadline_s and await self._is_there(header):",
+        new="        if False:",
+        tests=(f"{APPEND}::test_a_writer_that_slept_finds_its_number_free_and_is_fenced",),
+    ),
+    Mutant(
+        rule="fence: a late answer to a segment is believed",
+        path="lakehouse/storage/wal_append.py",
+        old="        if now - self._seen_at > self._deadline_s:",
+        new="        if False:",
+        tests=(f"{APPEND}::test_a_create_that_is_held_up_is_not_believed",),
+    ),
+    Mutant(
+        rule="fence: a late fence is believed",
+        path="lakehouse/storage/wal_append.py",
+        old="        if clock.steady() - seen_at > deadline_s:",
+        new="        if False:",
+        tests=(f"{APPEND}::test_a_fence_that_is_held_up_is_looked_at_again",),
+    ),
+    Mutant(
+        rule="fence: clients' sequences end with their writer",
+        path="lakehouse/storage/wal_append.py",
+        old="            writers=marks,\n",
+        new="",
+        tests=(f"{WRITER}::test_a_sequence_is_put_once_also_by_the_next_writer",),
+    ),
+    Mutant(
+        rule="drop: a writer that is opened meanwhile does not look at the head again",
+        path="lakehouse/storage/writer_session.py",
+        old="        return cls(core, await core.newest(), appender)",
+        new="        return cls(core, view, appender)",
+        tests=(f"{ENDS}::test_a_drop_at_any_request_of_an_opening_leaves_no_writer",),
+    ),
+    Mutant(
+        rule="drop: writers are fenced off before it only",
+        path="lakehouse/storage/drop.py",
+        old="        await _fence_off(core, done.snapshot)\n",
+        new="        pass\n",
+        tests=(f"{ENDS}::test_a_writer_at_any_request_of_a_drop_acknowledges_nothing_after_it",),
+    ),
+    Mutant(
+        rule="overwrite: it takes no segments away",
+        path="lakehouse/storage/next_snapshot.py",
+        old="    if draft.clears:\n        return ()\n",
+        new="",
+        tests=(
+            f"{WRITER}::test_overwrites_take_acknowledged_rows_away",
+            f"{ENDS}::test_an_overwrite_by_nothing_empties_the_log",
+        ),
+    ),
+    Mutant(
+        rule="overwrite: rows of a partition that are in segments only stay",
+        path="lakehouse/storage/intents.py",
+        old="        check_flushed(removed)\n        if not removed",
+        new="        removed = [one for one in removed if '#' not in one.path]\n        if not removed",
+        tests=(f"{WRITER}::test_overwrites_take_acknowledged_rows_away",),
+    ),
+    Mutant(
+        rule="compaction: covered segments are no barrier",
+        path="lakehouse/storage/compact_plan.py",
+        old="        ((at, 0, one.first), (at, 0, one.last))\n        for one in snapshot.segments\n",
+        new="        ((at, 0, one.first), (at, 0, one.last))\n        for one in ()\n",
+        tests=(f"{FLUSH}::test_a_compaction_does_not_merge_around_segments",),
     ),
 )
 

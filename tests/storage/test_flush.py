@@ -180,6 +180,27 @@ async def test_a_deletion_between_operands_counts(engine: str, apart: bool) -> N
     await vanish(writer)
 
 
+async def test_a_compaction_does_not_merge_around_segments() -> None:
+    """Runs below and above a covered segment stay apart until it is flushed; then all of it is one run."""
+    store = await made()
+    writer = await opened(store)
+    table = await table_of(store)
+    await table.upsert(some((1, "a", 1), (2, "a", 1)))
+    await put(writer, 1, 2)
+    await table.upsert(some((1, "a", 3)))
+    await table.compact(full=True)
+    assert await rows_of(store) == [(1, "a", 3), (2, "a", 1)]
+    assert (await table.files()).num_rows == 2
+    await table.flush()
+    assert await rows_of(store) == [(1, "a", 3), (2, "a", 1)]
+    await table.compact(full=True)
+    assert await rows_of(store) == [(1, "a", 3), (2, "a", 1)]
+    assert (await table.files()).num_rows == 1
+    report = await table.verify(deep=True)
+    assert report.ok, str(report)
+    await vanish(writer)
+
+
 async def test_what_there_is_not_to_flush_costs_no_commit() -> None:
     """A flush of a table without a log, or of one that is flushed, makes no snapshot."""
     store = RecordingStore(await made())
