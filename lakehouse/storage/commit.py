@@ -12,6 +12,7 @@ it is CommitUnknownError, and no file the commit refers to may be deleted.
 from __future__ import annotations
 
 import dataclasses
+import random
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,6 +48,9 @@ __all__ = ["Base", "Change", "Committed", "Committer", "OwnManifest"]
 
 _OWN_ENTRIES_MAX = 128
 """More entries of one commit go into a manifest of their own."""
+_ASIDE = 4.0
+"""Attempts' worth of time that whoever lost twice waits at most; found with four writers at once."""
+_ASIDE_MAX_S = 1.0
 _HORIZON_SLACK_MS = 15 * 60_000
 """A store's Date may lag behind the moment an upload began."""
 
@@ -237,9 +241,12 @@ class Committer:
             # Nothing was sent: look again.
             self._history.forget()
             return await self._history.head()
+        began = self._clock.steady()
         try:
             stored = await self._append(child)
         except ConflictError as lost:
+            if attempt % 2:
+                await self._step_aside(self._clock.steady() - began)
             return await self._behind(lost, head, hurry=change.blind and attempt % 2 == 0)
         self._history.time.learn(stored.store_time_ms)
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
@@ -280,6 +287,12 @@ class Committer:
             stored = await self._history.log.append(child.id, encode_snapshot(child), token=child.token)
         assert stored is not None
         return stored
+
+    async def _step_aside(self, took: float) -> None:
+        """Waits a random part of what losing took, once somebody has lost twice in a row: those who lose
+        together would go on doing so, and every loss costs two requests and all of them time."""
+        if took > 0:
+            await self._clock.sleep(random.uniform(0, min(_ASIDE * took, _ASIDE_MAX_S)))
 
     async def _behind(self, lost: ConflictError, head: Head, *, hurry: bool) -> Head:
         """The head after a lost race for the snapshot behind ``head``.
