@@ -547,7 +547,9 @@ def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
     if kinds:
         arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), _KIND])
         filled = [table.cast(arrow) for table in filled]
-    rows = pa.concat_tables(filled).combine_chunks()
+    # Copied also where it is one table: rows are held after the acknowledgement, whatever the caller does
+    # with its arrays by then, and a slice would hold all that it was cut from.
+    rows = pa.concat_tables([*filled, filled[0].slice(0, 0)]).combine_chunks()
     if not schema.primary_key:
         return WalBatch(rows=rows)
     keys = KeyColumns(schema.key_fields).encoded(rows)
