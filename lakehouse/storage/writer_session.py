@@ -540,10 +540,11 @@ def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
         for place, name in enumerate(names):
             if name not in table.column_names:
                 field = schema.arrow().field(place).with_nullable(True)
-                table = table.add_column(place, field, pa.nulls(table.num_rows, field.type))
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
         if kinds and KIND_COLUMN not in table.column_names:
             table = table.append_column(_KIND, pa.array(np.zeros(table.num_rows, np.int8)))
-        filled.append(table)
+        # Keys to delete come in the order of the primary key.
+        filled.append(table.select([*names, KIND_COLUMN] if kinds else names))
     if kinds:
         arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), _KIND])
         filled = [table.cast(arrow) for table in filled]

@@ -80,6 +80,20 @@ async def test_commits_stand_above_what_was_acknowledged_before(layout: str) -> 
         assert await rows_of(store) == [(1, "a", 3), (2, "a", 1)]
 
 
+async def test_keys_are_deleted_whose_columns_stand_in_another_order() -> None:
+    """A writer deletes keys of several columns that the primary key names in another order than the schema."""
+    store = await restored({})
+    lake = process(store)
+    await lake.create_database("db")
+    await lake.create_table(NAME, SCHEMA, primary_key=["part", "id"])
+    async with (await table_of(store)).writer() as writer:
+        await writer.put(some((1, "a", 1), (2, "a", 2)))
+        await writer.delete([{"part": "a", "id": 1}])
+        await (await writer.put(some((1, "b", 3))))
+        assert await rows_of(store, "wal") == [(1, "b", 3), (2, "a", 2)]
+    assert await rows_of(store) == [(1, "b", 3), (2, "a", 2)]
+
+
 async def test_a_delete_after_the_acknowledgement_leaves_the_row_deleted() -> None:
     """Put acknowledged, delete acknowledged, flush: the row stays deleted."""
     store = await made()
