@@ -86,6 +86,7 @@ def rules() -> Rules:
         left_out={
             "Lake.index_metas": "an async enumeration; the command line has it",
             "Lake.store": "an async object store",
+            "Table.core": "async: for engines that are built on this one",
         },
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",

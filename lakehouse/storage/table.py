@@ -77,6 +77,11 @@ class Table(TableMaintenance, TableIndexes):
         return f"<Table {self.name} at {self.location}>"
 
     @property
+    def core(self) -> OpenTable:
+        """What the engine's functions take: for engines that are built on this one."""
+        return self._core
+
+    @property
     def name(self) -> str:
         """``database.table``, as it was opened."""
         return str(self._core.name)

@@ -1,0 +1,12 @@
+"""Spark, through PySpark: reads, writes, streams and maintenance of tables in executors, with our own I/O.
+
+Importing this needs ``pip install 'lakehouse[spark]'``. Everything here translates; what is done with a
+table is done by the engine, in the driver or in executors.
+"""
+
+from __future__ import annotations
+
+from lakehouse.spark.connection import Connection
+from lakehouse.spark.session import session
+
+__all__ = ["Connection", "session"]
