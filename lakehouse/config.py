@@ -41,6 +41,7 @@ ENV_PREFIX = "LAKEHOUSE_"
 """Environment variables that begin so are settings."""
 RESERVED_ENV = (
     "LAKEHOUSE_CONFIG",
+    "LAKEHOUSE_CHAOS_",
     "LAKEHOUSE_TEST_",
     "LAKEHOUSE_PORT",
     "LAKEHOUSE_PORT_",

@@ -114,6 +114,8 @@ class _Verification:
 
     async def run(self, wanted: int | None) -> _Verification:
         """Looks at all retained snapshots, or at one of them."""
+        # First, for others go on: what it says was there before anything else was looked for.
+        hinted = await self._hinted()
         head, newest = await self._head()
         self._listing = await _Listing.of(self._core.env.store, self._core.root)
         tagged = {ref.snapshot for ref in head.refs.values()}
@@ -122,7 +124,7 @@ class _Verification:
             if wanted not in numbers:
                 await self._core.history.snapshot(wanted, head)
             numbers = [wanted]
-        await self._check_log(head, newest)
+        self._check_log(head, newest, hinted)
         before: Snapshot | None = None
         entries: Sequence[FileEntry] = ()
         async for number, one in map_bounded(self._read, numbers, _READS):
@@ -177,18 +179,22 @@ class _Verification:
 
     # --- snapshots ----------------------------------------------------------------
 
-    async def _check_log(self, head: Snapshot, newest: int) -> None:
-        """What the hint and the names say of snapshots."""
+    async def _hinted(self) -> int:
+        """The snapshot that the hint names; 0 when it says nothing."""
         try:
             hint = (await self._core.env.store.get(join(self._core.root, LATEST))).data
         except NotFoundError:
-            hint = b""
-        if hint.isdigit() and len(hint) < 20 and int(hint) > newest:
+            return 0
+        return int(hint) if hint.isdigit() and len(hint) < 20 else 0
+
+    def _check_log(self, head: Snapshot, newest: int, hinted: int) -> None:
+        """What the hint and the names say of snapshots."""
+        if hinted > newest:
             self.damages.add(
-                snapshot_path(int(hint)),
+                snapshot_path(hinted),
                 Problem.MISSING,
                 f"{LATEST} says that it was committed, and the newest there is is {newest}",
-                [int(hint)],
+                [hinted],
             )
         for name, ref in head.refs.items():
             if not 1 <= ref.snapshot <= newest:

@@ -13,11 +13,12 @@ import pytest
 from lakehouse.errors import NotFoundError
 from lakehouse.format.file_entry import ColumnStats, FileEntry
 from lakehouse.format.snapshot import Counts, ParentRef, Snapshot, decode_snapshot, encode_snapshot
+from lakehouse.io import ObjectStore
 from lakehouse.storage.verify_report import Damage, Problem, VerifyReport
 from lakehouse.testing import RecordingStore
 from tests.storage.table_operations import LAYOUTS, OPERATIONS, build
 from tests.storage.test_table_damage import Known, _known, damages
-from tests.storage.worlds import World, process, restored, saved, table_of
+from tests.storage.worlds import NAME, StepIn, World, process, restored, saved, table_of
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.float64()})
 
@@ -105,6 +106,26 @@ async def test_a_lost_head_is_noticed_by_the_hint(known: Known) -> None:
         del world[known.snapshot(number)]
     report = await verified(world)
     assert [(one.problem, one.snapshots) for one in report.damages] == [(Problem.MISSING, (5,))]
+
+
+async def test_commits_in_the_middle_of_a_verification_are_no_damage(known: Known) -> None:
+    """Whatever others commit between any two of its requests, a sound table is sound."""
+    row = [{"id": 70, "part": "a", "v": 1.0}]
+    for number in range(100):
+        store = await restored(known.world)
+        hooked, committed = StepIn(store), list[int]()
+
+        async def commit(store: ObjectStore = store, committed: list[int] = committed) -> None:
+            async with process(store) as lake:  # which says so in the hint, too, before it ends
+                committed.append((await (await lake.table(NAME)).append(row)).snapshot)
+
+        table = await table_of(hooked)
+        hooked.before(number, "", commit)
+        report = await table.verify()
+        assert report.ok, f"a commit before request {number}: {report}"
+        if not committed:
+            break
+    assert number > 5
 
 
 async def test_one_snapshot_can_be_verified_alone(known: Known) -> None:
