@@ -34,7 +34,16 @@ from lakehouse.format.protobuf_wire import Field, Message
 from lakehouse.format.siphash import hash_values
 from lakehouse.format.tail import LENGTH_BYTES, NeedMore, metadata_from_tail
 
-__all__ = ["BloomMeta", "BloomSummary", "places_looked_at", "probe", "segments_that_may_hold", "wide_values"]
+__all__ = [
+    "BloomMeta",
+    "BloomSummary",
+    "hashes_of",
+    "places_looked_at",
+    "probe",
+    "segments_that_may_hold",
+    "segments_with_hashes",
+    "wide_values",
+]
 
 _LOC = Message(
     "BloomFilterLoc",
@@ -225,7 +234,7 @@ def probe(stored: bytes | memoryview, element_count: int, values: pa.Array) -> M
     if blocks == 0 or rest:
         raise InvalidInputError(f"a filter has whole blocks of {BLOCK_BYTES} bytes, not {len(stored)} bytes")
     one, size = np.zeros(1, np.int64), np.array([blocks])
-    hashes = hash_values(wide_values(values))
+    hashes = hashes_of(values)
     return _probe(_words(stored), one, size, draws_of(blocks, element_count), hashes)[:, 0] | _nulls(values)
 
 
@@ -237,27 +246,31 @@ def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values:
         filters: the first :attr:`BloomMeta.bloom_filter_size` bytes of the blob, or more.
         values: binary array.
     """
+    return segments_with_hashes(meta, filters, hashes_of(values)) | _nulls(values)[:, None]
+
+
+def segments_with_hashes(meta: BloomMeta, filters: bytes | memoryview, hashes: U64) -> Mask:
+    """The same for values that are not null, given by :func:`hashes_of`: one query is put to many blobs."""
     if len(filters) < meta.bloom_filter_size:
         raise InvalidInputError(
             f"the filters have {meta.bloom_filter_size} bytes, not {len(filters)}: pass all"
         )
-    held = np.zeros((len(values), len(meta.sizes)), np.bool_)
+    held = np.zeros((len(hashes), len(meta.sizes)), np.bool_)
     groups: dict[Draws, list[int]] = {}
     blocks = meta.sizes // BLOCK_BYTES
     for loc, (size, count) in enumerate(zip(blocks.tolist(), meta.element_counts.tolist(), strict=True)):
         groups.setdefault(draws_of(size, count), []).append(loc)
-    words, hashes = _words(filters), hash_values(wide_values(values))
+    words = _words(filters)
     for draws, locs in groups.items():
         held[:, locs] = _probe(words, meta.offsets[locs] // BLOCK_BYTES, blocks[locs], draws, hashes)
-    return held[:, meta.segment_loc_indices] | _nulls(values)[:, None]
+    return held[:, meta.segment_loc_indices]
 
 
-def places_looked_at(meta: BloomMeta, values: pa.Array) -> list[I64]:
-    """Where in the filters each look of :func:`segments_that_may_hold` goes, first looks first.
+def places_looked_at(meta: BloomMeta, hashes: U64) -> list[I64]:
+    """Where in the filters each look of :func:`segments_with_hashes` goes, first looks first.
 
     Bytes of 64-byte blocks; nothing is looked at behind a look that finds that a value is not there.
     """
-    hashes = hash_values(wide_values(values))
     looks: list[list[I64]] = []
     for begin, size, count in zip(
         meta.offsets.tolist(), meta.sizes.tolist(), meta.element_counts.tolist(), strict=True
@@ -268,7 +281,7 @@ def places_looked_at(meta: BloomMeta, values: pa.Array) -> list[I64]:
             if number == len(looks):
                 looks.append([])
             looks[number].append(begin + found * BLOCK_BYTES)
-    return [np.unique(np.concatenate(one)) for one in looks]
+    return [np.concatenate(one) for one in looks]
 
 
 def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, hashes: U64) -> Mask:
@@ -283,6 +296,11 @@ def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, hashes: U64) -> M
         )
         held[start : start + each] = found.reshape(each, len(begins))
     return held
+
+
+def hashes_of(values: pa.Array) -> U64:
+    """What filters know of encoded values; what it is of a null does not matter."""
+    return hash_values(wide_values(values))
 
 
 def _nulls(values: pa.Array) -> Mask:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
@@ -161,15 +160,15 @@ class Lookup:
         return looks * _PAGES_LEAST * self._page_bytes <= probe.index.meta.bloom_filter_size
 
     async def _ask_pages(self, probe: BloomProbe, within: RowSelection) -> RowSelection:
-        """Reads what the first look is at, then the second, then the rest, until no value is there.
+        """Reads what the first look is at, then the second, then the others, until no value is there.
 
         What was not read counts as bits that are set.
         """
         filters, meta = probe.filters(within), probe.index.meta
-        places = places_looked_at(meta, pa.array(probe.values, pa.binary()))
+        places = places_looked_at(meta, probe.hashes)
         image = np.full(meta.bloom_filter_size, 0xFF, np.uint8)
         answer = RowSelection.every(within.total_rows)
-        for looks in (places[:1], places[1:2], places[2:]):
+        for looks in (places[:1], places[1:2], places[2:4], places[4:]):
             if looks:
                 starts = np.unique(np.concatenate(looks))
                 offset = probe.index.blob.offset

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.arrays import I64, Mask
-from lakehouse.format.bloom import BloomMeta, segments_that_may_hold
+from lakehouse.format.arrays import I64, U64, Mask
+from lakehouse.format.bloom import BloomMeta, hashes_of, segments_with_hashes
 from lakehouse.format.fulltext import FulltextConfig
 from lakehouse.format.fulltext_bloom import query_tokens
 from lakehouse.format.inverted import InvertedColumn
@@ -70,6 +70,11 @@ class BloomProbe:
     needs: _Needs
     """A segment may match when of every group some alternative has all its values there."""
 
+    @property
+    def hashes(self) -> U64:
+        """Of the values."""
+        return _hashes_of(self.values)
+
     def filters(self, within: RowSelection) -> Filters:
         """The filters of the segments that have one of these rows."""
         meta = self.index.meta
@@ -98,7 +103,7 @@ class BloomProbe:
 
     def answer(self, filters: Filters, data: bytes) -> RowSelection:
         """The rows of the segments whose filters let them pass; ``data`` is what lies in the spans."""
-        held = segments_that_may_hold(filters.meta, data, pa.array(self.values, pa.binary()))
+        held = segments_with_hashes(filters.meta, data, self.hashes)
         found: Mask = np.ones(len(filters.segments), np.bool_)
         for alternatives in self.needs:
             found &= np.logical_or.reduce([held[list(together)].all(axis=0) for together in alternatives])
@@ -206,6 +211,11 @@ def _words_needed(terms: str, config: FulltextConfig) -> tuple[tuple[bytes, ...]
                 tuple(tuple(places.setdefault(one, len(places)) for one in many) for many in alternatives)
             )
     return tuple(places), tuple(needs)
+
+
+@functools.lru_cache(maxsize=256)
+def _hashes_of(values: tuple[bytes, ...]) -> U64:
+    return hashes_of(pa.array(values, pa.binary()))
 
 
 def _probe(index: BloomIndex, values: tuple[bytes, ...], needs: _Needs) -> Tree[Probe]:
