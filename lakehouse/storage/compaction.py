@@ -12,7 +12,7 @@ task that gave way are deleted, files of one whose outcome is not known are left
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -23,10 +23,11 @@ from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.snapshot import CommitKind, Snapshot
+from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.fanout import map_bounded
-from lakehouse.storage.commit import Base, Committed, OwnManifest
+from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.commit_result import committed_or_deleted
 from lakehouse.storage.compact_plan import (
     CompactionTask,
@@ -42,9 +43,22 @@ from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import Unit, interval
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import TableRuns
+from lakehouse.storage.record_ttl import lifetime
+from lakehouse.storage.sections import EVERY_KEY, KeyRange
 from lakehouse.storage.upload import delete_files, object_paths
 
-__all__ = ["CompactResult", "ReplaceRuns", "compact_table", "fits", "plan_table", "run_tasks"]
+__all__ = [
+    "CompactResult",
+    "Placement",
+    "ReplaceRuns",
+    "commit_merged",
+    "compact_table",
+    "fits",
+    "merge_task",
+    "plan_table",
+    "result_of_compaction",
+    "run_tasks",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +129,7 @@ async def compact_table(
         view = await core.newest()
         tasks = await plan_table(view, full=full, where=where, units=units)
         if dry_run:
-            found = _planned(tasks, view.snapshot.id)
+            found = dataclasses.replace(_summed(tasks, view.snapshot.id), dry_run=True)
         else:
             found = await run_tasks(core, view, tasks, progress=progress)
     return dataclasses.replace(found, cost=cost)
@@ -159,19 +173,70 @@ async def plan_table(
     )
 
 
-def _planned(tasks: Sequence[CompactionTask], snapshot: int) -> CompactResult:
+def _summed(tasks: Sequence[CompactionTask], snapshot: int) -> CompactResult:
+    """What goes into some tasks."""
     reasons: dict[str, int] = {}
     for task in tasks:
         reasons[task.reason.value] = reasons.get(task.reason.value, 0) + 1
     return CompactResult(
         snapshot=snapshot,
-        dry_run=True,
         units=len(tasks),
         runs_in=sum(task.runs for task in tasks),
         files_in=sum(len(task.inputs) for task in tasks),
         rows_in=sum(task.rows for task in tasks),
         bytes_in=sum(task.size for task in tasks),
         reasons=reasons,
+    )
+
+
+def result_of_compaction(
+    placed: Sequence[MergedRuns], *, snapshot: int, commits: int, gave_way: int
+) -> CompactResult:
+    """The result out of what was put in place by some commits, the last of which made ``snapshot``."""
+    return dataclasses.replace(
+        _summed([one.task for one in placed], snapshot),
+        changed=commits > 0,
+        gave_way=gave_way,
+        commits=commits,
+        files_out=sum(len(one.outputs) for one in placed),
+        rows_out=sum(one.rows for one in placed),
+        bytes_out=sum(one.size for one in placed),
+    )
+
+
+async def merge_task(
+    core: OpenTable,
+    task: CompactionTask,
+    *,
+    schema: TableSchema,
+    time_ms: int,
+    memory_bytes: int,
+    keys: KeyRange = EVERY_KEY,
+    watch: Callable[[int], None] | None = None,
+) -> MergedRuns:
+    """Merges the runs of a task; where that is done need not be where it was planned.
+
+    Args:
+        core: the table.
+        task: what to merge.
+        schema: of the snapshot it was planned in.
+        time_ms: of that snapshot.
+        memory_bytes: what rows and files under way may take.
+        keys: only rows of these keys; other calls have those of the others.
+        watch: told how many rows were read so far.
+    """
+    return await merge_runs(
+        core.env.store,
+        core.root,
+        schema,
+        TableOptions.parse(schema.options),
+        task,
+        TableRuns(core, schema),
+        memory_bytes=memory_bytes,
+        settings=core.env.settings.table,
+        shows=lifetime(schema, time_ms),
+        keys=keys,
+        watch=watch,
     )
 
 
@@ -244,6 +309,41 @@ class ReplaceRuns:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What became of tasks that were merged."""
+
+    placed: tuple[MergedRuns, ...] = ()
+    """Those that a snapshot has now; the others gave way, and their files are deleted."""
+    snapshot: int | None = None
+    """Its id; None = none was made."""
+
+
+async def commit_merged(core: OpenTable, view: View, merged: Sequence[MergedRuns]) -> Placement:
+    """Puts tasks in place that were merged, by one commit; those that do not fit any more give way.
+
+    Args:
+        core: the table.
+        view: the state they were planned in.
+        merged: the tasks.
+    """
+    change = ReplaceRuns(merged, view.schema, OwnManifest(core.env.store, core.root))
+    uploads = [one.first_upload_ms for one in merged if one.first_upload_ms is not None]
+    try:
+        async with committed_or_deleted(core, lambda: _paths(merged)) as fate:
+            done = await core.commit(change, view=view, uploaded_ms=min(uploads, default=None))
+            fate.kept = done.changed
+    except ConflictError:
+        # Others were first too often, or the uploads or their schema are not welcome any more.
+        return Placement()
+    if not done.changed:
+        return Placement()
+    placed = {id(one) for one in change.placed}
+    over = [one for one in merged if id(one) not in placed]
+    await delete_files(core.env.store, core.root, _paths(over))
+    return Placement(placed=change.placed, snapshot=done.snapshot.id)
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiting:
     """A task that is merged, on its way into a snapshot."""
@@ -294,17 +394,7 @@ class _Compaction:
                     placed.append(merged)
                 else:
                     gave_way += 1
-        planned = _planned([one.task for one in placed], self._snapshot)
-        return dataclasses.replace(
-            planned,
-            changed=self._commits > 0,
-            dry_run=False,
-            gave_way=gave_way,
-            commits=self._commits,
-            files_out=sum(len(one.outputs) for one in placed),
-            rows_out=sum(one.rows for one in placed),
-            bytes_out=sum(one.size for one in placed),
-        )
+        return result_of_compaction(placed, snapshot=self._snapshot, commits=self._commits, gave_way=gave_way)
 
     async def _do(self, task: CompactionTask) -> tuple[MergedRuns, bool]:
         core, view, read = self._core, self._view, 0
@@ -314,16 +404,12 @@ class _Compaction:
             self._teller.step("merge rows", rows - read, self._rows)
             read = rows
 
-        merged = await merge_runs(
-            core.env.store,
-            core.root,
-            view.schema,
-            view.options,
+        merged = await merge_task(
+            core,
             task,
-            TableRuns(core, view.schema),
+            schema=view.schema,
+            time_ms=view.snapshot.time_ms,
             memory_bytes=self._memory,
-            settings=core.env.settings.table,
-            shows=view.shows,
             watch=watch,
         )
         watch(task.rows)
@@ -341,7 +427,7 @@ class _Compaction:
         finally:
             if not mine.taken:
                 self._waiting.remove(mine)
-                await self._delete([merged])
+                await delete_files(self._core.env.store, self._core.root, _paths([merged]))
         if mine.error is not None:
             raise mine.error
         return mine.placed
@@ -349,35 +435,17 @@ class _Compaction:
     async def _commit_batch(self, batch: Sequence[_Waiting]) -> None:
         for one in batch:
             one.taken = True
-        core = self._core
-        merged = [one.merged for one in batch]
-        change = ReplaceRuns(merged, self._view.schema, OwnManifest(core.env.store, core.root))
-        uploads = [one.first_upload_ms for one in merged if one.first_upload_ms is not None]
         try:
-            async with committed_or_deleted(core, lambda: _paths(merged)) as fate:
-                done = await core.commit(change, view=self._view, uploaded_ms=min(uploads, default=None))
-                fate.kept = done.changed
-        except ConflictError:
-            # Others were first too often, or the uploads or their schema are not welcome any more.
-            return
+            done = await commit_merged(self._core, self._view, [one.merged for one in batch])
         except BaseException as error:
             for one in batch:
                 one.error = error
             raise
-        if done.changed:
-            await self._settle(done, batch, change.placed)
-
-    async def _settle(
-        self, done: Committed, batch: Sequence[_Waiting], placed: Collection[MergedRuns]
-    ) -> None:
-        self._commits += 1
-        self._snapshot = done.snapshot.id
+        if done.snapshot is not None:
+            self._commits += 1
+            self._snapshot = done.snapshot
         for one in batch:
-            one.placed = any(one.merged is other for other in placed)
-        await self._delete([one.merged for one in batch if not one.placed])
-
-    async def _delete(self, merged: Sequence[MergedRuns]) -> None:
-        await delete_files(self._core.env.store, self._core.root, _paths(merged))
+            one.placed = any(one.merged is other for other in done.placed)
 
 
 def _paths(merged: Sequence[MergedRuns]) -> list[str]:

@@ -45,6 +45,7 @@ from lakehouse.storage.plan import interval
 from lakehouse.storage.record_ttl import Lifetime, may_drop_hidden
 from lakehouse.storage.runs import Piece, RunReader
 from lakehouse.storage.scan import RunSource, Scan
+from lakehouse.storage.sections import EVERY_KEY, KeyRange
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
 __all__ = ["MergedRuns", "merge_runs"]
@@ -91,6 +92,7 @@ async def merge_runs(
     memory_bytes: int,
     settings: TableSettings | None = None,
     shows: Lifetime | None = None,
+    keys: KeyRange = EVERY_KEY,
     watch: Callable[[int], None] | None = None,
 ) -> MergedRuns:
     """Writes the output of a task.
@@ -105,6 +107,7 @@ async def merge_runs(
         memory_bytes: what rows and files under way may take.
         settings: how many sections are read at once.
         shows: which rows the base shows; a bottom run leaves out the others where it may.
+        keys: only rows of these keys: a part of the output, which other calls make the rest of.
         watch: told how many rows were read so far, whenever there is news.
     """
     level = Level.BOTTOM if task.bottom else Level.COMPACTED
@@ -112,7 +115,7 @@ async def merge_runs(
     settings = dataclasses.replace(
         settings or TableSettings(), scan_memory_bytes=max(1, memory_bytes // _SCAN_SHARE)
     )
-    scan = _scan(schema, task, source, settings, shows if may_drop_hidden(schema) else None)
+    scan = _scan(schema, task, source, settings, shows if may_drop_hidden(schema) else None, keys)
     cutting = _Cutting(uploads, schema, task, max(1, memory_bytes // _FILE_SHARE))
 
     async def jobs() -> AsyncGenerator[_Job, None]:
@@ -150,6 +153,7 @@ def _scan(
     source: RunSource,
     settings: TableSettings,
     shows: Lifetime | None,
+    keys: KeyRange,
 ) -> Scan:
     """The rows of the output, with the columns that say where they come from and what they do."""
     keeps_kinds = not task.bottom and any(one.deletes or one.updates for one in task.inputs)
@@ -161,6 +165,7 @@ def _scan(
         _LineageSource(source),
         where=shows.where if shows is not None and task.bottom else None,
         deletions=keeps_kinds,
+        keys=keys,
         settings=settings,
     )
 

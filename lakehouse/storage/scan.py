@@ -36,7 +36,7 @@ from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.section_reader import SectionReader, Wanted
-from lakehouse.storage.sections import Chunk, Section, Sweep
+from lakehouse.storage.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep
 from lakehouse.storage.where import bind_where
 
 __all__ = ["RunSource", "Scan", "fields_named"]
@@ -85,6 +85,7 @@ class Scan:
         deletions: return keys whose newest row deletes them as well. With the column ``_VALUE_KIND``
             in the schema rows are what they are for older ones: operands stay operands.
         pruner: what is known of the condition and the files; None = what their entries tell.
+        keys: only rows of these keys; of a table with a key.
         settings: bounds.
 
     Raises:
@@ -102,6 +103,7 @@ class Scan:
         limit: int | None = None,
         deletions: bool = False,
         pruner: Prunes | None = None,
+        keys: KeyRange = EVERY_KEY,
         settings: TableSettings | None = None,
     ) -> None:
         arrow = schema.arrow()
@@ -114,6 +116,8 @@ class Scan:
         self._settings = settings or TableSettings()
         self._limit = limit
         self._every = schema.fields
+        self._keys = keys
+        entries = [one for one in entries if self._has_keys(one.min_key, one.max_key)]
         self._entries, self._schema, self._condition = entries, schema, where
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
@@ -220,7 +224,7 @@ class Scan:
         """The sections of all merge units, each when there is room for it."""
         files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
         folds = self.wanted.engine is not None
-        sweep = Sweep(gate.target_rows, folds=folds)
+        sweep = Sweep(gate.target_rows, folds=folds, keys=self._keys)
         opened = self._opened([file for _, file in files])
         async with aclosing(opened):
             at = 0
@@ -236,7 +240,7 @@ class Scan:
                     yield work
                     sweep.target_rows = gate.target_rows
                 if is_last:
-                    sweep = Sweep(gate.target_rows, folds=folds)
+                    sweep = Sweep(gate.target_rows, folds=folds, keys=self._keys)
 
     async def _opened(self, files: Sequence[PlannedFile]) -> AsyncGenerator[RunReader, None]:
         """The readers of the files, in order; of a scan with a limit not many more than it comes to."""
@@ -259,11 +263,18 @@ class Scan:
             return file.entry.min_key or b""
         return _PLACE.pack(number, piece)
 
+    def _has_keys(self, low: bytes | None, high: bytes | None) -> bool:
+        """Whether a file or piece with keys from ``low`` to ``high`` may have one that is asked for."""
+        first, end = self._keys
+        return (first is None or high is None or high >= first) and (end is None or low is None or low < end)
+
     def _chunks(self, number: int, file: PlannedFile, reader: RunReader) -> list[Chunk]:
         """The pieces of a file that may take part."""
         self.report.pieces += len(reader.pieces)
         chunks = []
         for at, piece in enumerate(reader.pieces):
+            if not self._has_keys(piece.min_key, piece.max_key):
+                continue
             verdict = Verdict.ALL if file.matches else Verdict.SOME
             if self._pruner is not None and verdict is Verdict.SOME:
                 if self._pruner.excludes_piece(reader.entry, piece):

@@ -21,7 +21,11 @@ from dataclasses import dataclass
 
 from lakehouse.storage.runs import RunReader
 
-__all__ = ["Chunk", "Part", "Section", "Sweep"]
+__all__ = ["EVERY_KEY", "Chunk", "KeyRange", "Part", "Section", "Sweep"]
+
+KeyRange = tuple[bytes | None, bytes | None]
+"""Row keys from the first on and below the second; None = no bound."""
+EVERY_KEY: KeyRange = (None, None)
 
 _FEW = 8
 """A section with less than such a part of its target is not ended for the sake of not merging."""
@@ -117,16 +121,22 @@ class _Gathered:
 
 
 class Sweep:
-    """Makes sections of the pieces of one merge unit, with the least first keys first."""
+    """Makes sections of the pieces of one merge unit, with the least first keys first.
 
-    def __init__(self, target_rows: int, *, folds: bool = False) -> None:
+    Args:
+        target_rows: how many rows to gather for a section.
+        folds: whether rows of a key are folded.
+        keys: of which keys there are to be rows; all pieces that come in have some of them.
+    """
+
+    def __init__(self, target_rows: int, *, folds: bool = False, keys: KeyRange = EVERY_KEY) -> None:
         self._folds = folds
         self.target_rows = target_rows
         """How many rows to gather for the next section. It has more when a single piece does, and
         rows that reach into it from the one before come on top."""
         self._heap: list[tuple[bytes, int, Chunk]] = []
         self._numbers = itertools.count()
-        self._low: bytes | None = None
+        self._low, self._end = keys
         self._carried: list[Chunk] = []
         """Pieces of the section before that reach into this one."""
         self._settled = _Gathered()
@@ -147,7 +157,7 @@ class Sweep:
             yield from self._take(heapq.heappop(self._heap)[-1])
         if before is None or self._settled.rows + self._cluster.rows >= self.target_rows:
             self._settle()
-            yield from self._close(before)
+            yield from self._close(self._end if before is None else before)
 
     def _take(self, chunk: Chunk) -> Iterator[Section]:
         is_gap = self._reach is None or chunk.low > self._reach
@@ -189,6 +199,8 @@ class Sweep:
 
     def _close(self, high: bytes | None) -> Iterator[Section]:
         """Ends the section of what has settled, before ``high``."""
+        if high is not None and self._low is not None and high <= self._low:
+            return  # a piece that begins below the keys asked for
         chunks = self._carried + self._settled.chunks
         low, self._low = self._low, high
         self._settled = _Gathered()
