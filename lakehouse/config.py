@@ -148,7 +148,7 @@ class IoSettings(_Group):
     fsync: bool = _setting(True, "On file:// stores, sync file and directory before a put returns.")
     fast_reads: str = _setting(
         "auto",
-        "Read through obstore: auto (when the [fast] extra is there), off, or require.",
+        "Gets and log segments through obstore: auto (with the [fast] extra), off, or require.",
         choices=("auto", "off", "require"),
     )
     threads: int = _setting(8, "Threads for blocking file systems and libraries.", low=1)

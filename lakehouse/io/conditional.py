@@ -134,8 +134,11 @@ async def put_decisively(
     token: str,
     expected: str | None,
     policy: RetryPolicy,
+    timed: bool = True,
 ) -> Stored:
     """Creates (``expected`` None) or replaces the object; the answer is final.
+
+    ``timed`` is for creates: whether the receipt has to say when the store answered.
 
     Raises:
         ConflictError: another's object stands there; ``context["winner"]`` is what was read.
@@ -148,7 +151,7 @@ async def put_decisively(
     while True:
         try:
             if expected is None:
-                return await store.put_if_absent(key, data, token=token)
+                return await store.put_if_absent(key, data, token=token, timed=timed)
             return await store.put_if_match(key, data, version=expected, token=token)
         except LakehouseError as refusal:
             error = refusal

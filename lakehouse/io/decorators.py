@@ -91,8 +91,10 @@ class StoreDecorator(ObjectStore):
     async def put(self, key: str, data: Buffer) -> Stored:
         return await self.call("put", key, partial(self.inner.put, key, data), len(data))
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
-        request = partial(self.inner.put_if_absent, key, data, token=token)
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
+        request = partial(self.inner.put_if_absent, key, data, token=token, timed=timed)
         return await self.call("put_if_absent", key, request, len(data))
 
     async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:

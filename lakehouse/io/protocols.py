@@ -158,7 +158,9 @@ class PutsParts(Puts, Protocol):
 class PutsIf(Protocol):
     """Writes objects under a condition: the root of every commit."""
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored: ...
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored: ...
     async def put_if_match(
         self, key: str, data: Buffer, *, version: str, token: str | None = None
     ) -> Stored: ...

@@ -45,9 +45,11 @@ class RetryingStore(StoreDecorator):
                     raise
                 _log.info("trying again", verb=verb, key=key, kind=error.kind)
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
         return await put_decisively(
-            self.inner, key, data, token=token or new_token(), expected=None, policy=self._policy
+            self.inner, key, data, token=token or new_token(), expected=None, policy=self._policy, timed=timed
         )
 
     async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:

@@ -76,12 +76,15 @@ class ObjectStore(abc.ABC):
         """Writes the object in one request, replacing what is there."""
 
     @abc.abstractmethod
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
         """Creates the object; ConflictError when the key is taken.
 
         On a retrying store the answer is final: see :mod:`lakehouse.io.conditional`. The
         ``token`` names the logical write; it is kept over all attempts and processes that
-        stand for the same write, and made up when not given.
+        stand for the same write, and made up when not given. Without ``timed`` the receipt need
+        not say when the store answered, which leaves the backend a faster way.
         """
 
     @abc.abstractmethod

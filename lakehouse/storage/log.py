@@ -26,10 +26,11 @@ class DenseLog:
         store: where they are.
         prefix: what their keys begin with, from the store's root.
         suffix: what their keys end with.
+        timed: whether receipts have to say when the store answered.
     """
 
-    def __init__(self, store: ObjectStore, prefix: str, suffix: str = "") -> None:
-        self._store, self._prefix, self._suffix = store, prefix, suffix
+    def __init__(self, store: ObjectStore, prefix: str, suffix: str = "", *, timed: bool = True) -> None:
+        self._store, self._prefix, self._suffix, self._timed = store, prefix, suffix, timed
 
     def key(self, number: int) -> str:
         """Key of the object of that number."""
@@ -48,7 +49,7 @@ class DenseLog:
             ConflictError: another's stands there; ``context["winner"]`` is what was read.
             CommitUnknownError: it could not be found out whether ours stands there.
         """
-        return await self._store.put_if_absent(self.key(number), data, token=token)
+        return await self._store.put_if_absent(self.key(number), data, token=token, timed=self._timed)
 
     async def read(self, number: int) -> Fetched:
         """The object of that number."""

@@ -38,7 +38,7 @@ class Wal:
     """
 
     def __init__(self, store: ObjectStore, root: str, table: uuid.UUID) -> None:
-        self.log = DenseLog(store, join(root, WAL_PREFIX), WAL_SUFFIX)
+        self.log = DenseLog(store, join(root, WAL_PREFIX), WAL_SUFFIX, timed=False)
         self._root, self._table = root, table
 
     async def tail(self, snapshot: Snapshot) -> Tail:

@@ -299,6 +299,21 @@ class StoreConformance:
             assert outcomes.count(True) == 1
             assert (await store.get(key)).data == bodies[outcomes.index(True)]
 
+    async def test_racing_untimed_creates_have_one_winner(self, store: ObjectStore) -> None:
+        """Creates whose time does not matter keep the same rule, and the winner's token stands."""
+        _needs_proven_commits(store)
+        for turn in range(self.race_rounds):
+            key = f"untimed/{turn}"
+            tokens = [new_token() for _ in range(self.racers)]
+            outcomes = await _all(
+                _attempt(store.put_if_absent(key, token.encode(), token=token, timed=False))
+                for token in tokens
+            )
+            assert outcomes.count(True) == 1
+            found = await store.get(key)
+            assert found.data.decode() == tokens[outcomes.index(True)]
+            assert found.token in (None, found.data.decode())
+
     async def test_racing_creates_of_equal_bytes_have_one_winner(self, store: ObjectStore) -> None:
         """Creates that carry the same bytes are still different writes."""
         _needs_proven_commits(store)

@@ -56,8 +56,10 @@ class HistoryStore(StoreDecorator):
         super().__init__(inner)
         self.applied: list[str | None] = []
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
-        stored = await self.inner.put_if_absent(key, data, token=token)
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
+        stored = await self.inner.put_if_absent(key, data, token=token, timed=timed)
         self.applied.append(token)
         return stored
 

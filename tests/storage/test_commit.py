@@ -252,7 +252,7 @@ class SlowAnswer(FaultyStore):
     clock: ManualClock
     seconds = 0.0
 
-    async def put_if_absent(self, key, data, *, token=None):  # type: ignore[no-untyped-def]
+    async def put_if_absent(self, key, data, *, token=None, timed=True):  # type: ignore[no-untyped-def]
         """Time passes before the answer."""
         stored = await super().put_if_absent(key, data, token=token)
         await self.clock.advance(self.seconds)
@@ -278,7 +278,7 @@ async def test_a_late_answer_is_not_believed_when_nothing_can_be_read() -> None:
     """A success after the deadline from a store that then goes away is CommitUnknownError, not a failure."""
 
     class GoneAfterwards(SlowAnswer):
-        async def put_if_absent(self, key, data, *, token=None):  # type: ignore[no-untyped-def]
+        async def put_if_absent(self, key, data, *, token=None, timed=True):  # type: ignore[no-untyped-def]
             stored = await super().put_if_absent(key, data, token=token)
             self.planned = [Fault(kind=FaultKind.FAIL_BEFORE) for _ in range(99)]
             return stored

@@ -239,7 +239,7 @@ async def test_a_new_table_that_was_ended_meanwhile_stays_so(end: NameState) -> 
     mine = pointer()
 
     class EndedBeforeTheAnswer(StoreDecorator):
-        async def put_if_absent(self, key, data, *, token=None):  # type: ignore[no-untyped-def]
+        async def put_if_absent(self, key, data, *, token=None, timed=True):  # type: ignore[no-untyped-def]
             await super().put_if_absent(key, data, token=token)
             await found.release(ORDERS, mine, state=end, time_ms=2)
             raise UnavailableError("no answer", kind="timeout")

@@ -256,7 +256,9 @@ class FsspecBackend(ObjectStore):
     async def put(self, key: str, data: Buffer) -> Stored:
         return await self._write("put", key, data, "overwrite")
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
         try:
             return await self._write("put_if_absent", key, data, "create")
         except AlreadyExistsError as error:

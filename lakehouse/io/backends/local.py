@@ -203,7 +203,9 @@ class LocalBackend(ObjectStore):
     async def put(self, key: str, data: Buffer) -> Stored:
         return await self._run("put", key, lambda path: self._write(key, path, data, os.replace))
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
         def create(temporary: Path, path: Path) -> None:
             # link() fails when the name is taken, atomically; rename() would overwrite.
             os.link(temporary, path)

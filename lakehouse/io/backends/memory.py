@@ -126,7 +126,9 @@ class MemoryBackend(ObjectStore):
     async def put(self, key: str, data: Buffer) -> Stored:
         return self._store(key, data)
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
         with _lock:
             if self._root + check_key(key) in self._files:
                 raise ConflictError(f"{key!r} at {self.url} exists already", key=key)

@@ -268,7 +268,9 @@ class S3Backend(ObjectStore):
     async def put(self, key: str, data: Buffer) -> Stored:
         return await self._put("put", key, data)
 
-    async def put_if_absent(self, key: str, data: Buffer, *, token: str | None = None) -> Stored:
+    async def put_if_absent(
+        self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
+    ) -> Stored:
         return await self._put("put_if_absent", key, data, token, IfNoneMatch="*")
 
     async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
