@@ -35,14 +35,15 @@ from lakehouse.format.fst_build import build_nodes
 from lakehouse.format.fst_node import HEADER_BYTES
 from lakehouse.format.fst_read import ALL_KEYS, STEPS_MAX, Entries, KeyRange, look_up, scan_nodes
 
-__all__ = ["FOOTER_BYTES", "VERSION", "Fst", "build_fst", "masked_crc32c"]
+__all__ = ["COUNTS", "FOOTER_BYTES", "VERSION", "Fst", "build_fst", "masked_crc32c"]
 
 VERSION = 3
 """The one format version read and written; 1 and 2 had no checksum and were never in an index."""
 _HEADER = struct.Struct("<QQ")
-_COUNTS = struct.Struct("<QQ")
+COUNTS = struct.Struct("<QQ")
+"""Number of keys and address of the root: how the footer begins."""
 _CHECKSUM = struct.Struct("<I")
-FOOTER_BYTES = _COUNTS.size + _CHECKSUM.size
+FOOTER_BYTES = COUNTS.size + _CHECKSUM.size
 """Number of keys, root address and checksum."""
 _VALUE_MAX = (1 << 63) - 1
 
@@ -71,7 +72,7 @@ def build_fst(
         raise InvalidInputError(f"values of an FST must be in 0..{_VALUE_MAX}")
     nodes, root = build_nodes(data, ends, numbers.astype(np.int64), compiled=compiled)
     _HEADER.pack_into(nodes, 0, VERSION, 0)
-    body = b"".join([nodes, _COUNTS.pack(len(ends), root)])
+    body = b"".join([nodes, COUNTS.pack(len(ends), root)])
     return body + _CHECKSUM.pack(masked_crc32c(body))
 
 
@@ -114,7 +115,7 @@ class Fst:
                 got=version,
             )
         footer = len(raw) - FOOTER_BYTES
-        key_count, root = _COUNTS.unpack_from(raw, footer)
+        key_count, root = COUNTS.unpack_from(raw, footer)
         (checksum,) = _CHECKSUM.unpack_from(raw, len(raw) - _CHECKSUM.size)
         if verify_checksum:
             got = masked_crc32c(memoryview(raw)[: -_CHECKSUM.size])

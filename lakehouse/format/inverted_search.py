@@ -18,6 +18,7 @@ import numpy as np
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
 from lakehouse.format.arrays import I64, U64, Mask
 from lakehouse.format.fst import Fst
+from lakehouse.format.fst_parts import FstParts
 from lakehouse.format.fst_read import ALL_KEYS, STEPS_MAX, KeyRange
 from lakehouse.format.fst_search import values_matching
 from lakehouse.format.inverted import BitmapType, InvertedColumn, InvertedMetas
@@ -136,15 +137,18 @@ def may_hold(column: InvertedColumn, condition: Condition) -> bool:
 
 
 def plan_bitmaps(
-    column: InvertedColumn, fst: Fst, condition: Condition, *, steps_max: int = STEPS_MAX
+    column: InvertedColumn, fst: Fst | FstParts, condition: Condition, *, steps_max: int = STEPS_MAX
 ) -> BitmapPlan:
     """The bitmaps to read for a condition.
 
     Args:
         column: what the metadata say of the column.
-        fst: the column's FST.
+        fst: the column's FST; parts of it will do for :class:`OneOf`.
         condition: what is asked.
         steps_max: as for :meth:`lakehouse.format.fst.Fst.batches`.
+
+    Raises:
+        MissingBytes: the parts do not suffice.
     """
     found = _places(column, fst, condition, steps_max)
     sizes = (found >> np.uint64(32)).astype(np.int64)
@@ -197,7 +201,7 @@ def segments_of(
     )
 
 
-def _places(column: InvertedColumn, fst: Fst, condition: Condition, steps_max: int) -> U64:
+def _places(column: InvertedColumn, fst: Fst | FstParts, condition: Condition, steps_max: int) -> U64:
     """size << 32 | offset of every bitmap that answers a condition, ascending, each once."""
     if fst.key_count > column.inverted_index_size:
         raise CorruptionError(
@@ -205,10 +209,13 @@ def _places(column: InvertedColumn, fst: Fst, condition: Condition, steps_max: i
             f"{column.inverted_index_size} bytes",
             offset=column.fst_range[0],
         )
+    if isinstance(condition, OneOf):
+        found, places = fst.get_many(condition.values)
+        places = np.sort(places[found])
+        return places[_is_fresh(places)]
+    if isinstance(fst, FstParts):
+        raise InvalidInputError(f"{type(condition).__name__} needs a whole FST")
     match condition:
-        case OneOf():
-            found, places = fst.get_many(condition.values)
-            places = places[found]
         case InRange():
             places = fst.values(condition.keys, steps_max=steps_max)
         case MatchesRegex():

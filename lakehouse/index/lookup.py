@@ -4,7 +4,8 @@
    others, small bloom filters, and the bitmaps of terms where the list is known already.
 2. Bitmaps of the terms that were found.
 3. Large bloom filters, of the segments that are left.
-4. Tantivy indexes, where any row is left; they are unpacked to scratch space.
+4. Large term lists in which few values are looked up, node by node.
+5. Tantivy indexes, where any row is left; they are unpacked to scratch space.
 
 A probe is left out where the answers so far leave no row for it, and a round that has nothing to
 read costs nothing.
@@ -26,6 +27,7 @@ from lakehouse.errors import CorruptionError
 from lakehouse.format.bloom import places_looked_at
 from lakehouse.format.bloom_filter import BLOCK_BYTES
 from lakehouse.format.fst import Fst
+from lakehouse.format.fst_parts import FstParts, MissingBytes
 from lakehouse.format.inverted import InvertedColumn
 from lakehouse.format.inverted_search import (
     AllOf,
@@ -55,6 +57,8 @@ _AT_ONCE = 1 << 12
 _BITMAP_GAP_BYTES = 1 << 12
 _PAGES_LEAST = 4
 """Pages that a filter has for each look, where looking is less than reading it."""
+_TERM_PAGES_LEAST = 16
+"""The same of a list of terms and its lookups: each reads some pages, one after another."""
 
 _Answers: TypeAlias = dict[Probe, RowSelection]
 _Terms: TypeAlias = dict[str, tuple[Fst, int]]
@@ -120,6 +124,9 @@ class Lookup:
             if isinstance(open_probe, BloomProbe) and self._is_paged(open_probe):
                 answers[open_probe] = await self._ask_pages(open_probe, within)
         for probe in leaves(tree):
+            if isinstance(probe, InvertedProbe) and probe in _worth_asking(tree, answers, total_rows):
+                answers[probe] = await self._ask_parts(probe, total_rows)
+        for probe in leaves(tree):
             if isinstance(probe, TantivyProbe) and probe in _worth_asking(tree, answers, total_rows):
                 answers[probe] = await self._ask_tantivy(probe, total_rows)
         return select(tree, answers, total_rows)
@@ -132,7 +139,7 @@ class Lookup:
         if isinstance(probe, BloomProbe):
             is_large = probe.index.meta.bloom_filter_size > self._whole_bytes
             return None if may_wait and is_large else self._read_filters(probe, within)
-        if isinstance(probe, InvertedProbe):
+        if isinstance(probe, InvertedProbe) and not self._is_in_parts(probe, terms):
             with naming(self._reader.key, probe.index.blob):
                 return await self._read_inverted(probe, terms, within.total_rows)
         return None
@@ -182,6 +189,44 @@ class Lookup:
             if answer.is_empty:
                 break
         return answer
+
+    def _is_in_parts(self, probe: InvertedProbe, terms: _Terms) -> bool:
+        """Whether few values are to be found in a list of terms that is much larger than what that takes."""
+        column, condition = probe.column, probe.condition
+        if self._page_bytes is None or not isinstance(condition, OneOf) or column.name in terms:
+            return False
+        least = len(condition.values) * _TERM_PAGES_LEAST * self._page_bytes
+        return column.inverted_index_size > self._whole_bytes and column.fst_size >= least
+
+    async def _ask_parts(self, probe: InvertedProbe, total_rows: int) -> RowSelection:
+        """Reads the pages of a list of terms that lookups come to, then the bitmaps they find."""
+        column, blob = probe.column, probe.index.blob
+        first = blob.offset + column.fst_range[0]
+        assert self._page_bytes is not None
+        with naming(self._reader.key, blob):
+            parts = FstParts(column.fst_size)
+            wanted = [parts.footer]
+            while True:
+                spans = [(first + start, first + end) for start, end in wanted]
+                for (start, _), data in zip(
+                    wanted, await self._reader.ranges(spans, gap_bytes=0), strict=True
+                ):
+                    parts.add(start, data)
+                try:
+                    bitmaps = plan_bitmaps(column, parts, probe.condition)
+                    break
+                except MissingBytes as missing:
+                    wanted = [self._page_of(first, place, column.fst_size) for place in missing.places]
+            read = self._read_bitmaps(probe, bitmaps, total_rows)
+            answer = await read.finish(await self._reader.ranges(read.spans))
+        assert answer is not None  # bitmaps are the end of it
+        return answer
+
+    def _page_of(self, first: int, place: int, size: int) -> tuple[int, int]:
+        """What of a list of terms, which begins at ``first``, is in one page with one of its places."""
+        assert self._page_bytes is not None
+        start = (first + place) // self._page_bytes * self._page_bytes - first
+        return max(0, start), min(size, start + self._page_bytes)
 
     async def _read_inverted(self, probe: InvertedProbe, terms: _Terms, total_rows: int) -> _Read:
         column = probe.column

@@ -1,0 +1,75 @@
+"""What searches read of large indexes of tables."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+
+from lakehouse.storage.table import Table
+from lakehouse.testing import memory_store
+from tests.storage.indexed_tables import NAME, SMALL, lake_on
+
+FILES, ROWS = 3, 40_000
+SCHEMA = pa.schema({"id": pa.int64(), "trace": pa.string(), "body": pa.string()})
+
+
+def traces(file: int) -> list[str]:
+    """Values that occur once, in no order."""
+    draw = random.Random(file)
+    return [f"{draw.getrandbits(64):016x}" for _ in range(ROWS)]
+
+
+async def large_table() -> Table:
+    """A table of some files, of which every row has another trace; opened by a process that knows nothing."""
+    store = memory_store()
+    lake = lake_on(store)
+    await lake.create_database("db")
+    table = await lake.create_table(
+        NAME,
+        SCHEMA,
+        primary_key="id",
+        indexes={"trace": "inverted"},
+        options={**SMALL, "compaction.auto": "off"},
+    )
+    for file in range(FILES):
+        ids = range(file * ROWS, (file + 1) * ROWS)
+        body = [f"{number * 2_654_435_761 % (1 << 60):x}" * 8 for number in ids]
+        await table.append(pa.table({"id": ids, "trace": traces(file), "body": body}, schema=SCHEMA))
+    return await lake_on(store).table(NAME)
+
+
+async def bytes_to_plan(table: Table, where: str) -> int:
+    """Bytes that are read before any data file is."""
+    return (await table.scan(where).explain()).cost.bytes_read
+
+
+async def index_bytes(table: Table) -> int:
+    """What the index files have together."""
+    return sum(file["index_bytes"] for file in (await table.files()).to_pylist())
+
+
+async def test_equality_reads_a_few_pages_of_large_lists_of_terms() -> None:
+    """A value that one row has is found in lists of terms of which a small part is read."""
+    table = await large_table()
+    wanted = traces(1)[777]
+    assert await bytes_to_plan(table, f"trace = '{wanted}'") * 3 < await index_bytes(table)
+    scan = table.scan(f"trace = '{wanted}'")
+    assert [row["id"] for row in await scan.to_pylist()] == [ROWS + 777]
+    assert scan.report.files_pruned["index"] == FILES - 1
+
+
+async def test_values_that_no_row_has_are_looked_up_too() -> None:
+    """Values between, below and above all that are there leave every file out."""
+    table = await large_table()
+    scan = table.scan("trace in ('8000000000000000', '0', 'zzz')")
+    assert await scan.count() == 0
+    assert scan.report.files_pruned["index"] == FILES
+
+
+async def test_pages_that_were_read_are_kept() -> None:
+    """The same search again reads nothing of the index files."""
+    table = await large_table()
+    where = f"trace = '{traces(0)[5]}'"
+    first, again = await bytes_to_plan(table, where), await bytes_to_plan(table, where)
+    assert again * 20 < first
