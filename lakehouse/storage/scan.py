@@ -178,7 +178,7 @@ class Scan:
         """How many rows there are; files whose entries tell are not opened."""
         known = 0
         units: Sequence[PlannedUnit] = self.files.units
-        if self._limit is None and not self.wanted.deletions:
+        if self._limit is None and not self.wanted.deletions and self._keys == EVERY_KEY:
             files = [file for unit in self.files.units for file in unit.files]
             known = sum(file.entry.rows - file.entry.deletes for file in files if file.told)
             units = [
