@@ -15,6 +15,7 @@ damaged need a checksum from elsewhere before a search may skip anything.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,8 +27,8 @@ from lakehouse.format.arrays import I64, U64, Mask
 from lakehouse.format.bloom_filter import (
     BLOCK_BYTES,
     Draws,
-    chosen_blocks,
     draws_of,
+    looks_of,
     may_contain,
 )
 from lakehouse.format.protobuf_wire import Field, Message
@@ -37,8 +38,9 @@ from lakehouse.format.tail import LENGTH_BYTES, NeedMore, metadata_from_tail
 __all__ = [
     "BloomMeta",
     "BloomSummary",
+    "Look",
     "hashes_of",
-    "places_looked_at",
+    "looks",
     "probe",
     "segments_that_may_hold",
     "segments_with_hashes",
@@ -266,22 +268,63 @@ def segments_with_hashes(meta: BloomMeta, filters: bytes | memoryview, hashes: U
     return held[:, meta.segment_loc_indices]
 
 
-def places_looked_at(meta: BloomMeta, hashes: U64) -> list[I64]:
-    """Where in the filters each look of :func:`segments_with_hashes` goes, first looks first.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Look:
+    """What is looked at in filters at once: of a value in a filter a block, and bits in it."""
 
-    Bytes of 64-byte blocks; nothing is looked at behind a look that finds that a value is not there.
+    values: I64
+    """Numbers of the values."""
+    filters: I64
+    """Numbers of the filters, each with the value at its place."""
+    places: I64
+    """First bytes of the blocks."""
+    patterns: U64
+    """The bits, as words of each block."""
+
+    def among(self, held: Mask) -> Look:
+        """The part of it that is about values and filters, rows and columns, that are true."""
+        kept = held[self.values, self.filters]
+        return Look(
+            values=self.values[kept],
+            filters=self.filters[kept],
+            places=self.places[kept],
+            patterns=self.patterns[kept],
+        )
+
+    def settle(self, held: Mask, blocks: U64) -> None:
+        """Makes those false whose bits are not all in the words of their blocks."""
+        held[self.values, self.filters] &= ((blocks & self.patterns) == self.patterns).all(axis=1)
+
+
+def looks(meta: BloomMeta, hashes: U64) -> list[Look]:
+    """What :func:`segments_with_hashes` looks at, first looks first.
+
+    A value may be in a filter if every look finds its bits; behind one that does not, none is needed.
     """
-    looks: list[list[I64]] = []
-    for begin, size, count in zip(
-        meta.offsets.tolist(), meta.sizes.tolist(), meta.element_counts.tolist(), strict=True
+    found: list[list[Look]] = []
+    values = np.arange(len(hashes))
+    for number, (begin, size, count) in enumerate(
+        zip(meta.offsets.tolist(), meta.sizes.tolist(), meta.element_counts.tolist(), strict=True)
     ):
-        blocks = np.full(len(hashes), size // BLOCK_BYTES, np.int64)
+        blocks, filters = np.full(len(hashes), size // BLOCK_BYTES), np.full(len(hashes), number)
         draws = draws_of(size // BLOCK_BYTES, count)
-        for number, found in enumerate(chosen_blocks(hashes, blocks, draws)):
-            if number == len(looks):
-                looks.append([])
-            looks[number].append(begin + found * BLOCK_BYTES)
-    return [np.concatenate(one) for one in looks]
+        for at, (block, pattern) in enumerate(looks_of(hashes, blocks, draws)):
+            if at == len(found):
+                found.append([])
+            places = begin + block * BLOCK_BYTES
+            found[at].append(Look(values=values, filters=filters, places=places, patterns=pattern))
+    return [_together(one) for one in found]
+
+
+def _together(parts: Sequence[Look]) -> Look:
+    if len(parts) == 1:
+        return parts[0]
+    return Look(
+        values=np.concatenate([one.values for one in parts]),
+        filters=np.concatenate([one.filters for one in parts]),
+        places=np.concatenate([one.places for one in parts]),
+        patterns=np.concatenate([one.patterns for one in parts]),
+    )
 
 
 def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, hashes: U64) -> Mask:

@@ -27,8 +27,8 @@ __all__ = [
     "block_count",
     "build_filters",
     "check_rate",
-    "chosen_blocks",
     "draws_of",
+    "looks_of",
     "may_contain",
 ]
 
@@ -158,16 +158,22 @@ def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws)
     return found
 
 
-def chosen_blocks(hashes: U64, blocks: I64, draws: Draws) -> Iterator[I64]:
-    """The blocks that :func:`may_contain` looks at, one after another: for each hash, from its filter on."""
+def looks_of(hashes: U64, blocks: I64, draws: Draws) -> Iterator[tuple[I64, U64]]:
+    """What :func:`may_contain` looks at, one after another: for each hash a block of its filter, and bits.
+
+    A value may be there if all the bits, which are given as the words of the block, are set every time.
+    """
     h1 = hashes.copy()
     h2 = _second(h1)
     sizes = blocks.astype(np.uint64)
-    for _ in range(draws.plain):
-        yield _block(h1, sizes)
-        _step(h1, h2)
+    rows = np.arange(len(h1))
+    for bits in _plain_bits(h1, h2, sizes, draws.plain):
+        pattern = np.zeros((len(h1), _BLOCK_WORDS), np.uint64)
+        pattern[rows, bits >> 6 & 7] = np.uint64(1) << (bits & 63).astype(np.uint64)
+        yield bits // _BLOCK_BITS, pattern
     if draws.sparse is not None:
-        yield _block(h1, sizes)
+        block = _block(h1, sizes)
+        yield block, _sparse_words(h1, h2, draws.sparse)
 
 
 def _by_draws(blocks: I64, counts: I64) -> Iterator[tuple[Draws, Mask]]:

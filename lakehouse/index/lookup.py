@@ -24,7 +24,7 @@ import numpy as np
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
-from lakehouse.format.bloom import places_looked_at
+from lakehouse.format.bloom import looks
 from lakehouse.format.bloom_filter import BLOCK_BYTES
 from lakehouse.format.fst import Fst
 from lakehouse.format.fst_parts import FstParts, MissingBytes
@@ -59,6 +59,8 @@ _PAGES_LEAST = 4
 """Pages that a filter has for each look, where looking is less than reading it."""
 _TERM_PAGES_LEAST = 16
 """The same of a list of terms and its lookups: each reads some pages, one after another."""
+
+_NO_PLACES = np.empty(0, np.int64)
 
 _Answers: TypeAlias = dict[Probe, RowSelection]
 _Terms: TypeAlias = dict[str, tuple[Fst, int]]
@@ -167,25 +169,22 @@ class Lookup:
         return looks * _PAGES_LEAST * self._page_bytes <= probe.index.meta.bloom_filter_size
 
     async def _ask_pages(self, probe: BloomProbe, within: RowSelection) -> RowSelection:
-        """Reads what the first look is at, then the second, then the others, until no value is there.
-
-        What was not read counts as bits that are set.
-        """
-        filters, meta = probe.filters(within), probe.index.meta
-        places = places_looked_at(meta, probe.hashes)
-        image = np.full(meta.bloom_filter_size, 0xFF, np.uint8)
-        answer = RowSelection.every(within.total_rows)
-        for looks in (places[:1], places[1:2], places[2:4], places[4:]):
-            if looks:
-                starts = np.unique(np.concatenate(looks))
-                offset = probe.index.blob.offset
-                spans = [(offset + at, offset + at + BLOCK_BYTES) for at in starts.tolist()]
-                for at, part in zip(
-                    starts.tolist(), await self._reader.ranges(spans, gap_bytes=0), strict=True
-                ):
-                    image[at : at + BLOCK_BYTES] = np.frombuffer(part, np.uint8)
-            data = b"".join(image[first:last].tobytes() for first, last in filters.spans)
-            answer = probe.answer(filters, data)
+        """Reads what the first look is at, then the second, then the others, until no value is there."""
+        meta, offset = probe.index.meta, probe.index.blob.offset
+        segments = probe.filters(within).segments
+        locs = meta.segment_loc_indices[segments]
+        held = np.zeros((len(probe.values), len(meta.sizes)), np.bool_)
+        held[:, locs] = True
+        answer, every = within, looks(meta, probe.hashes)
+        for some in (every[:1], every[1:2], every[2:4], every[4:]):
+            left = [look.among(held) for look in some]
+            starts = np.unique(np.concatenate([_NO_PLACES, *(look.places for look in left)]))
+            spans = [(offset + at, offset + at + BLOCK_BYTES) for at in starts.tolist()]
+            data = b"".join(await self._reader.ranges(spans, gap_bytes=0))
+            blocks = np.frombuffer(data, "<u8").reshape(-1, BLOCK_BYTES // 8)
+            for look in left:
+                look.settle(held, blocks[np.searchsorted(starts, look.places)])
+            answer = probe.rows_of(segments, held[:, locs])
             if answer.is_empty:
                 break
         return answer

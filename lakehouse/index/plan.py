@@ -103,12 +103,15 @@ class BloomProbe:
 
     def answer(self, filters: Filters, data: bytes) -> RowSelection:
         """The rows of the segments whose filters let them pass; ``data`` is what lies in the spans."""
-        held = segments_with_hashes(filters.meta, data, self.hashes)
-        found: Mask = np.ones(len(filters.segments), np.bool_)
+        return self.rows_of(filters.segments, segments_with_hashes(filters.meta, data, self.hashes))
+
+    def rows_of(self, segments: I64, held: Mask) -> RowSelection:
+        """The rows that may match, given for each value and segment whether the filter lets it pass."""
+        found: Mask = np.ones(len(segments), np.bool_)
         for alternatives in self.needs:
             found &= np.logical_or.reduce([held[list(together)].all(axis=0) for together in alternatives])
         meta = self.index.meta
-        return RowSelection.of_segments(filters.segments[found], meta.rows_per_segment, meta.row_count)
+        return RowSelection.of_segments(segments[found], meta.rows_per_segment, meta.row_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
-from lakehouse.format.bloom import BloomMeta, probe, segments_that_may_hold
+from lakehouse.format.bloom import BloomMeta, hashes_of, looks, probe, segments_that_may_hold
 from lakehouse.format.bloom_builder import build_bloom
 from lakehouse.format.protobuf_wire import Field, Message, encode_varint
 from lakehouse.format.tail import NeedMore
@@ -106,6 +106,28 @@ def test_search_and_single_probes_agree(rows: list[bytes | None], size: int, rat
         alone = probe(one, int(meta.element_counts[loc]), values)
         assert held[:, segment].tolist() == alone.tolist()
         assert all(alone[int(value[1:])] for value in inside)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.none() | st.integers(0, 30).map(lambda n: b"v%d" % n), max_size=120),
+    st.integers(1, 40),
+    st.sampled_from([0.5, 0.01, 1e-6, 1e-12]),
+)
+def test_looks_one_after_another_say_what_a_search_says(
+    rows: list[bytes | None], size: int, rate: float
+) -> None:
+    """Reading blocks look by look, of what is still open, ends with what all filters together say."""
+    blob = build_bloom(pa.array(rows, pa.binary()), size, rate)
+    meta = bloom_meta(blob)
+    values = pa.array([b"v%d" % n for n in range(35)])
+    held = np.ones((len(values), len(meta.sizes)), np.bool_)
+    words = np.frombuffer(blob[: meta.bloom_filter_size], "<u8").reshape(-1, 8)
+    for look in looks(meta, hashes_of(values)):
+        left = look.among(held)
+        assert held[left.values, left.filters].all()
+        left.settle(held, words[left.places // 64])
+    assert np.array_equal(held[:, meta.segment_loc_indices], segments_that_may_hold(meta, blob, values))
 
 
 def test_a_search_needs_all_filters() -> None:
