@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
@@ -84,6 +85,12 @@ class Warehouse:
     ) -> Generator[R, None, None]:
         """The items of an async iterator."""
         return self._bridge.iterate(work, *args, **kwargs)
+
+    def hold(
+        self, work: Callable[P, AbstractAsyncContextManager[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> AbstractContextManager[R]:
+        """An async context manager around a block of code that blocks."""
+        return self._bridge.hold(work, *args, **kwargs)
 
     def table(self, name: str) -> OpenTable:
         """The table of that name, as the engine's functions take it."""

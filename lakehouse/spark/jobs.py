@@ -1,0 +1,333 @@
+"""What jobs have in common: a table that executors open, work in waves, progress, cost, memory.
+
+A job is planned in the driver with the engine's own planners. Its tasks are values; each is done by a
+coroutine of the engine in a Spark task of its own, and what it came to goes back to the driver, which
+commits. Tasks that belong together (the parts of one merge unit) are in one wave; two waves are under way
+at a time, and what a wave made is committed while the next is at work, so that a long job loses little to
+an error. A task that is lost is done again by Spark, whatever it had uploaded is an orphan then.
+
+Invariant: what a task did counts once, by the message of the attempt that Spark took; the same holds of
+its cost and of progress.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Generic, ParamSpec, TypeVar
+
+from pyspark import Accumulator, SparkContext, inheritable_thread_target
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import NotFoundError
+from lakehouse.io.cost import Cost, counting, measure
+from lakehouse.spark.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.registered import connection_of
+from lakehouse.spark.tasks import run_tasks
+from lakehouse.storage.maintenance import ProgressCallback, Teller
+from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.table import Table
+
+__all__ = ["Job", "TableAt", "task_memory", "waves_of"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+_WAVE_TASKS = 8
+"""Tasks of a wave for each that can run at once."""
+_WAVES = 2
+"""Waves under way: one fills the executors while the last tasks of another come to their end."""
+_POLL_S = 0.25
+_PIN_S = 24 * 3600.0
+"""How long a pin holds when the driver ends without taking it away."""
+_SLOTS_UNKNOWN = 8
+"""Tasks that are taken to run at once where Spark does not say."""
+_ROOM = 0.4
+"""Share of the address space that is left which rows may take; the rest is for what decoders, allocators
+and threads keep beside them."""
+_LEAST_MEMORY = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAt:
+    """A table, as a value that travels."""
+
+    connection: Connection
+    name: str
+    uuid: uuid.UUID
+
+    def opened(self) -> tuple[Warehouse, OpenTable]:
+        """The table and the process's lake, wherever this is called."""
+        house = warehouse(self.connection)
+        core = house.table(self.name)
+        if core.uuid != self.uuid:
+            raise NotFoundError(
+                f"{self.name} is another table now than the one the job began with: somebody has dropped or "
+                "renamed it meanwhile",
+                table=self.name,
+            )
+        return house, core
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted(Generic[R]):
+    """What a task came to, and its cost."""
+
+    value: R
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent(Generic[T]):
+    """A task on its way."""
+
+    task: T
+    weight: int
+    """How much of the progress it is."""
+
+
+class Job:
+    """One job on one table, in the driver.
+
+    Args:
+        spark: the session; classic or Connect.
+        table: ``db.table``.
+        connection: the warehouse; None = the one that was registered.
+        progress: told how far the job has got, by tasks that are done. Under Connect it hears of waves.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: str,
+        connection: Connection | None,
+        progress: ProgressCallback | None,
+    ) -> None:
+        self.spark = spark
+        found = connection_of(spark, connection)
+        self.house = warehouse(found)
+        self.core = self.house.table(table)
+        self.at = TableAt(connection=found, name=table, uuid=self.core.uuid)
+        self.cost = Cost()
+        """Of the driver and of all tasks that counted."""
+        self._tell = progress
+        self.teller = Teller(progress)
+        context = _context(spark)
+        self.slots = context.defaultParallelism if context is not None else _SLOTS_UNKNOWN
+        """About how many tasks run at once."""
+        self.slots_of_machine = self._slots_of_machine(context)
+        """How many of them share the memory of a machine; 0 = one for each of its cores."""
+
+    def _slots_of_machine(self, context: SparkContext | None) -> int:
+        if context is not None and context.master.startswith("local"):
+            return self.slots
+        cores = self.spark.conf.get("spark.executor.cores", None)
+        return int(cores) if cores is not None else 0
+
+    def call(self, work: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What a coroutine of the engine returns, run in the driver."""
+
+        async def counted() -> R:
+            with counting(self.cost):
+                return await work(*args, **kwargs)
+
+        return self.house.call(counted)
+
+    @contextlib.contextmanager
+    def pinned(self, snapshot: int) -> Generator[None, None, None]:
+        """Keeps a snapshot while the block runs, so that what tasks read stays, however long they take."""
+
+        @contextlib.asynccontextmanager
+        async def pin() -> AsyncIterator[None]:
+            with counting(self.cost):
+                async with Table(self.core).pin(snapshot, ttl_s=_PIN_S):
+                    yield
+
+        with self.house.hold(pin):
+            yield
+
+    def run(
+        self,
+        step: str,
+        work: Callable[[OpenTable, T], Awaitable[R]],
+        units: Sequence[Sequence[T]],
+        done: Callable[[Sequence[tuple[int, list[R]]]], None],
+        *,
+        weight: Callable[[T], int] = lambda _: 1,
+    ) -> None:
+        """Does tasks in executors.
+
+        Args:
+            step: what progress calls it.
+            work: a coroutine function of a module; it gets the table and a task.
+            units: tasks that belong together, the largest first.
+            done: told, in the driver and wave by wave, the results of every unit by its number.
+            weight: how much of the progress a task is.
+        """
+        waves = waves_of(units, max(1, self.slots * _WAVE_TASKS))
+        total = sum(weight(task) for unit in units for task in unit)
+        counter = _Counter(self.spark, partial(self._told, step, total))
+        with _Threads(self.spark) as threads:
+            waiting: dict[concurrent.futures.Future[list[_Counted[R]]], list[int]] = {
+                threads.submit(partial(self._wave, [units[at] for at in wave], work, weight, counter)): wave
+                for wave in waves
+            }
+            while waiting:
+                ended, _ = concurrent.futures.wait(
+                    waiting, timeout=_POLL_S, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+                counter.look()
+                for future in ended:
+                    wave = waiting.pop(future)
+                    results = future.result()
+                    counter.finished(sum(weight(task) for at in wave for task in units[at]))
+                    for one in results:
+                        self.cost = self.cost + one.cost
+                    values = iter([one.value for one in results])
+                    done([(at, [next(values) for _ in units[at]]) for at in wave])
+
+    def _told(self, step: str, total: int, more: int) -> None:
+        self.teller.step(step, more, total)
+
+    def _wave(
+        self,
+        units: Sequence[Sequence[T]],
+        work: Callable[[OpenTable, T], Awaitable[R]],
+        weight: Callable[[T], int],
+        counter: _Counter,
+    ) -> list[_Counted[R]]:
+        tasks = [_Sent(task=task, weight=weight(task)) for unit in units for task in unit]
+        found = run_tasks(self.spark, partial(_in_executor, self.at, work, counter.travelling), tasks)
+        return [one.value for one in found]
+
+
+def waves_of(units: Sequence[Sequence[object]], width: int) -> list[list[int]]:
+    """Numbers of units in order, together so many that they have about ``width`` tasks."""
+    waves: list[list[int]] = []
+    tasks = width
+    for number, unit in enumerate(units):
+        if tasks >= width:
+            waves.append([])
+            tasks = 0
+        waves[-1].append(number)
+        tasks += len(unit)
+    return waves
+
+
+def task_memory(wanted: int, slots: int) -> int:
+    """Bytes of rows and files that a task may hold: its share of what is wanted for a process, and of what
+    ``spark.executor.pyspark.memory`` leaves to its worker.
+
+    Args:
+        wanted: for all tasks of a machine together.
+        slots: how many of them there are; 0 = one for each core.
+    """
+    share = wanted // (slots or os.cpu_count() or 1)
+    room = _address_space_left()
+    if room is not None:
+        share = min(share, int(room * _ROOM))
+    return max(_LEAST_MEMORY, share)
+
+
+def _address_space_left() -> int | None:
+    """What the limit that Spark sets for its workers leaves of address space; None = there is none."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        told = Path("/proc/self/statm").read_text()  # io-ok
+        used = int(told.split()[0]) * resource.getpagesize()
+    except OSError:
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return max(0, limit - used)
+
+
+def _in_executor(
+    at: TableAt,
+    work: Callable[[OpenTable, T], Awaitable[R]],
+    counter: Accumulator[int] | None,
+    sent: _Sent[T],
+) -> _Counted[R]:
+    house, core = at.opened()
+
+    async def counted() -> _Counted[R]:
+        with measure() as cost:
+            value = await work(core, sent.task)
+        return _Counted(value=value, cost=cost)
+
+    found = house.call(counted)
+    if counter is not None:
+        counter.add(sent.weight)
+    return found
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """None = the session is a Connect one."""
+    found: SparkContext | None = getattr(spark, "sparkContext", None)
+    return found
+
+
+class _Counter:
+    """Counts tasks that are done, as Spark tells; under Connect, as waves end."""
+
+    def __init__(self, spark: SparkSession, told: Callable[[int], None]) -> None:
+        context = _context(spark)
+        self.travelling: Accumulator[int] | None = context.accumulator(0) if context is not None else None
+        self._told = told
+        self._shown = 0
+        self._finished = 0
+
+    def look(self) -> None:
+        """Tells what is new."""
+        if self.travelling is not None:
+            self._show(self.travelling.value)
+
+    def finished(self, weight: int) -> None:
+        """A wave is done: what it was is counted whether or not Spark told."""
+        self._finished += weight
+        self._show(self._finished)
+
+    def _show(self, done: int) -> None:
+        if done > self._shown:
+            self._told(done - self._shown)
+            self._shown = done
+
+
+class _Threads:
+    """Threads that make Spark work; when the block ends early, so does the work."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._tag = f"lakehouse-{uuid.uuid4().hex}"
+        self._pool = concurrent.futures.ThreadPoolExecutor(_WAVES, thread_name_prefix="lakehouse-job")
+        self._inherit = inheritable_thread_target(spark)
+
+    def __enter__(self) -> _Threads:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._spark.interruptTag(self._tag)
+        self._pool.shutdown()
+
+    def submit(self, work: Callable[[], R]) -> concurrent.futures.Future[R]:
+        """Begins the work in one of the threads."""
+
+        def tagged() -> R:
+            self._spark.addTag(self._tag)
+            return work()
+
+        found: concurrent.futures.Future[R] = self._pool.submit(self._inherit(tagged))
+        return found
