@@ -6,17 +6,18 @@ and whenever they are fetched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.arrays import I64
+from lakehouse.format.arrays import I64, Mask
+from lakehouse.index.selection import RowSelection
 from lakehouse.storage.sections import Part
 
-__all__ = ["PartHits", "PartRows", "among_wanted", "hits", "taken", "without_columns"]
+__all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits", "taken", "without_columns"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +81,23 @@ def among_wanted(parts: Sequence[PartRows], rows: I64) -> I64:
     numbers = np.cumsum(wanted) - 1
     kept: I64 = numbers[rows[wanted[rows]]]
     return kept
+
+
+def candidates(parts: Sequence[PartRows], selections: Mapping[str, RowSelection]) -> Mask | None:
+    """Which rows may match, going by what indexes say of the files; None = any may."""
+    found: list[Mask] = []
+    for rows in parts:
+        said = selections.get(rows.part.reader.entry.path)
+        if said is None or said.is_all:
+            found.append(np.ones(rows.table.num_rows, np.bool_))
+            continue
+        of_file = said.mask()
+        pieces = [rows.part.reader.pieces[number] for number in rows.part.pieces]
+        of_part = np.concatenate(
+            [of_file[piece.first_row : piece.first_row + piece.rows] for piece in pieces]
+        )
+        found.append(of_part[rows.skipped : rows.skipped + rows.table.num_rows])
+    return None if all(mask.all() for mask in found) else np.concatenate(found)
 
 
 def hits(parts: Sequence[PartRows], rows: I64) -> list[PartHits]:

@@ -11,7 +11,7 @@ single section and the pieces at its border aside; when the iteration ends, noth
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
@@ -26,6 +26,7 @@ from lakehouse.expr.bounds import Verdict
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, arrow_field
+from lakehouse.index.selection import RowSelection
 from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.index_prune import IndexAnswers, IndexedPruner, IndexQuestion
@@ -122,6 +123,7 @@ class Scan:
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
         self._pruner = pruner
+        self._selections: Mapping[str, RowSelection] = {}
         self.wanted = Wanted(
             fields=fields_named(schema, columns),
             where=bound,
@@ -154,6 +156,7 @@ class Scan:
         self.report.indexes_read = len(answers.rows) - len(answers.failed)
         self.report.indexes_failed = len(answers.failed)
         if any(not rows.is_all for rows in answers.rows.values()):
+            self._selections = answers.rows
             self._pruner = IndexedPruner(self._pruner, answers)
             self.files = plan_files(self._entries, self._schema, self._pruner)
             self.report.files_pruned = self.files.pruned
@@ -199,7 +202,7 @@ class Scan:
             self._every,
             (file.entry for unit in units for file in unit.files),
         )
-        reader = SectionReader(self.wanted, size, self.report)
+        reader = SectionReader(self.wanted, size, self.report, self._selections)
         gate = _Gate(self._settings, size, left)
 
         async def read(work: _Work) -> _Work:

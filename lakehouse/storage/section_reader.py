@@ -12,7 +12,7 @@ come in key order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -24,13 +24,22 @@ from lakehouse.expr import Expr, matching
 from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.types import Field, arrow_field
+from lakehouse.index.selection import RowSelection
 from lakehouse.io.cost import counting
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge import kinds_of, merge_order, survivors
 from lakehouse.storage.merge_engines import MergeEngine, fold
-from lakehouse.storage.part_rows import PartHits, PartRows, among_wanted, hits, taken, without_columns
+from lakehouse.storage.part_rows import (
+    PartHits,
+    PartRows,
+    among_wanted,
+    candidates,
+    hits,
+    taken,
+    without_columns,
+)
 from lakehouse.storage.row_size import RowSize, value_width
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.sections import Part, Section
@@ -83,10 +92,24 @@ class _Shared:
 
 
 class SectionReader:
-    """Reads the sections of one scan."""
+    """Reads the sections of one scan.
 
-    def __init__(self, wanted: Wanted, size: RowSize, report: ScanReport) -> None:
+    Args:
+        wanted: what it is to return.
+        size: learns what rows take.
+        report: told what was read.
+        selections: by path of a file the rows that may match; others are not looked at as to that.
+    """
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        size: RowSize,
+        report: ScanReport,
+        selections: Mapping[str, RowSelection] | None = None,
+    ) -> None:
         self._wanted = wanted
+        self._selections = selections or {}
         self.schema = pa.schema([arrow_field(field) for field in wanted.fields])
         """Of what is returned."""
         self._names = self.schema.names
@@ -247,7 +270,10 @@ class SectionReader:
         elif kinds is not None and bool((kinds == RowKind.DELETE).any()):
             kept = np.flatnonzero(kinds != RowKind.DELETE)
         if filters and self._wanted.where is not None:
-            looked_at = [one.table.select(self._where_names) for one in rows if one.part.wanted]
+            wanted = [one for one in rows if one.part.wanted]
+            if self._selections and (may_match := candidates(wanted, self._selections)) is not None:
+                kept = np.flatnonzero(may_match) if kept is None else kept[may_match[kept]]
+            looked_at = [one.table.select(self._where_names) for one in wanted]
             passed = matching(self._wanted.where, taken(looked_at, kept)).to_numpy(zero_copy_only=False)
             kept = np.flatnonzero(passed) if kept is None else kept[passed]
         return kept

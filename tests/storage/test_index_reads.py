@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from lakehouse.expr import Expr, matching
+from lakehouse.storage import section_reader
 from lakehouse.storage.table import Table
 from lakehouse.testing import memory_store
-from tests.storage.indexed_tables import NAME, SMALL, lake_on
+from tests.storage.indexed_tables import NAME, SMALL, lake_on, table_with, value
 
 FILES, ROWS = 3, 40_000
 SCHEMA = pa.schema({"id": pa.int64(), "trace": pa.string(), "body": pa.string()})
@@ -73,3 +77,18 @@ async def test_pages_that_were_read_are_kept() -> None:
     where = f"trace = '{traces(0)[5]}'"
     first, again = await bytes_to_plan(table, where), await bytes_to_plan(table, where)
     assert again * 20 < first
+
+
+async def test_only_rows_that_an_index_names_are_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a piece the condition is evaluated for the segments alone that may hold the value."""
+    tested: list[int] = []
+
+    def counting(where: Expr, table: pa.Table) -> Any:
+        tested.append(table.num_rows)
+        return matching(where, table)
+
+    monkeypatch.setattr(section_reader, "matching", counting)
+    table = await table_with({"host": "inverted"}, files=2, count=3000)
+    found = await table.scan(f"host = 'Host-{value(4711)}'").to_pylist()
+    assert [row["id"] for row in found] == [4711]
+    assert tested == [1024]
