@@ -209,12 +209,23 @@ class OpenTable:
         return View(snapshot=snapshot, schema_object=found, manifests=self.manifests, runs=self.runs)
 
     async def freshest(self) -> View:
-        """The newest state and every row that was acknowledged before the call."""
+        """The newest state and every row that was acknowledged before the call.
+
+        The log is listed first and the head read after it: what was acknowledged before one of the rows
+        was put is there too. The other way round a commit between the two would be missing below rows
+        that were put after it, and a sum would be one there never was.
+        """
+        view = await self.known()
+        if view.snapshot.wal is None:
+            view = await self.newest()
+        if view.snapshot.wal is None:
+            return view
+        listed = await self.wal.listed(after=view.snapshot.wal.upto)
         view = await self.newest()
         if view.snapshot.wal is None:
             return view
-        tail = await self.wal.tail(view.snapshot)
-        fresh = tail.above(view.snapshot.wal.upto, view.snapshot.id + 1)
+        upto = view.snapshot.wal.upto
+        fresh = self.wal.tail_of(listed, after=upto).above(upto, view.snapshot.id + 1)
         return dataclasses.replace(view, fresh=fresh)
 
     async def tail(self, view: View) -> Tail | None:

@@ -7,6 +7,7 @@ above a number is what every commit after it has to cover.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from lakehouse.errors import CorruptionError, NotFoundError
 from lakehouse.format.snapshot import Snapshot
@@ -47,10 +48,18 @@ class Wal:
 
     async def tail_after(self, number: int) -> Tail:
         """The segments above a number."""
+        return self.tail_of(await self.listed(after=number), after=number)
+
+    async def listed(self, *, after: int) -> list[tuple[int, int]]:
+        """The numbers there are above one, ascending, each with the bytes of its segment."""
+        return [one async for one in self.log.sizes(after=after)]
+
+    def tail_of(self, listed: Sequence[tuple[int, int]], *, after: int) -> Tail:
+        """The segments above a number, of a listing from there or from below."""
         sizes: list[int] = []
-        async for found, size in self.log.sizes(after=number):
-            expected = number + len(sizes) + 1
-            if found != expected:
+        for found, size in listed:
+            expected = after + len(sizes) + 1
+            if found > expected:
                 raise CorruptionError(
                     f"WAL segment {self.log.key(expected)} is missing, and {self.log.key(found)} is "
                     "there: the log has a gap. Rows that were acknowledged may be lost.",
@@ -58,8 +67,9 @@ class Wal:
                     expected=expected,
                     got=found,
                 )
-            sizes.append(size)
-        return Tail(after=number, sizes=tuple(sizes))
+            if found == expected:
+                sizes.append(size)
+        return Tail(after=after, sizes=tuple(sizes))
 
     async def read(self, number: int, *, snapshot: int | None = None) -> WalSegment:
         """A segment that is there; ``snapshot`` refers to it, for messages."""
