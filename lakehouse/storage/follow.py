@@ -19,7 +19,7 @@ from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import lifetime
 
-__all__ = ["ChangeBatch", "changes_between", "follow_changes"]
+__all__ = ["ChangeBatch", "changes_between", "check_kept", "follow_changes", "token_of", "view_behind"]
 
 _PARTS = 3
 _TOKEN_DIGITS = 12
@@ -61,7 +61,7 @@ async def follow_changes(
     """Changes behind a token or a snapshot, and then as they come, without an end."""
     if poll_s <= 0:
         raise InvalidInputError(f"poll_s is a number of seconds above 0, not {poll_s!r}")
-    view = await _begin(core, after)
+    view = await view_behind(core, after)
     pause = poll_s
     while True:
         newest = await core.newest()
@@ -69,7 +69,7 @@ async def follow_changes(
             await core.env.clock.sleep(pause)
             pause = poll_s
             continue
-        _check_kept(core, view, newest)
+        check_kept(core, view, newest)
         waiting: pa.Table | None = None
         async with aclosing(changes_between(core, view, newest)) as tables:
             async for table in tables:
@@ -83,16 +83,16 @@ async def follow_changes(
 
 
 def _batch(core: OpenTable, rows: pa.Table, newest: View, position: View) -> ChangeBatch:
-    return ChangeBatch(rows=rows, snapshot=newest.snapshot.id, token=_token(core, position))
+    return ChangeBatch(rows=rows, snapshot=newest.snapshot.id, token=token_of(core, position))
 
 
-def _token(core: OpenTable, view: View) -> str:
+def token_of(core: OpenTable, view: View) -> str:
     """Names a snapshot for good: another table's, or another one of that id, is told apart."""
     return f"{core.uuid.hex[:_TOKEN_DIGITS]}.{view.snapshot.id}.{view.snapshot.token[:_TOKEN_DIGITS]}"
 
 
-async def _begin(core: OpenTable, after: str | int | None) -> View:
-    """The state that the reader has."""
+async def view_behind(core: OpenTable, after: str | int | None) -> View:
+    """The state that a reader has: that of a token, of a snapshot, or the newest."""
     if after is None:
         return await core.newest()
     if isinstance(after, int) and not isinstance(after, bool):
@@ -121,8 +121,8 @@ async def _begin(core: OpenTable, after: str | int | None) -> View:
     return view
 
 
-def _check_kept(core: OpenTable, view: View, newest: View) -> None:
-    """Whether the state the reader has can still be read."""
+def check_kept(core: OpenTable, view: View, newest: View) -> None:
+    """Nothing as long as the state the reader has can be read; NotFoundError when it has expired."""
     number, head = view.snapshot.id, newest.snapshot
     if number < head.earliest and not any(ref.snapshot == number for ref in head.refs.values()):
         raise _expired(core, number, newest)
