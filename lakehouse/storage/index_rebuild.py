@@ -24,6 +24,7 @@ from lakehouse.expr import Expr
 from lakehouse.format.file_entry import FileEntry, FileFormat, IndexRef
 from lakehouse.format.index_definition import IndexDefinition
 from lakehouse.format.snapshot import CommitKind
+from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, walk
 from lakehouse.ids import new_uuid
 from lakehouse.io.cost import Cost, measure
@@ -39,7 +40,15 @@ from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import to_expr
 from lakehouse.storage.upload import delete_files
 
-__all__ = ["RebuildResult", "rebuild_indexes"]
+__all__ = [
+    "IndexWork",
+    "RebuildResult",
+    "commit_indexes",
+    "index_one",
+    "plan_rebuild",
+    "planned_rebuild",
+    "rebuild_indexes",
+]
 
 _AT_ONCE = 2
 """Files that are read and indexed beside each other; each is computation for a core."""
@@ -71,6 +80,17 @@ class RebuildResult:
     def changed(self) -> bool:
         """Whether there was anything to do."""
         return bool(self.files or self.dropped)
+
+    def then(self, other: RebuildResult) -> RebuildResult:
+        """Both, one after the other."""
+        return dataclasses.replace(
+            other,
+            files=self.files + other.files,
+            dropped=self.dropped + other.dropped,
+            passed_over=self.passed_over + other.passed_over,
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -104,26 +124,36 @@ async def rebuild_indexes(
     """
     with measure() as cost:
         view = await core.newest()
-        work = await _planned(view, to_expr(where), every=every)
+        work = await plan_rebuild(view, to_expr(where), every=every)
         if dry_run:
-            files = [entry for entry, wanted in work if wanted]
-            found = RebuildResult(
-                snapshot=view.snapshot.id,
-                dry_run=True,
-                files=len(files),
-                dropped=len(work) - len(files),
-                rows=sum(one.rows for one in files),
-            )
+            found = planned_rebuild(view, work)
         else:
             found = await _Rebuild(core, view, progress).run(work)
     return dataclasses.replace(found, cost=cost)
 
 
-_Work = tuple[FileEntry, tuple[IndexDefinition, ...]]
-"""A data file, and the indexes that it is to have."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexWork:
+    """A data file, and the indexes that it is to have."""
+
+    entry: FileEntry
+    definitions: tuple[IndexDefinition, ...]
 
 
-async def _planned(view: View, where: Expr | None, *, every: bool) -> list[_Work]:
+def planned_rebuild(view: View, work: Sequence[IndexWork]) -> RebuildResult:
+    """What a rebuild would do."""
+    files = [one.entry for one in work if one.definitions]
+    return RebuildResult(
+        snapshot=view.snapshot.id,
+        dry_run=True,
+        files=len(files),
+        dropped=len(work) - len(files),
+        rows=sum(one.rows for one in files),
+    )
+
+
+async def plan_rebuild(view: View, where: Expr | None, *, every: bool = False) -> list[IndexWork]:
+    """The data files of a snapshot that are not indexed as the table says, or with ``every`` all of them."""
     holds = None
     if where is not None:
         holds = partition_test(where, view.schema)
@@ -132,7 +162,7 @@ async def _planned(view: View, where: Expr | None, *, every: bool) -> list[_Work
                 "rebuild_indexes takes a condition on partition columns alone, of a table whose primary key "
                 "holds them all or which has none"
             )
-    found: list[_Work] = []
+    found: list[IndexWork] = []
     options = view.options
     for one in await view.files():
         if one.format is FileFormat.WAL or (holds is not None and not holds(one.partition)):
@@ -141,8 +171,66 @@ async def _planned(view: View, where: Expr | None, *, every: bool) -> list[_Work
         has = one.index.ids if one.index is not None else ()
         is_due = every or set(has) != {definition.id for definition in wanted}
         if is_due and (wanted or one.index is not None):
-            found.append((one, wanted))
+            found.append(IndexWork(entry=one, definitions=wanted))
     return found
+
+
+async def index_one(core: OpenTable, schema: TableSchema, work: IndexWork) -> tuple[FileEntry, int | None]:
+    """The entry of a file with its new index, which is in the store, and when its upload was answered.
+
+    Where that is done need not be where it was planned.
+    """
+    entry, definitions = work.entry, work.definitions
+    if not definitions:
+        return dataclasses.replace(entry, index=None), None
+    ids = {number for one in definitions for number in one.field_ids}
+    fields = [one for one in schema.fields if any(part.id in ids for _, part in walk((one,)))]
+    path = index_path(str(new_uuid()))
+    built = await build_index(
+        partial(_rows, core, schema, entry, fields), schema, definitions, path=path, of=entry.path
+    )
+    if built is None:
+        return dataclasses.replace(entry, index=None), None
+    stored = await core.env.store.put(join(core.root, built.ref.path), built.data)
+    return dataclasses.replace(entry, index=built.ref), stored.store_time_ms
+
+
+async def _rows(
+    core: OpenTable, schema: TableSchema, entry: FileEntry, fields: Sequence[Field]
+) -> AsyncGenerator[pa.Table, None]:
+    reader = await core.open(entry, schema)
+    for number in range(len(reader.pieces)):
+        yield await reader.read(fields, [number])
+
+
+async def commit_indexes(
+    core: OpenTable, view: View, entries: Sequence[FileEntry], uploaded_ms: int | None
+) -> RebuildResult:
+    """Says of data files that they have these indexes; those that are gone are passed over.
+
+    Args:
+        core: the table.
+        view: the state they were planned in.
+        entries: the files, with indexes that are in the store.
+        uploaded_ms: when the first of these uploads was answered.
+    """
+    change = _ReplaceIndexes(entries)
+    async with committed_or_deleted(core, lambda: _index_paths(entries)) as fate:
+        committed = await core.commit(change, view=view, uploaded_ms=uploaded_ms)
+        fate.kept = committed.changed
+    kept = {one.path for one in change.replaced} if committed.changed else set()
+    over = [one for one in entries if one.path not in kept]
+    if committed.changed:
+        await delete_files(core.env.store, core.root, _index_paths(over))
+    new = [one for one in entries if one.path in kept and one.index is not None]
+    return RebuildResult(
+        snapshot=committed.snapshot.id,
+        files=len(new),
+        dropped=len(kept) - len(new),
+        passed_over=len(over),
+        rows=sum(one.rows for one in new),
+        bytes=sum(one.index.size for one in new if one.index is not None),
+    )
 
 
 class _Rebuild:
@@ -152,12 +240,13 @@ class _Rebuild:
         self._core, self._view, self._teller = core, view, Teller(progress)
         self._done = RebuildResult(snapshot=view.snapshot.id)
 
-    async def run(self, work: Sequence[_Work]) -> RebuildResult:
+    async def run(self, work: Sequence[IndexWork]) -> RebuildResult:
         """Does it all; what is in the store and in no snapshot when it fails is deleted."""
         waiting: list[FileEntry] = []
         uploads: list[int] = []
         try:
-            results = map_bounded(self._indexed, work, _AT_ONCE, ordered=False)
+            index = partial(index_one, self._core, self._view.schema)
+            results = map_bounded(index, work, _AT_ONCE, ordered=False)
             async with aclosing(results):
                 async for entry, uploaded_ms in results:
                     waiting.append(entry)
@@ -176,48 +265,8 @@ class _Rebuild:
             raise
         return self._done
 
-    async def _indexed(self, work: _Work) -> tuple[FileEntry, int | None]:
-        """The entry with its new index, which is in the store."""
-        entry, definitions = work
-        if not definitions:
-            return dataclasses.replace(entry, index=None), None
-        schema, store = self._view.schema, self._core.env.store
-        ids = {number for one in definitions for number in one.field_ids}
-        fields = [one for one in schema.fields if any(part.id in ids for _, part in walk((one,)))]
-        path = index_path(str(new_uuid()))
-        built = await build_index(
-            partial(self._rows, entry, fields), schema, definitions, path=path, of=entry.path
-        )
-        if built is None:
-            return dataclasses.replace(entry, index=None), None
-        stored = await store.put(join(self._core.root, built.ref.path), built.data)
-        return dataclasses.replace(entry, index=built.ref), stored.store_time_ms
-
-    async def _rows(self, entry: FileEntry, fields: Sequence[Field]) -> AsyncGenerator[pa.Table, None]:
-        reader = await self._core.open(entry, self._view.schema)
-        for number in range(len(reader.pieces)):
-            yield await reader.read(fields, [number])
-
     async def _commit(self, entries: Sequence[FileEntry], uploaded_ms: int | None) -> None:
-        core, done = self._core, self._done
-        change = _ReplaceIndexes(entries)
-        async with committed_or_deleted(core, lambda: _index_paths(entries)) as fate:
-            committed = await core.commit(change, view=self._view, uploaded_ms=uploaded_ms)
-            fate.kept = committed.changed
-        kept = {one.path for one in change.replaced} if committed.changed else set()
-        over = [one for one in entries if one.path not in kept]
-        if committed.changed:
-            await delete_files(core.env.store, core.root, _index_paths(over))
-        new = [one for one in entries if one.path in kept and one.index is not None]
-        self._done = dataclasses.replace(
-            done,
-            snapshot=committed.snapshot.id,
-            files=done.files + len(new),
-            dropped=done.dropped + len(kept) - len(new),
-            passed_over=done.passed_over + len(over),
-            rows=done.rows + sum(one.rows for one in new),
-            bytes=done.bytes + sum(one.index.size for one in new if one.index is not None),
-        )
+        self._done = self._done.then(await commit_indexes(self._core, self._view, entries, uploaded_ms))
 
 
 def _index_paths(entries: Sequence[FileEntry]) -> list[str]:

@@ -12,8 +12,9 @@ bytes for each object that is referred to, whatever the directory holds.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -30,7 +31,17 @@ from lakehouse.storage.object_kinds import ObjectKind, object_kind
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reachable import PathSet, Reachable
 
-__all__ = ["OrphanReport", "remove_orphans"]
+__all__ = [
+    "KeySpan",
+    "OrphanReport",
+    "Sweep",
+    "begin_sweep",
+    "every_span",
+    "needed_paths",
+    "remove_orphans",
+    "spans_of",
+    "sweep_span",
+]
 
 _METADATA_AGE_MS = 30 * 60_000
 """No horizon stops a commit with the manifests and schemas it writes itself, but none takes half as long."""
@@ -66,6 +77,19 @@ class OrphanReport:
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
+    def with_part(self, other: OrphanReport) -> OrphanReport:
+        """Both, of different objects."""
+        return dataclasses.replace(
+            self,
+            objects=self.objects + other.objects,
+            bytes=self.bytes + other.bytes,
+            by_kind=dict(Counter(self.by_kind) + Counter(other.by_kind)),
+            young=self.young + other.young,
+            foreign=self.foreign + other.foreign,
+            listed=self.listed + other.listed,
+            paths=(*self.paths, *other.paths)[:_PATHS_SHOWN],
+        )
+
     def __str__(self) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
         return (
@@ -98,57 +122,154 @@ async def remove_orphans(
 ) -> OrphanReport:
     """Deletes objects that nothing refers to; see ``Table.remove_orphans``."""
     with measure() as cost:
-        view = await core.newest()
-        head = view.snapshot
-        now_ms = await store_now_ms(core.env.store, core.history, head)
-        horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
-        if older_than_ms is not None:
-            horizon_ms = min(older_than_ms, now_ms)
-        if not dry_run:
-            head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
-        sweep = _Sweep(core, head, horizon_ms, now_ms, Teller(progress), dry_run=dry_run)
-        found = await sweep.run()
+        sweep = await begin_sweep(core, older_than_ms=older_than_ms, dry_run=dry_run)
+        teller = Teller(progress)
+        needed = await needed_paths(core, sweep, teller)
+        found = sweep.report
+        for span in every_span():
+            found = found.with_part(await sweep_span(core, sweep, needed, span, teller))
     return dataclasses.replace(found, cost=cost)
 
 
-class _Sweep:
-    """One sweep of a table's directory."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySpan:
+    """Objects in a row, of one directory."""
 
-    def __init__(
-        self,
-        core: OpenTable,
-        head: Snapshot,
-        horizon_ms: int,
-        now_ms: int,
-        teller: Teller,
-        *,
-        dry_run: bool,
-    ) -> None:
-        self._core, self._head, self._teller, self._dry_run = core, head, teller, dry_run
-        self._horizon_ms = horizon_ms
-        self._metadata_ms = min(horizon_ms, now_ms - _METADATA_AGE_MS)
-        self._deletions = Deletions(core.env.store, core.root, teller, dry_run=dry_run)
+    directory: str
+    first: str | None = None
+    """Path of the first; None = from the beginning."""
+    end: str | None = None
+    """Path behind the last; None = to the end."""
+
+
+def every_span() -> list[KeySpan]:
+    """All objects of a table that may be orphans."""
+    return [KeySpan(directory=directory) for directory in _DIRECTORIES]
+
+
+def spans_of(paths: Iterable[str], count: int) -> list[KeySpan]:
+    """The same, cut into about so many spans that have about as many objects each.
+
+    Args:
+        paths: of objects there are, which tell where others are.
+        count: of spans.
+    """
+    known = list(paths)
+    digits = {f"{path.rpartition('/')[0]}/{digit}" for path in known for digit in "0123456789abcdef"}
+    marks = sorted({*known, *digits})
+    cuts = marks[:: max(1, len(marks) // max(1, count))]
+    found: list[KeySpan] = []
+    for directory in _DIRECTORIES:
+        inside = [cut for cut in cuts if cut.startswith(directory)]
+        ends = itertools.pairwise([None, *inside, None])
+        found += [KeySpan(directory=directory, first=first, end=end) for first, end in ends]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What orphans are, as a snapshot says it; a value that travels."""
+
+    head: Snapshot
+    horizon_ms: int
+    metadata_ms: int
+    """The same for manifests and schemas."""
+    dry_run: bool
+
+    @property
+    def report(self) -> OrphanReport:
+        """Of a sweep that has found nothing yet."""
+        return OrphanReport(snapshot=self.head.id, horizon_ms=self.horizon_ms, dry_run=self.dry_run)
+
+
+async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bool) -> Sweep:
+    """Commits the horizon, without which nothing may be deleted."""
+    view = await core.newest()
+    head = view.snapshot
+    now_ms = await store_now_ms(core.env.store, core.history, head)
+    horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
+    if older_than_ms is not None:
+        horizon_ms = min(older_than_ms, now_ms)
+    if not dry_run:
+        head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
+    return Sweep(
+        head=head,
+        horizon_ms=horizon_ms,
+        metadata_ms=min(horizon_ms, now_ms - _METADATA_AGE_MS),
+        dry_run=dry_run,
+    )
+
+
+async def needed_paths(core: OpenTable, sweep: Sweep, teller: Teller) -> PathSet:
+    """What snapshot objects refer to: those that exist for readers, and those that wait to be deleted.
+
+    To be asked for when the sweep has begun, and before anything is listed.
+    """
+    needed, history, head = Reachable(core.manifests, core.schemas), core.history, sweep.head
+    tagged = {ref.snapshot for ref in head.refs.values()}
+    kept = {*tagged, *range(head.earliest, head.id + 1)}
+    waiting = [one async for one in history.log.numbers() if one not in kept]
+
+    async def read(number: int) -> Snapshot | None:
+        if number in kept:
+            return await history.snapshot(number, head)
+        try:
+            found = await history.log.find(number)
+            return history.decoded(found) if found is not None else None
+        except FormatError:
+            return None  # expired and damaged: nobody can read it
+
+    total = len(kept) + len(waiting)
+    async for one in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
+        teller.step("read snapshots", 1, total)
+        if one is not None:
+            needed.add(one, expired=one.id not in kept)
+    return await needed.paths()
+
+
+async def sweep_span(
+    core: OpenTable, sweep: Sweep, needed: PathSet, span: KeySpan, teller: Teller
+) -> OrphanReport:
+    """Deletes the orphans of a span; where that is done need not be where the sweep began."""
+    run = _Run(core, sweep, needed, teller)
+    root = core.root
+    after = None if span.first is None else _before(join(root, span.first))
+    listed: dict[str, ObjectMeta] = {}
+    async for one in core.env.store.list(join(root, span.directory), start_after=after):
+        path = one.key[len(root) + 1 if root else 0 :]
+        if span.first is not None and path < span.first:
+            continue
+        if span.end is not None and path >= span.end:
+            break
+        listed[path] = one
+        if len(listed) == _BATCH:
+            await run.delete(listed)
+            listed = {}
+    await run.delete(listed)
+    return run.report
+
+
+def _before(key: str) -> str:
+    """A key that sorts before this one, and behind few others: listings begin behind what they are given."""
+    last = chr(ord(key[-1]) - 1)
+    return f"{key[:-1]}{'.' if last == '/' else last}~"
+
+
+class _Run:
+    """One span under way."""
+
+    def __init__(self, core: OpenTable, sweep: Sweep, needed: PathSet, teller: Teller) -> None:
+        self._sweep, self._needed, self._teller = sweep, needed, teller
+        self._deletions = Deletions(core.env.store, core.root, teller, dry_run=sweep.dry_run)
         self._counts: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
         self._shown: list[str] = []
 
-    async def run(self) -> OrphanReport:
-        """Gathers what is needed, then lists."""
-        needed = await self._needed()
-        root = self._core.root
-        for directory in _DIRECTORIES:
-            old: dict[str, ObjectMeta] = {}
-            async for one in self._core.env.store.list(join(root, directory)):
-                self._counts["listed"] += 1
-                path = one.key[len(root) + 1 if root else 0 :]
-                old[path] = one
-                if len(old) == _BATCH:
-                    await self._delete(old, needed)
-                    old = {}
-            await self._delete(old, needed)
-        return OrphanReport(
-            snapshot=self._head.id,
-            horizon_ms=self._horizon_ms,
+    @property
+    def report(self) -> OrphanReport:
+        """What was found so far."""
+        return dataclasses.replace(
+            self._sweep.report,
             objects=self._deletions.objects,
             bytes=self._deletions.bytes,
             by_kind=dict(self._kinds),
@@ -156,42 +277,20 @@ class _Sweep:
             foreign=self._counts["foreign"],
             listed=self._counts["listed"],
             paths=tuple(self._shown),
-            dry_run=self._dry_run,
         )
 
-    async def _needed(self) -> PathSet:
-        """What snapshot objects refer to: those that exist for readers, and those that wait to be deleted."""
-        needed, history = Reachable(self._core.manifests, self._core.schemas), self._core.history
-        tagged = {ref.snapshot for ref in self._head.refs.values()}
-        kept = {*tagged, *range(self._head.earliest, self._head.id + 1)}
-        waiting = [one async for one in history.log.numbers() if one not in kept]
-
-        async def read(number: int) -> Snapshot | None:
-            if number in kept:
-                return await history.snapshot(number, self._head)
-            try:
-                found = await history.log.find(number)
-                return history.decoded(found) if found is not None else None
-            except FormatError:
-                return None  # expired and damaged: nobody can read it
-
-        total = len(kept) + len(waiting)
-        async for one in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
-            self._teller.step("read snapshots", 1, total)
-            if one is not None:
-                needed.add(one, expired=one.id not in kept)
-        return await needed.paths()
-
-    async def _delete(self, listed: Mapping[str, ObjectMeta], needed: PathSet) -> None:
+    async def delete(self, listed: Mapping[str, ObjectMeta]) -> None:
         """Deletes the orphans among some objects."""
+        self._counts["listed"] += len(listed)
         self._teller.step("list", len(listed))
         orphans: list[tuple[str, int]] = []
-        for path in needed.others(list(listed)):
+        for path in self._needed.others(list(listed)):
             kind, about = object_kind(path), listed[path]
             if kind is None:
                 self._counts["foreign"] += 1
                 continue
-            limit = self._horizon_ms if kind in (ObjectKind.DATA, ObjectKind.INDEX) else self._metadata_ms
+            is_file = kind in (ObjectKind.DATA, ObjectKind.INDEX)
+            limit = self._sweep.horizon_ms if is_file else self._sweep.metadata_ms
             if about.modified_ms is None or about.modified_ms >= limit:
                 self._counts["young"] += 1
                 continue

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import xxhash
 
 from lakehouse.errors import FormatError
-from lakehouse.format.arrays import I64
+from lakehouse.format.arrays import U64
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.snapshot import ManifestRef, SchemaRef, Snapshot
 from lakehouse.io.fanout import map_bounded
@@ -29,31 +30,36 @@ _CONCURRENCY = 16
 
 
 class PathSet:
-    """A set of paths."""
+    """A set of paths, which may travel to other processes."""
 
     def __init__(self) -> None:
         self._fresh: set[int] = set()
-        self._hashes: I64 = np.empty(0, np.int64)
+        self._hashes: U64 = np.empty(0, np.uint64)
 
     def add(self, paths: Iterable[str]) -> None:
         """Puts paths in."""
-        self._fresh.update(map(hash, paths))
+        self._fresh.update(map(_hash, paths))
         if len(self._fresh) > _FRESH:
             self._settle()
 
     def others(self, paths: Sequence[str]) -> list[str]:
         """Those of the paths that are not in the set."""
         self._settle()
-        hashes = np.fromiter(map(hash, paths), np.int64, len(paths))
+        hashes = np.fromiter(map(_hash, paths), np.uint64, len(paths))
         places = np.minimum(np.searchsorted(self._hashes, hashes), max(0, len(self._hashes) - 1))
         there = self._hashes[places] == hashes if len(self._hashes) else np.zeros(len(paths), np.bool_)
         return [path for path, known in zip(paths, there.tolist(), strict=True) if not known]
 
     def _settle(self) -> None:
         if self._fresh:
-            fresh = np.fromiter(self._fresh, np.int64, len(self._fresh))
+            fresh = np.fromiter(self._fresh, np.uint64, len(self._fresh))
             self._hashes = np.union1d(self._hashes, fresh)
             self._fresh = set()
+
+
+def _hash(path: str) -> int:
+    """The same in every process, which Python's own is not."""
+    return xxhash.xxh3_64_intdigest(path.encode())
 
 
 def paths_of(entry: FileEntry) -> Iterable[tuple[str, int]]:

@@ -33,7 +33,7 @@ from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.state import Manifests
 from lakehouse.storage.table_caches import TableCaches
 from lakehouse.storage.verify_entries import entry_problems
-from lakehouse.storage.verify_files import FileCheck
+from lakehouse.storage.verify_files import FileCheck, FileChecker, Found
 from lakehouse.storage.verify_report import Damages, Problem, VerifyReport
 from lakehouse.storage.wal import segment_path
 
@@ -52,10 +52,21 @@ async def verify_table(
     deep: bool = False,
     snapshot: int | None = None,
     progress: ProgressCallback | None = None,
+    check: FileChecker | None = None,
 ) -> VerifyReport:
-    """Looks for damage in the retained snapshots, or in one; see ``Table.verify``."""
+    """Looks for damage in the retained snapshots, or in one; see ``Table.verify``.
+
+    Args:
+        core: the table.
+        deep: read every data file too.
+        snapshot: only this one.
+        progress: told how far it has got.
+        check: reads a data file, or knows what was found in it; None = it is read here.
+    """
+    if check is None:
+        check = FileCheck(core.env.store, core.root, core.env.settings.index).file
     with measure() as cost:
-        found = await _Verification(core, Teller(progress), deep=deep).run(snapshot)
+        found = await _Verification(core, Teller(progress), check if deep else None).run(snapshot)
     return VerifyReport(
         deep=deep,
         snapshots=found.snapshots,
@@ -97,13 +108,12 @@ class _Listing:
 class _Verification:
     """One verification under way."""
 
-    def __init__(self, core: OpenTable, teller: Teller, *, deep: bool) -> None:
-        self._core, self._teller, self._deep = core, teller, deep
+    def __init__(self, core: OpenTable, teller: Teller, check: FileChecker | None) -> None:
+        self._core, self._teller, self._check = core, teller, check
         store, root, table = core.env.store, core.root, core.uuid
         caches = TableCaches(CacheBudget(CacheSettings(max_bytes=_CACHE_BYTES)))
         self._manifests = Manifests(store, root, table, caches.manifests)
         self._schemas = Schemas(store, root, table, caches.schemas)
-        self._checks = FileCheck(store, root, core.env.settings.index)
         self._listing = _Listing()
         self._checked: set[str] = set()
         """Files, manifests, schemas and segments that were looked at."""
@@ -320,11 +330,12 @@ class _Verification:
         fresh = list({one.path: one for one in fresh}.values())
         self.files += len(fresh)
         self.bytes += sum(one.size for one in fresh)
-        if not self._deep:
+        read = self._check
+        if read is None:
             return
 
-        async def check(entry: FileEntry) -> list[tuple[str, Problem, str]]:
-            found = await self._checks.file(entry, schema.schema)
+        async def check(entry: FileEntry) -> list[Found]:
+            found = await read(entry, schema.schema)
             self._teller.step("read files")
             return found
 
@@ -351,7 +362,7 @@ class _Verification:
                 self._checked.add(path)
                 if self._listing.size(path) is None:
                     self.damages.add(path, Problem.MISSING, "there is no such object", [one.id])
-                elif self._deep:
+                elif self._check is not None:
                     try:
                         await self._core.wal.read(number)
                     except FormatError as error:

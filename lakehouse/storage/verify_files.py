@@ -7,6 +7,7 @@ kinds, in the order of their keys, in this partition and bucket, within these bo
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Awaitable, Callable
 
 import google_crc32c
 import numpy as np
@@ -33,7 +34,7 @@ from lakehouse.storage.open_run import open_run
 from lakehouse.storage.run_caches import RunCaches
 from lakehouse.storage.verify_report import Problem
 
-__all__ = ["FileCheck", "fresh_caches"]
+__all__ = ["FileCheck", "FileChecker", "Found", "fresh_caches"]
 
 _STEP_BYTES = 8 * 1024 * 1024
 _WHOLE_BYTES = 256 * 1024
@@ -41,8 +42,10 @@ _WHOLE_BYTES = 256 * 1024
 _ALL_TEXT = 1 << 30
 _FLOATS = (Primitive("float"), Primitive("double"))
 
-_Found = tuple[str, Problem, str]
+Found = tuple[str, Problem, str]
 """Path, problem, detail."""
+FileChecker = Callable[[FileEntry, TableSchema], Awaitable[list[Found]]]
+"""Says what is wrong with a data file and its index."""
 
 
 def fresh_caches(max_bytes: int = 64 * 1024 * 1024) -> RunCaches:
@@ -62,9 +65,9 @@ class FileCheck:
     def __init__(self, store: ObjectStore, root: str, settings: IndexSettings) -> None:
         self._store, self._root, self._settings = store, root, settings
 
-    async def file(self, entry: FileEntry, schema: TableSchema) -> list[_Found]:
+    async def file(self, entry: FileEntry, schema: TableSchema) -> list[Found]:
         """What is wrong with a data file and its index."""
-        found: list[_Found] = []
+        found: list[Found] = []
         try:
             if entry.size > _WHOLE_BYTES and entry.checksum is not None:
                 await self._check_bytes(entry.path, entry.size, entry.checksum)
@@ -83,7 +86,7 @@ class FileCheck:
         if crc != checksum:
             raise FormatError(f"its CRC32C is {crc:08x}, the snapshot says {checksum:08x}", key=key)
 
-    async def _rows(self, entry: FileEntry, schema: TableSchema) -> list[_Found]:
+    async def _rows(self, entry: FileEntry, schema: TableSchema) -> list[Found]:
         reader = await open_run(self._store, self._root, entry, schema, fresh_caches())
         check = _RowCheck(entry, schema)
         for number in range(len(reader.pieces)):
@@ -91,7 +94,7 @@ class FileCheck:
             await in_thread(check.add, table)
         return check.found()
 
-    async def _index(self, entry: FileEntry) -> list[_Found]:
+    async def _index(self, entry: FileEntry) -> list[Found]:
         if entry.index is None:
             return []
         try:
@@ -134,7 +137,7 @@ class _RowCheck:
         if rows.num_rows:
             self._add_stats(stats_of(rows, self._schema.fields, text_bytes=_ALL_TEXT))
 
-    def found(self) -> list[_Found]:
+    def found(self) -> list[Found]:
         """What is wrong."""
         entry = self._entry
         said = (entry.rows, entry.updates, entry.deletes)
