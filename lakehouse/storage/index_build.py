@@ -181,6 +181,8 @@ def _push(
         try:
             builder.push(named)
         except (pa.ArrowException, InvalidInputError) as error:
+            if isinstance(error, InvalidInputError) and error.kind == "missing-extra":
+                raise  # every file would be without it, and nobody would know why
             raise _blamed(named, definitions, error) from error
 
 
