@@ -28,6 +28,8 @@ _TARGET = ("warehouse", "table", "path", "storage_options")
 _PREFIXES = ("storage.", "setting.")
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "provider", "owner", "paths"})
 """What Spark puts among the options of a source for itself."""
+_OF_CATALOG = "option."
+"""How the catalog of Spark begins the names of options that it gives a second time."""
 _SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
 _UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -156,7 +158,7 @@ def _parsed(
     found: dict[str, Any] = {}
     for given, text in options.items():
         name = given.lower()
-        if name in _TARGET or name in _OF_SPARK or name.startswith(_PREFIXES):
+        if name in _TARGET or name in _OF_SPARK or name.startswith((*_PREFIXES, _OF_CATALOG)):
             continue
         if name not in known:
             names = sorted({*known, *_TARGET, *(prefix + "<name>" for prefix in _PREFIXES)})

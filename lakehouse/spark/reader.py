@@ -1,30 +1,60 @@
-"""Reads a table, or what it says about itself, in Spark: the driver plans, executors scan.
+"""Reads a table in Spark: the driver plans and cuts, executors scan.
+
+The driver asks manifests, statistics and indexes which files and rows may match, and cuts what is left into
+splits. A split goes to its task with all that was found out, so that executors list nothing and ask no
+index again; they fetch and decode ahead of what Spark takes from them.
 
 Invariant: a read is of one snapshot, found when the data frame was made or, where its columns were given,
-when the query is planned. What the reader carries to executors is values alone.
+when the query is planned. What is carried to executors is values alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.expr import Expr
+from lakehouse.expr import Expr, all_of
 from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.snapshot import Ref, RefKind
 from lakehouse.format.table_schema import TableSchema
-from lakehouse.spark.connection import Connection, warehouse
+from lakehouse.index.selection import RowSelection
+from lakehouse.io.fanout import map_bounded
+from lakehouse.io.threads import in_thread
+from lakehouse.spark.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.errors import carried
+from lakehouse.spark.filters import translated
 from lakehouse.spark.options import ReadOptions
 from lakehouse.spark.types import arrow_for_spark, as_spark, struct_of
+from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion
+from lakehouse.storage.intents import ChangeRefs
 from lakehouse.storage.opened import OpenTable, View
-from lakehouse.storage.reads import TableRuns, to_expr
+from lakehouse.storage.plan import PlannedUnit
+from lakehouse.storage.reads import TableRuns, ask_table, to_expr
+from lakehouse.storage.row_size import value_width
+from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import Scan
+from lakehouse.storage.splits import Split, files_to_open, plan_splits
 
-__all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "view_of"]
+__all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "split_bytes_of", "view_of"]
+
+_SPLIT_BYTES = 32 * 1024 * 1024
+"""Where nobody knows how many cores there are."""
+_SPLIT_MIN, _SPLIT_MAX = 4 * 1024 * 1024, 128 * 1024 * 1024
+_SPLITS_PER_CORE = 3
+"""So that a core whose share takes longer does not hold the others up."""
+_BATCH_BYTES = 1024 * 1024
+"""Of a batch on its way to the JVM."""
+_BATCH_ROWS_MIN = 1024
+_OPENS = 16
 
 
 async def view_of(core: OpenTable, options: ReadOptions) -> View:
@@ -37,21 +67,30 @@ async def view_of(core: OpenTable, options: ReadOptions) -> View:
     )
 
 
+def split_bytes_of(total: int, cores: int | None) -> int:
+    """How many bytes of files a task should read, of so many in all."""
+    if cores is None:
+        return _SPLIT_BYTES
+    return min(max(total // (cores * _SPLITS_PER_CORE), _SPLIT_MIN), _SPLIT_MAX)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """What every task of a read knows."""
+    """What all tasks of a read have in common."""
 
+    table: uuid.UUID
     schema: TableSchema
     columns: tuple[str, ...]
     where: Expr | None
+    """What the reader asks for, and what the snapshot shows."""
 
 
 class ScanPart(InputPartition):  # type: ignore[misc]
-    """What one task reads. Spark sends the reader off before it asks for its parts, so these say all."""
+    """What one task reads. Spark sends the reader off before it asks for its parts, so they say all."""
 
-    def __init__(self, plan: ScanPlan, entries: tuple[FileEntry, ...]) -> None:
+    def __init__(self, plan: ScanPlan, split: Split, selections: Mapping[str, RowSelection]) -> None:
         super().__init__(None)
-        self.plan, self.entries = plan, entries
+        self.plan, self.split, self.selections = plan, split, selections
 
 
 class LakehouseReader(DataSourceReader):  # type: ignore[misc]
@@ -62,52 +101,161 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         table: its name.
         options: what is asked for.
         schema: the columns, as Spark wants them.
+        cores: how many tasks run at once, where that is known.
     """
 
-    def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        options: ReadOptions,
+        schema: StructType,
+        *,
+        cores: int | None = None,
+    ) -> None:
         self._connection, self._table, self._options = connection, table, options
+        self._struct, self._cores = schema, cores
         self._arrow = arrow_for_spark(schema)
-        self._struct = schema
+        self._filters: list[Expr] = []
+        self._planning: tuple[Warehouse, OpenTable, View] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is planned travels with the parts.
+        return {**self.__dict__, "_planning": None}
+
+    # --- the driver ---------------------------------------------------------------
+
+    def _planned(self) -> tuple[Warehouse, OpenTable, View]:
+        if self._planning is None:
+            lake = warehouse(self._connection)
+            core = lake.table(self._table)
+            self._planning = lake, core, lake.call(view_of, core, self._options)
+        return self._planning
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes the filters that mean the same here; those that do not are Spark's."""
+        with carried():
+            schema = self._planned()[2].schema
+            for one in filters:
+                where = translated(one, schema)
+                if where is None:
+                    yield one
+                else:
+                    self._filters.append(where)
 
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read."""
-        lake = warehouse(self._connection)
-        core = lake.table(self._table)
-        return lake.call(self._plan, core)
+        with carried():
+            lake, core, view = self._planned()
+            return lake.call(self._parts, core, view)
 
-    async def _plan(self, core: OpenTable) -> list[InputPartition]:
-        view = await view_of(core, self._options)
-        where = to_expr(self._options.where)
-        shows = view.shows
-        if shows is not None:
-            where = shows.also(where)
-        plan = ScanPlan(schema=view.schema, columns=_columns(self._struct, view.schema), where=where)
+    async def _parts(self, core: OpenTable, view: View) -> list[InputPartition]:
+        if self._options.pin_s is not None:
+            await _pin(core, view, self._options.pin_s)
+        given = to_expr(self._options.where)
+        asked = [*([] if given is None else [given]), *self._filters]
+        where = all_of(*asked) if asked else None
+        plan = ScanPlan(
+            table=core.uuid,
+            schema=view.schema,
+            columns=_columns(self._struct, view.schema),
+            where=where if view.shows is None else view.shows.also(where),
+        )
+        source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
+
+        async def ask(question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+            found = await ask_table(core, question, files)
+            answers.update({path: rows for path, rows in found.rows.items() if not rows.is_all})
+            return found
+
         scan = Scan(
             await view.entries(),
             view.schema,
-            TableRuns(core, view.schema),
+            source,
             columns=plan.columns,
-            where=where,
+            where=plan.where,
             settings=core.env.settings.table,
         )
-        return [ScanPart(plan, tuple(file.entry for file in unit.files)) for unit in scan.files.units]
+        await scan.ask_indexes(ask)
+        splits = await self._splits(scan.files.units, source, plan)
+        return [
+            ScanPart(
+                plan, one, {entry.path: answers[entry.path] for entry in one.entries if entry.path in answers}
+            )
+            for one in splits
+        ]
+
+    async def _splits(self, units: Sequence[PlannedUnit], source: TableRuns, plan: ScanPlan) -> list[Split]:
+        total = sum(file.entry.size for unit in units for file in unit.files)
+        # Of few columns more files make a task of the same size.
+        share = _share_read(plan)
+        size = self._options.split_bytes or int(split_bytes_of(int(total * share), self._cores) / share)
+        pieces: dict[str, Sequence[Piece]] = {}
+        opened = map_bounded(source.open, files_to_open(units, size), _OPENS, ordered=False)
+        async with aclosing(opened) as readers:
+            async for reader in readers:
+                pieces[reader.entry.path] = reader.pieces
+        return plan_splits(units, size, pieces=pieces)
+
+    # --- executors ----------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
         if not isinstance(partition, ScanPart):
-            return
-        lake = warehouse(self._connection)
-        core, planned = lake.table(self._table), partition.plan
+            return  # Spark makes one of its own where there are none
+        with carried():
+            lake = warehouse(self._connection)
+            core = lake.table(self._table)
+            if core.uuid != partition.plan.table:
+                raise InvalidInputError(
+                    f"{self._table} is another table than it was when the query was planned: it was dropped "
+                    "or renamed meanwhile; make the data frame anew",
+                    table=self._table,
+                )
+            for table in lake.iterate(partial(self._tables, core, partition)):
+                rows = self._options.batch_rows or _batch_rows(table)
+                yield from table.to_batches(max_chunksize=rows)
+
+    async def _tables(self, core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
+        plan, split = part.plan, part.split
         scan = Scan(
-            partition.entries,
-            planned.schema,
-            TableRuns(core, planned.schema),
-            columns=planned.columns,
-            where=planned.where,
+            split.entries,
+            plan.schema,
+            TableRuns(core, plan.schema),
+            columns=plan.columns,
+            where=plan.where,
+            keys=split.keys,
+            rows=split.rows,
             settings=core.env.settings.table,
         )
-        for table in lake.iterate(scan.tables):
-            yield from as_spark(table, self._arrow).to_batches()
+        if part.selections:
+
+            async def known(_: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+                return IndexAnswers(rows=part.selections)
+
+            await scan.ask_indexes(known)
+        async with aclosing(scan.tables()) as tables:
+            async for table in tables:
+                yield await in_thread(as_spark, table, self._arrow)
+
+
+def _batch_rows(table: pa.Table) -> int:
+    size: int = table.nbytes
+    return max(_BATCH_ROWS_MIN, _BATCH_BYTES * int(table.num_rows) // max(1, size))
+
+
+def _share_read(plan: ScanPlan) -> float:
+    """About which part of the bytes of files is read."""
+    names = {*plan.columns, *(() if plan.where is None else plan.where.columns())}
+    read = sum(value_width(field) for field in plan.schema.fields if field.name in names)
+    return max(0.05, read / sum(value_width(field) for field in plan.schema.fields))
+
+
+async def _pin(core: OpenTable, view: View, seconds: float) -> None:
+    """Keeps the snapshot for so long; nobody says when a query has ended."""
+    expires = core.history.time.now_ms() + int(seconds * 1000)
+    ref = Ref(snapshot=view.snapshot.id, kind=RefKind.PIN, expires_ms=expires)
+    await core.commit(ChangeRefs(make={f"pin-{uuid.uuid4().hex}": ref}), view=view)
 
 
 def _columns(struct: StructType, schema: TableSchema) -> tuple[str, ...]:

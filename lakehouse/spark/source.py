@@ -1,13 +1,17 @@
 """The data source ``lakehouse``: what ``spark.read.format("lakehouse")`` and ``df.write`` find.
 
-Spark makes one in a Python process of its own for each data frame, asks it for columns, and sends it to where
-queries are planned. ``register(spark, "s3://bucket/warehouse")`` makes a session know the source and where
-its tables are::
+``register(spark, "s3://bucket/warehouse")`` makes a session know the source and where its tables are::
 
     lakehouse.spark.register(spark, "s3://bucket/warehouse")
     spark.read.format("lakehouse").load("sales.orders")
 
-Without it, Spark finds the source by the name of the package ``pyspark_lakehouse``, and options say where.
+Without it, Spark finds the source by the name of the package ``pyspark_lakehouse``, and the options
+``warehouse``, ``storage.<name>`` and ``setting.<name>`` say where. Spark asks a source written in Python
+for all the columns of its schema, so ``.schema("id long, amount double")`` and
+``.option("columns", "id, amount")`` are how to read fewer.
+
+Spark makes a source in a Python process of its own for each data frame, asks it for columns, and sends it to
+where queries are planned.
 
 Invariant: a data frame whose columns Spark asked for is of the snapshot that was newest then, however often
 it is used. One whose columns were given with ``.schema(…)`` is of the snapshot that is newest when a query
@@ -22,18 +26,26 @@ from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.nearest import suggestion
 from lakehouse.spark.connection import Connection, warehouse
+from lakehouse.spark.errors import carried
+from lakehouse.spark.increments_reader import IncrementReader
 from lakehouse.spark.options import ReadOptions, target_of
 from lakehouse.spark.reader import LakehouseReader, view_of
 from lakehouse.spark.registered import remember
+from lakehouse.spark.relations import RelationReader, relation_struct
 from lakehouse.spark.session import NEEDED
 from lakehouse.spark.stream_reader import LakehouseStreamReader
 from lakehouse.spark.types import struct_of
 from lakehouse.storage.changes import CHANGE_COLUMN
+from lakehouse.storage.opened import View
 
 __all__ = ["LakehouseSource", "register"]
+
+_CHANGE = StructField(CHANGE_COLUMN, StringType(), nullable=False)
 
 
 class LakehouseSource(DataSource):  # type: ignore[misc]
@@ -41,6 +53,8 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
 
     default: ClassVar[Connection | None] = None
     """The warehouse of the session, where options name none."""
+    cores: ClassVar[int | None] = None
+    """How many tasks run at once, where that is known."""
     _snapshot: int | None = None
     """What :meth:`schema` found, for the reader."""
 
@@ -51,32 +65,59 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns of the table, of those that the options name."""
-        connection, table = self._target()
-        options = ReadOptions.parse(self.options)
-        lake = warehouse(connection)
-        view = lake.call(view_of, lake.table(table), options)
-        if options.freshness == "snapshot":
-            self._snapshot = view.snapshot.id
-        struct = struct_of(view.schema)
-        if options.columns is not None:
-            struct = StructType([struct[name] for name in options.columns])
-        return struct.add(CHANGE_COLUMN, "string", nullable=False) if options.changes else struct
+        with carried():
+            connection, table = self._target()
+            options = ReadOptions.parse(self.options)
+            lake = warehouse(connection)
+            view = lake.call(view_of, lake.table(table), options)
+            if options.relation is not None:
+                return relation_struct(options.relation, view)
+            if options.freshness == "snapshot":
+                self._snapshot = view.snapshot.id
+            return _struct(view, options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads rows."""
-        connection, table = self._target()
-        options = ReadOptions.parse(self.options)
-        if self._snapshot is not None:
-            options = replace(options, version=self._snapshot, timestamp=None, tag=None)
-        return LakehouseReader(connection, table, options, schema)
+        """Reads rows, what changed between two snapshots, or what the table says about itself."""
+        with carried():
+            connection, table = self._target()
+            options = ReadOptions.parse(self.options)
+            if options.relation is not None:
+                return RelationReader(connection, table, options, schema)
+            if options.incremental_from is not None:
+                if self._snapshot is not None:
+                    options = replace(
+                        options, incremental_to=self._snapshot, version=None, timestamp=None, tag=None
+                    )
+                return IncrementReader(connection, table, options, schema)
+            if self._snapshot is not None:
+                options = replace(options, version=self._snapshot, timestamp=None, tag=None)
+            return LakehouseReader(connection, table, options, schema, cores=self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads what comes to the table."""
-        connection, table = self._target()
-        return LakehouseStreamReader(connection, table, ReadOptions.parse(self.options), schema)
+        """Reads what comes to a table."""
+        with carried():
+            connection, table = self._target()
+            return LakehouseStreamReader(connection, table, ReadOptions.parse(self.options), schema)
 
     def _target(self) -> tuple[Connection, str]:
         return target_of(self.options, self.default)
+
+
+def _struct(view: View, options: ReadOptions) -> StructType:
+    """The columns that a read has."""
+    every = struct_of(view.schema)
+    fields = list(every.fields)
+    if options.columns is not None:
+        known = {field.name.casefold(): field for field in fields}
+        unknown = [name for name in options.columns if name.casefold() not in known]
+        if unknown:
+            raise InvalidInputError(
+                f"there is no column {unknown[0]!r}; {suggestion(unknown[0], every.fieldNames())}",
+                column=unknown[0],
+            )
+        fields = [known[name.casefold()] for name in dict.fromkeys(options.columns)]
+    is_changes = options.changes or (options.incremental_from is not None and view.schema.primary_key)
+    return StructType([*fields, _CHANGE] if is_changes else fields)
 
 
 def register(
@@ -99,17 +140,21 @@ def register(
         lakehouse.spark.register(spark, "s3://bucket/warehouse")
         orders = spark.read.format("lakehouse").load("sales.orders")
     """
-    known: type[LakehouseSource] = LakehouseSource
-    if warehouse is not None:
-        found = (
-            warehouse
-            if isinstance(warehouse, Connection)
-            else Connection(url=warehouse, storage_options=storage_options or {}, settings=settings or {})
-        )
+    found: Connection | None = None
+    if isinstance(warehouse, Connection):
+        if storage_options or settings:
+            raise InvalidInputError("a connection has its storage options and settings itself")
+        found = warehouse
+    elif warehouse is not None:
+        found = Connection(url=warehouse, storage_options=storage_options or {}, settings=settings or {})
+    if found is not None:
         remember(spark, found)
-        # A class of its own, which is pickled by value, so that what it knows travels with it.
-        known = type("LakehouseSource", (LakehouseSource,), {"default": found, "__module__": "__main__"})
     for key, value in NEEDED.items():
         if key.startswith("spark.sql.python."):
             spark.conf.set(key, value)
-    spark.dataSource.register(known)
+    context = getattr(spark, "sparkContext", None)  # Connect has none
+    known = {"default": found, "cores": None if context is None else context.defaultParallelism}
+    # A class of its own is pickled by value where its module does not have it, so that it travels as it is.
+    spark.dataSource.register(
+        type("LakehouseSource", (LakehouseSource,), {**known, "__module__": "__main__"})
+    )

@@ -18,7 +18,11 @@ import pyarrow as pa
 from lakehouse.format.file_entry import ColumnStats, FileEntry
 from lakehouse.format.types import Field
 
-__all__ = ["Piece", "RunReader"]
+__all__ = ["EVERY_ROW", "Piece", "RowRange", "RunReader"]
+
+RowRange = tuple[int, int]
+"""Of a file, the pieces whose first row is from the first number on and below the second."""
+EVERY_ROW: RowRange = (0, 1 << 62)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from lakehouse.storage.merge_engines import merge_engine
 from lakehouse.storage.plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.row_size import RowSize
-from lakehouse.storage.runs import RunReader
+from lakehouse.storage.runs import EVERY_ROW, RowRange, RunReader
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.section_reader import SectionReader, Wanted
 from lakehouse.storage.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep
@@ -87,6 +87,7 @@ class Scan:
             in the schema rows are what they are for older ones: operands stay operands.
         pruner: what is known of the condition and the files; None = what their entries tell.
         keys: only rows of these keys; of a table with a key.
+        rows: only these pieces of each file; of files that share no key with another.
         settings: bounds.
 
     Raises:
@@ -105,6 +106,7 @@ class Scan:
         deletions: bool = False,
         pruner: Prunes | None = None,
         keys: KeyRange = EVERY_KEY,
+        rows: RowRange = EVERY_ROW,
         settings: TableSettings | None = None,
     ) -> None:
         arrow = schema.arrow()
@@ -117,7 +119,7 @@ class Scan:
         self._settings = settings or TableSettings()
         self._limit = limit
         self._every = schema.fields
-        self._keys = keys
+        self._keys, self._rows = keys, rows
         entries = [one for one in entries if self._has_keys(one.min_key, one.max_key)]
         self._entries, self._schema, self._condition = entries, schema, where
         if pruner is None and bound is not None:
@@ -181,7 +183,11 @@ class Scan:
         """How many rows there are; files whose entries tell are not opened."""
         known = 0
         units: Sequence[PlannedUnit] = self.files.units
-        if self._limit is None and not self.wanted.deletions and self._keys == EVERY_KEY:
+        if (
+            self._limit is None
+            and not self.wanted.deletions
+            and (self._keys, self._rows) == (EVERY_KEY, EVERY_ROW)
+        ):
             files = [file for unit in self.files.units for file in unit.files]
             known = sum(file.entry.rows - file.entry.deletes for file in files if file.told)
             units = [
@@ -277,6 +283,8 @@ class Scan:
         chunks = []
         for at, piece in enumerate(reader.pieces):
             if not self._has_keys(piece.min_key, piece.max_key):
+                continue
+            if not self._rows[0] <= piece.first_row < self._rows[1]:
                 continue
             verdict = Verdict.ALL if file.matches else Verdict.SOME
             if self._pruner is not None and verdict is Verdict.SOME:

@@ -1,0 +1,82 @@
+"""What a table says about itself, as Spark relations: ``.option("relation", "snapshots")``.
+
+They are the relations of ``Table.snapshots()`` and its like: files, indexes, manifests, partitions, schemas,
+snapshots, tags. ``version`` shows those of one snapshot as of it.
+
+Invariant: no data file is opened, and columns are those of the relation in process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.nearest import suggestion
+from lakehouse.spark.connection import Connection, warehouse
+from lakehouse.spark.errors import carried
+from lakehouse.spark.options import ReadOptions
+from lakehouse.spark.types import arrow_for_spark, as_spark, struct_of_arrow
+from lakehouse.storage import relations
+from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.table import Table
+
+__all__ = ["RELATIONS", "RelationReader", "relation_struct"]
+
+RELATIONS: dict[str, Callable[[View], pa.Table]] = {
+    "files": lambda view: relations.files_relation((), view.schema),
+    "indexes": lambda view: relations.indexes_relation((), view.schema),
+    "manifests": lambda view: relations.manifests_relation(view.snapshot),
+    "partitions": lambda view: relations.partitions_relation((), view.schema),
+    "schemas": lambda _: relations.schemas_relation(()),
+    "snapshots": lambda view: relations.snapshots_relation((), view.snapshot),
+    "tags": lambda view: relations.tags_relation(view.snapshot),
+}
+"""The relations there are, and how to find their columns without reading them."""
+_AT_A_SNAPSHOT = ("files", "indexes", "manifests", "partitions")
+
+
+def relation_struct(name: str, view: View) -> StructType:
+    """The columns of a relation."""
+    if name not in RELATIONS:
+        raise InvalidInputError(
+            f"there is no relation {name!r}; {suggestion(name, RELATIONS)}", relation=name
+        )
+    return struct_of_arrow(RELATIONS[name](view).schema)
+
+
+class RelationReader(DataSourceReader):  # type: ignore[misc]
+    """Reads one relation, in one task.
+
+    Args:
+        connection: the warehouse.
+        table: its name.
+        options: which relation, and of which snapshot.
+        schema: the columns, as Spark wants them.
+    """
+
+    def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
+        self._connection, self._table, self._options = connection, table, options
+        self._names, self._arrow = schema.fieldNames(), arrow_for_spark(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One."""
+        return [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The whole relation."""
+        with carried():
+            lake = warehouse(self._connection)
+            found = lake.call(_relation, lake.table(self._table), self._options)
+            yield from as_spark(found.select(self._names), self._arrow).to_batches()
+
+
+async def _relation(core: OpenTable, options: ReadOptions) -> pa.Table:
+    assert options.relation in RELATIONS
+    ask = getattr(Table(core), options.relation)
+    at = {"snapshot": options.version} if options.relation in _AT_A_SNAPSHOT else {}
+    found: pa.Table = await ask(**at)
+    return found

@@ -1,0 +1,145 @@
+"""Cutting the plan of a scan into splits, which several processes read each by itself.
+
+Runs that overlap stay together. Where that is too much for one split, it is cut by keys, between pieces of
+the files where these are known and else between files; a file that overlaps no other is cut by rows. What is
+small is put together, across merge units too.
+
+Invariant: every row that the scan would return is returned by exactly one split, with all that may hide it
+or be folded into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakehouse.format.file_entry import FileEntry
+from lakehouse.storage.compact_cut import key_ranges
+from lakehouse.storage.plan import PlannedFile, PlannedUnit
+from lakehouse.storage.runs import EVERY_ROW, Piece, RowRange
+from lakehouse.storage.sections import EVERY_KEY, KeyRange
+
+__all__ = ["Split", "files_to_open", "plan_splits"]
+
+_LARGE = 1.5
+"""From so many splits on, something is cut."""
+_ROWS_MIN = 16_384
+"""Rows that a cut by rows leaves at least: no piece for scans has fewer."""
+_OPENED_MAX = 64
+"""Files whose pieces are looked up for the sake of where to cut; of more, their own bounds will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What one process reads."""
+
+    entries: tuple[FileEntry, ...]
+    keys: KeyRange = EVERY_KEY
+    """Only rows with these keys."""
+    rows: RowRange = EVERY_ROW
+    """Only these pieces of the one file."""
+    size: int
+    """About how many bytes of files are read."""
+
+
+def plan_splits(
+    units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Mapping[str, Sequence[Piece]] | None = None
+) -> list[Split]:
+    """The splits of a plan, in the order of its files.
+
+    Args:
+        units: what the scan reads.
+        split_bytes: about how many bytes of files a split has.
+        pieces: by path, of files that overlap others; see :func:`files_to_open`.
+    """
+    found: list[Split] = []
+    gathered: list[FileEntry] = []
+    size = 0
+
+    def close() -> None:
+        nonlocal size
+        if gathered:
+            found.append(Split(entries=tuple(gathered), size=size))
+            gathered.clear()
+            size = 0
+
+    for unit in units:
+        for group in _groups(unit):
+            more = _size(group)
+            if more > _LARGE * split_bytes:
+                close()
+                found += _cut(group, split_bytes, pieces or {})
+                continue
+            if gathered and size + more > split_bytes:
+                close()
+            gathered += [file.entry for file in group]
+            size += more
+    close()
+    return found
+
+
+def files_to_open(units: Iterable[PlannedUnit], split_bytes: int) -> list[FileEntry]:
+    """Files whose pieces tell where to cut: those of groups with few files and too many bytes."""
+    return [
+        file.entry
+        for unit in units
+        for group in _groups(unit)
+        if 1 < len(group) <= _OPENED_MAX and _size(group) > _LARGE * split_bytes
+        for file in group
+    ]
+
+
+def _groups(unit: PlannedUnit) -> Iterator[list[PlannedFile]]:
+    """Files that share keys, as far as their bounds tell; by first key."""
+    group: list[PlannedFile] = []
+    reach = b""
+    for file in unit.files:
+        low, high = file.entry.min_key, file.entry.max_key
+        if group and (low is None or low > reach):
+            yield group
+            group = []
+        reach = max(reach, high or b"") if group else high or b""
+        group.append(file)
+    if group:
+        yield group
+
+
+def _size(files: Iterable[PlannedFile]) -> int:
+    return sum(file.entry.size for file in files)
+
+
+def _cut(
+    group: Sequence[PlannedFile], split_bytes: int, pieces: Mapping[str, Sequence[Piece]]
+) -> Iterator[Split]:
+    """A group that is too large, in several splits."""
+    entries = [file.entry for file in group]
+    if len(entries) == 1:
+        yield from _cut_file(entries[0], split_bytes)
+        return
+    known = [
+        (piece.min_key or b"", piece.size)
+        for entry in entries
+        for piece in pieces.get(entry.path, (_whole(entry),))
+    ]
+    total = sum(entry.size for entry in entries)
+    ranges = key_ranges(known, split_bytes)
+    for low, end in ranges:
+        inside = [
+            entry
+            for entry in entries
+            if (low is None or (entry.max_key or b"") >= low)
+            and (end is None or (entry.min_key or b"") < end)
+        ]
+        yield Split(entries=tuple(inside), keys=(low, end), size=total // len(ranges))
+
+
+def _cut_file(entry: FileEntry, split_bytes: int) -> Iterator[Split]:
+    count = max(1, min(round(entry.size / split_bytes), entry.rows // _ROWS_MIN))
+    for number in range(count):
+        begin, end = entry.rows * number // count, entry.rows * (number + 1) // count
+        rows = (begin, end if number + 1 < count else EVERY_ROW[1])
+        yield Split(entries=(entry,), rows=rows, size=entry.size // count)
+
+
+def _whole(entry: FileEntry) -> Piece:
+    return Piece(rows=entry.rows, first_row=0, size=entry.size, min_key=entry.min_key, max_key=entry.max_key)
