@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakehouse.format.type_text import type_text
 from lakehouse.format.types import BinaryType, DataType, DecimalType, Primitive, StringType, arrow_type
 
-__all__ = ["Misfit", "fit_values", "pieces", "plain"]
+__all__ = ["Misfit", "fit_values", "may_fit", "pieces", "plain"]
 
 _TEXT_BYTES_MAX = 2**31 - 1
 """What 32-bit offsets reach."""
@@ -129,6 +129,14 @@ def fit_values(array: pa.Array, kind: DataType) -> pa.Array | Misfit:
     if lost is not None:
         return Misfit(index=lost, why=_why(kind))
     return fitted
+
+
+def may_fit(source: pa.DataType, kind: DataType) -> bool:
+    """Whether values of an Arrow type may be values of this type, which has no fields inside."""
+    target = arrow_type(kind)
+    if source == target or pa.types.is_null(source):
+        return True
+    return _route(plain(pa.nulls(0, source)).type, kind, target) is not None
 
 
 def _route(source: pa.DataType, kind: DataType, target: pa.DataType) -> list[pa.DataType] | None:

@@ -45,7 +45,15 @@ from lakehouse.storage.where import bind_where
 from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import WriterId, replace_partitions, with_current_schema
 
-__all__ = ["delete_matching", "insert_rows", "overwrite_matching", "partition_test"]
+__all__ = [
+    "commit_replacing",
+    "delete_matching",
+    "insert_rows",
+    "matching_rows",
+    "overwrite_matching",
+    "partition_test",
+    "refuse_ignored_deletes",
+]
 
 _REWRITES = 4
 """Files of an append-only table that are rewritten at once."""
@@ -83,39 +91,65 @@ async def _replace_matching(
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         bind_where(where, view.schema)
-        if view.schema.merging.ignores_deletes:
-            raise InvalidInputError(
-                f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
-                "condition; overwrite the whole table or whole partitions",
-                option="ignore_delete",
-            )
+        refuse_ignored_deletes(core, view)
         new = WrittenRows()
         if data is not None:
-            rows = _matching_rows(data, view, where)
+            rows = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
             new = await core.write(view, rows)
-        change = _ReplaceMatching(
-            core, where, new, kind=kind, must_commit=writer is not None, message=message
-        )
-        async with committed_or_deleted(core, lambda: change.uploaded) as fate:
-            done = await core.commit(
-                change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
+        async with committed_or_deleted(core, lambda: object_paths(new.entries)) as fate:
+            done = await commit_replacing(
+                core, where, new, view=view, tail=tail, kind=kind, writer=writer, message=message
             )
             fate.kept = done.changed
-        if done.changed:
-            await delete_files(core.env.store, core.root, change.abandoned())
-        found = result_of(done, change.written)
-        return dataclasses.replace(found, rows=new.rows if data is not None else change.deleted)
+        return done
 
     return await with_current_schema(core, data if data is not None else (), attempt)
 
 
-async def _matching_rows(data: object, view: View, where: Expr) -> AsyncGenerator[pa.Table, None]:
+async def commit_replacing(
+    core: OpenTable,
+    where: Expr,
+    new: WrittenRows,
+    *,
+    view: View,
+    tail: Awaitable[Tail | None],
+    kind: CommitKind,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Takes the rows away that match, and adds others that are uploaded; their files are the caller's to
+    delete if nothing comes of it."""
+    change = _ReplaceMatching(core, where, new, kind=kind, must_commit=writer is not None, message=message)
+    async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+        done = await core.commit(
+            change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
+        )
+        fate.kept = done.changed
+    if done.changed:
+        await delete_files(core.env.store, core.root, change.abandoned())
+    found = result_of(done, change.written)
+    return dataclasses.replace(found, rows=change.deleted if kind is CommitKind.DELETE else new.rows)
+
+
+def refuse_ignored_deletes(core: OpenTable, view: View) -> None:
+    """Nothing when rows of the table can be taken away by a condition."""
+    if view.schema.merging.ignores_deletes:
+        raise InvalidInputError(
+            f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
+            "condition; overwrite the whole table or whole partitions",
+            option="ignore_delete",
+        )
+
+
+async def matching_rows(
+    data: object, schema: TableSchema, where: Expr, *, chunk_bytes: int
+) -> AsyncGenerator[pa.Table, None]:
     """The rows handed in, each of which must match."""
-    bound, first = bind_where(where, view.schema), 0
-    chunks = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes)
+    bound, first = bind_where(where, schema), 0
+    chunks = chunks_of(data, schema.fields, chunk_bytes=chunk_bytes)
     async with aclosing(chunks):
         async for chunk in chunks:
-            rows = conform(chunk, view.schema, first_row=first)
+            rows = conform(chunk, schema, first_row=first)
             outside = rows.filter(pa.compute.invert(pa.compute.fill_null(matching(bound, rows), False)))
             if outside.num_rows:
                 raise InvalidInputError(
@@ -160,8 +194,8 @@ class _ReplaceMatching:
         self._own = OwnManifest(core.env.store, core.root)
         self._base: Base | None = None
         self._draft: Draft | None = None
-        self.uploaded = object_paths(new.entries)
-        """Every file that was uploaded, for whatever base."""
+        self.uploaded: list[str] = []
+        """Every file that was uploaded here, for whatever base."""
         self.first_upload_ms = new.first_upload_ms
         self.written = new
         """What the last draft adds."""

@@ -39,7 +39,9 @@ from lakehouse.io.threads import in_thread
 from lakehouse.storage.conform import conform
 from lakehouse.storage.cut import Part, RunNumbers, cut_rows, joined
 from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge_engines import folded_input, merge_engine
+from lakehouse.storage.repeated_keys import repeated_key, same_key
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
 __all__ = ["WrittenRows", "write_rows"]
@@ -76,6 +78,7 @@ async def write_rows(
     data: object,
     *,
     deletes: bool = False,
+    unique: bool = False,
     settings: TableSettings = _SETTINGS,
 ) -> WrittenRows:
     """Writes rows as data files of a table.
@@ -90,6 +93,8 @@ async def write_rows(
             that does.
         deletes: the rows are keys (the columns of the primary key alone) to be deleted. Nothing is
             written where the table ignores deletes.
+        unique: refuse several rows of a key as far as one buffer holds them; those of several buffers
+            are in several runs.
         settings: how many files are encoded and uploaded at once.
 
     Raises:
@@ -100,7 +105,7 @@ async def write_rows(
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
     if deletes and merge_engine(schema).ignores_deletes:
         return WrittenRows()
-    write = _Write(store, root, schema, options, deletes=deletes)
+    write = _Write(store, root, schema, options, deletes=deletes, unique=unique)
     try:
         files = map_bounded(write.upload, write.files(data), settings.write_concurrency, ordered=False)
         async with contextlib.aclosing(files):
@@ -157,6 +162,7 @@ class _Write:
         options: TableOptions,
         *,
         deletes: bool,
+        unique: bool,
     ) -> None:
         self.rows = 0
         self.uploads = FileUploads(
@@ -168,6 +174,7 @@ class _Write:
         tells_partition = not deletes or schema.key_holds_partition
         self._partition_fields = schema.partition_fields if tells_partition else ()
         self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+        self._unique = unique and bool(schema.primary_key)
         self._runs = RunNumbers()
         self._files = 0
         self._under_way: deque[_Buffer] = deque()
@@ -239,10 +246,14 @@ class _Write:
 
     def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
         """The parts of a buffer, which is emptied, with the numbers of their runs."""
-        rows = joined(collected)
+        given = rows = joined(collected)
         if not self._deletes:
             rows = folded_input(rows, self._schema)
         parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
+        if self._unique and sum(map(len, parts)) < given.num_rows:
+            key = repeated_key(given, KeyColumns(self._schema.key_fields))
+            assert key is not None
+            raise same_key(key)
         if self._codec is None:
             return deque((part, None) for part in parts)
         names = self._schema.primary_key

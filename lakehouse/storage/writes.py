@@ -28,6 +28,8 @@ __all__ = [
     "add_rows",
     "check_writer",
     "commit_written",
+    "flushing",
+    "recorded_snapshot",
     "replace_partitions",
     "with_current_schema",
 ]
@@ -61,7 +63,7 @@ async def add_rows(
     """
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
-        recorded = _recorded(view, writer)
+        recorded = recorded_snapshot(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
         written = await core.write(view, data, deletes=deletes)
@@ -127,16 +129,16 @@ async def with_current_schema(
         view = await (core.known() if again else core.newest())
         async with beside(core.tail(view)) as tail:
             try:
-                found = await _flushing(core, view, tail, attempt)
+                found = await flushing(core, view, tail, attempt)
             except (ConflictError, InvalidInputError):
                 newest = await core.newest()
                 if not again or newest.snapshot.schema == view.snapshot.schema:
                     raise
-                found = await _flushing(core, newest, tail, attempt)
+                found = await flushing(core, newest, tail, attempt)
     return dataclasses.replace(found, cost=cost)
 
 
-async def _flushing(
+async def flushing(
     core: OpenTable,
     view: View,
     tail: Awaitable[Tail | None],
@@ -195,7 +197,7 @@ def check_writer(writer: object) -> None:
     )
 
 
-def _recorded(view: View, writer: WriterId | None) -> int | None:
+def recorded_snapshot(view: View, writer: WriterId | None) -> int | None:
     """The snapshot that has the sequence already, as far as this process knows: saves the upload."""
     if writer is None:
         return None

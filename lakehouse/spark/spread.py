@@ -1,0 +1,228 @@
+"""Bringing rows together before they are written: by bucket, or by ranges of the key, sorted in tasks.
+
+Where a table has enough buckets for the tasks, a task gets whole buckets; else each bucket is cut by
+ranges of the key, whose bounds come from a sample of the keys. A range has its own partition of the
+shuffle, so ranges of different tasks are apart, and files of all tasks form one run. Bucket numbers
+come from the engine's own hash, of the key columns alone, in an Arrow UDF.
+
+Within a task rows are sorted by key, then by the sequence field, then by the other columns, nulls
+first. So the row of a key that comes last is the same whatever the tasks were. (Maps have no order in
+Spark and take no part.)
+
+Without a key nothing is shuffled, but for partitioned tables: there Spark balances rows by partition.
+
+Invariant: all rows of a key are in one task, beside each other; where rows go is a function of the key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.bucket_hash import buckets_of
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.frames import column, is_classic
+from lakehouse.storage.conform import conform
+from lakehouse.storage.row_size import value_width
+
+__all__ = ["spread"]
+
+_PID, _BUCKET = "__lakehouse_task", "__lakehouse_bucket"
+_TASK_BYTES = 64 << 20
+"""Rows of one task, about, before more tasks are worth it."""
+_SAMPLED = 100
+"""Keys per range that are looked at to find its bounds."""
+_UNKNOWN_BYTES = 1 << 60
+"""What Spark says of a plan whose size it does not know is more."""
+
+
+def spread(df: DataFrame, schema: TableSchema, *, tasks: int | None = None, once: bool = False) -> DataFrame:
+    """The rows as tasks are to write them.
+
+    Args:
+        df: rows, columns named as in the schema; the key's are all there.
+        schema: of the table.
+        tasks: how many at most; None = as the size asks for, at most ``spark.sql.shuffle.partitions``.
+        once: compute the rows once only, for which there are no more tasks than buckets.
+    """
+    if not schema.primary_key:
+        if not schema.partition_by:
+            return df
+        return df.hint("rebalance", *(column(name) for name in schema.partition_by))
+    key = _order_key(schema)
+    ranges = _ranges(df, schema, key, tasks, once)
+    buckets, by_bucket = schema.buckets, schema.buckets > 1
+    if by_bucket:
+        df = df.withColumn(_BUCKET, _bucket_udf(schema)(*(column(name) for name in schema.primary_key)))
+    if ranges.tasks <= 1:
+        count, place = 1, sf.lit(0)
+    elif ranges.bounds is None:
+        count = min(ranges.tasks, buckets)
+        place = sf.floor(sf.col(_BUCKET) * count / buckets).cast("int")
+    else:
+        parts = len(ranges.bounds) + 1
+        count = parts * buckets
+        place = _place(df, key, ranges.bounds)
+        if by_bucket:
+            place = sf.col(_BUCKET) * parts + place
+    df = df.withColumn(_PID, place).repartitionById(count, _PID).drop(_PID)
+    first = [sf.col(_BUCKET)] if by_bucket else []
+    df = df.sortWithinPartitions(*first, *_order(df, schema, key))
+    return df.drop(_BUCKET)
+
+
+def _order_key(schema: TableSchema) -> tuple[str, ...]:
+    """The key's columns, those first that say the partition where each has merge units of its own."""
+    if not schema.key_holds_partition:
+        return schema.primary_key
+    return tuple(dict.fromkeys((*schema.partition_by, *schema.primary_key)))
+
+
+def _order(df: DataFrame, schema: TableSchema, key: Sequence[str]) -> list[Column]:
+    """Key, sequence, all else: so that the last row of a key is the same in any run of a job."""
+    sequence = tuple(name for name in _sequence(schema) if name in df.columns)
+    types = {field.name: field.dataType for field in df.schema.fields}
+    others = [name for name in df.columns if name != _BUCKET and _has_order(types[name])]
+    return [column(name).asc_nulls_first() for name in dict.fromkeys((*key, *sequence, *others))]
+
+
+def _sequence(schema: TableSchema) -> tuple[str, ...]:
+    return next((rule.sequence for rule in schema.merging.rules.values() if rule.sequence), ())
+
+
+def _has_order(kind: DataType) -> bool:
+    match kind:
+        case MapType() | VariantType():
+            return False
+        case ArrayType(elementType=element):
+            return _has_order(element)
+        case StructType(fields=fields):
+            return all(_has_order(one.dataType) for one in fields)
+    return True
+
+
+# --- buckets ------------------------------------------------------------------------
+
+
+def _bucket_udf(schema: TableSchema) -> Callable[..., Column]:
+    fields, count = schema.key_fields, schema.buckets
+    key_schema = TableSchema(
+        fields=fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
+    )
+
+    def buckets(*columns: pa.Array) -> pa.Array:
+        given = pa.table(list(columns), names=[field.name for field in fields])
+        keys = given.drop_null()
+        found = np.zeros(given.num_rows, np.int32)
+        try:
+            keys = conform(keys, key_schema)
+        except InvalidInputError:
+            return pa.array(found)  # whoever writes the rows says what is wrong with them
+        numbers = buckets_of(keys.columns, fields, count)
+        if keys.num_rows == given.num_rows:
+            return pa.array(numbers)
+        valid = np.ones(given.num_rows, bool)
+        for one in given.columns:
+            valid &= one.is_valid().to_numpy()
+        found[valid] = numbers
+        return pa.array(found)
+
+    # Given in full, because annotations that are text tell Spark nothing.
+    buckets.__annotations__ = {"columns": pa.Array, "return": pa.Array}
+    made: Callable[..., Column] = sf.arrow_udf(buckets, "int")
+    return made
+
+
+# --- ranges -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    tasks: int
+    bounds: list[tuple[Any, ...]] | None = None
+    """Least keys of all ranges but the first; None = buckets are not cut."""
+
+
+def _ranges(df: DataFrame, schema: TableSchema, key: Sequence[str], tasks: int | None, once: bool) -> _Ranges:
+    limit = tasks if tasks is not None else int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    size = _plan_bytes(df)
+    wanted = limit if size is None else _tasks_for(size, limit)
+    if once or wanted <= schema.buckets:
+        return _Ranges(min(wanted, schema.buckets))
+    sample, rows = _sampled(df, key, _SAMPLED * wanted)
+    width = sum(value_width(field) for field in schema.fields)
+    wanted = _tasks_for(max(size or 0, rows * width), limit)
+    parts = -(-wanted // schema.buckets)
+    if parts <= 1 or not sample:
+        return _Ranges(wanted)
+    cuts = {sample[len(sample) * number // parts] for number in range(1, parts)}
+    return _Ranges(wanted, sorted(cuts))
+
+
+def _tasks_for(size: int, limit: int) -> int:
+    return max(1, min(limit, -(-size // _TASK_BYTES)))
+
+
+def _plan_bytes(df: DataFrame) -> int | None:
+    """What Spark thinks the rows weigh, where it knows."""
+    if not is_classic(df):
+        return None
+    size = int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return size if size < _UNKNOWN_BYTES else None
+
+
+def _sampled(df: DataFrame, key: Sequence[str], count: int) -> tuple[list[tuple[Any, ...]], int]:
+    """Some keys, in order, and about how many rows there are; reads the key's columns once.
+
+    Of so many uniform numbers in [0, 1) the count-th least tells how many there are.
+    """
+    chance = "__lakehouse_chance"
+    some = (
+        df.select(*(column(name) for name in key))
+        .dropna()
+        .withColumn(chance, sf.rand(seed=1))
+        .orderBy(chance)
+        .limit(count)
+        .collect()
+    )
+    if not some:
+        return [], 0
+    rows = len(some) if len(some) < count else math.ceil(count / max(some[-1][chance], 1e-12))
+    return sorted(tuple(_plain(value) for value in row[:-1]) for row in some), rows
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _place(df: DataFrame, key: Sequence[str], bounds: list[tuple[Any, ...]]) -> Column:
+    """The number of the range that a row's key is in, by halving."""
+    types = [df.schema[name].dataType for name in key]
+
+    def at_least(bound: tuple[Any, ...]) -> Column:
+        values = [
+            sf.lit(bytearray(value) if isinstance(value, bytes) else value).cast(kind)
+            for value, kind in zip(bound, types, strict=True)
+        ]
+        if len(key) == 1:
+            return column(key[0]) >= values[0]
+        names = [f"k{place}" for place in range(len(key))]
+        mine = sf.struct(*(column(name).alias(short) for name, short in zip(key, names, strict=True)))
+        return mine >= sf.struct(*(value.alias(short) for value, short in zip(values, names, strict=True)))
+
+    def place(low: int, high: int) -> Column:
+        if low == high:
+            return sf.lit(low)
+        middle = (low + high + 1) // 2
+        return sf.when(at_least(bounds[middle - 1]), place(middle, high)).otherwise(place(low, middle - 1))
+
+    return place(0, len(bounds))

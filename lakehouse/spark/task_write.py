@@ -1,0 +1,257 @@
+"""What a task of a write does: batches become data files, and word of them goes to the driver.
+
+Rows that come sorted by key are cut between keys, so that however large a task is, its files are one
+run. A task holds no more than ``write.buffer_bytes`` of the table several times over, and less where
+``spark.executor.pyspark.memory`` leaves little room.
+
+Invariant: a task's message names every file that it uploaded and that nobody deleted. An error that
+another try cannot mend is in the message; all others are raised, for Spark to try again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import resource
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lakehouse.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+)
+from lakehouse.expr import Expr
+from lakehouse.format.table_options import TableOptions
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.io.cost import Cost, measure
+from lakehouse.spark.connection import Connection, Warehouse, warehouse
+from lakehouse.storage.reading_writes import matching_rows
+from lakehouse.storage.repeated_keys import same_key
+from lakehouse.storage.upload import delete_files, object_paths
+from lakehouse.storage.write import WrittenRows, write_rows
+
+__all__ = ["DELETES", "TaskFiles", "WriteJob", "outcomes", "write_task"]
+
+DELETES = "__lakehouse_deletes"
+"""Column of rows that are partly deletions: whether a row deletes its key."""
+_FINAL = (InvalidInputError, AlreadyExistsError, CorruptionError, NotFoundError)
+"""Errors that come again however often a task is tried."""
+_TABLE_ROWS = 1 << 17
+_TABLE_BYTES = 16 << 20
+"""Batches are put together up to here: they are small, and each step has its price."""
+_MEMORY_SHARE = 8
+"""A buffer is such a part of the memory that a worker may have: three are held, and files besides."""
+_BUFFER_BYTES_MIN = 1 << 20
+_OUTCOME = pa.schema({"outcome": pa.binary()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteJob:
+    """What the tasks of one write have in common."""
+
+    connection: Connection
+    root: str
+    """The table's directory."""
+    schema: TableSchema
+    """All tasks write with this one, whatever is committed meanwhile."""
+    deletes: bool = False
+    """Rows are keys to be deleted."""
+    mixed: bool = False
+    """Rows carry :data:`DELETES`."""
+    by_key: bool = False
+    """Rows come sorted by key, all rows of a key in one task."""
+    unique: bool = False
+    """Several rows of a key are an error."""
+    where: Expr | None = None
+    """What every row must match."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
+    """What a task says when it is done."""
+
+    written: WrittenRows = dataclasses.field(default_factory=WrittenRows)
+    deleted: WrittenRows = dataclasses.field(default_factory=WrittenRows)
+    """Files of rows that delete, of a task whose rows were mixed."""
+    error: LakehouseError | None = None
+    """Then there are no files."""
+    cost: Cost = dataclasses.field(default_factory=Cost)
+    query: str | None = None
+    """Id of the streaming query that the task is of."""
+
+
+def outcomes(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A write's task as ``mapInArrow`` runs it: its message, pickled, in one row."""
+    message = pickle.dumps(write_task(job, batches))
+    yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=_OUTCOME)
+
+
+def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
+    """Uploads the rows of one task."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    lake = warehouse(job.connection)
+    task = _Task(job, lake)
+    try:
+        written = lake.call(task.write, task.tables(batches), deletes=job.deletes)
+    except _FINAL as error:
+        task.undo()
+        return TaskFiles(error=error, cost=task.cost, query=query)
+    except BaseException:
+        task.undo()
+        raise
+    return TaskFiles(written=written, deleted=task.deleted(), cost=task.cost, query=query)
+
+
+class _Task:
+    """One task under way."""
+
+    def __init__(self, job: WriteJob, lake: Warehouse) -> None:
+        self._job, self._lake = job, lake
+        options = TableOptions.parse(job.schema.options)
+        self._options = dataclasses.replace(options, write_buffer_bytes=_buffer_bytes(options))
+        self.cost = Cost()
+        self._deletes: list[pa.Table] = []
+        self._deleted: list[WrittenRows] = []
+
+    async def write(self, rows: Iterable[pa.Table], *, deletes: bool) -> WrittenRows:
+        """Uploads rows, or keys to be deleted."""
+        job, data = self._job, rows
+        if job.where is not None:
+            limit = self._options.write_buffer_bytes
+            data = matching_rows(rows, job.schema, job.where, chunk_bytes=limit)  # type: ignore[assignment]
+        with measure() as cost:
+            try:
+                return await write_rows(
+                    self._lake.lake.store,
+                    job.root,
+                    job.schema,
+                    self._options,
+                    data,
+                    deletes=deletes,
+                    unique=job.unique and not deletes,
+                    settings=self._lake.lake.settings.table,
+                )
+            finally:
+                self.cost += cost
+
+    def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """The rows to write, in tables of a good size."""
+        job, tables = self._job, _together(batches)
+        if job.by_key:
+            tables = _between_keys(tables, job.schema.primary_key)
+        if job.unique and job.by_key:
+            tables = _each_key_once(tables, job.schema.primary_key)
+        return self._without_deletes(tables) if job.mixed else tables
+
+    def _without_deletes(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Rows that delete are kept aside, and written whenever a buffer of them is full."""
+        for table in tables:
+            is_deleted = table.column(DELETES)
+            rows = table.drop_columns([DELETES])
+            if pc.any(is_deleted).as_py():
+                self._deletes.append(rows.filter(is_deleted).select(self._job.schema.primary_key))
+                if sum(one.nbytes for one in self._deletes) > self._options.write_buffer_bytes:
+                    self._flush_deletes()
+                rows = rows.filter(pc.invert(is_deleted))
+            if rows.num_rows:
+                yield rows
+
+    def _flush_deletes(self) -> None:
+        if self._deletes:
+            self._deleted.append(self._lake.call(self.write, self._deletes, deletes=True))
+            self._deletes = []
+
+    def deleted(self) -> WrittenRows:
+        """Files of rows that delete."""
+        self._flush_deletes()
+        return WrittenRows(
+            entries=tuple(entry for one in self._deleted for entry in one.entries),
+            rows=sum(one.rows for one in self._deleted),
+            bytes=sum(one.bytes for one in self._deleted),
+            first_upload_ms=min(
+                (one.first_upload_ms for one in self._deleted if one.first_upload_ms is not None),
+                default=None,
+            ),
+        )
+
+    def undo(self) -> None:
+        """Deletes the files of deletions; those of a write that failed are deleted already."""
+        paths = object_paths([entry for one in self._deleted for entry in one.entries])
+        self._lake.call(delete_files, self._lake.lake.store, self._job.root, paths)
+
+
+def _buffer_bytes(options: TableOptions) -> int:
+    """The table's buffer, or what the memory of this worker has room for."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return options.write_buffer_bytes
+    return max(_BUFFER_BYTES_MIN, min(options.write_buffer_bytes, limit // _MEMORY_SHARE))
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
+    waiting: list[pa.RecordBatch] = []
+    rows = weight = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        weight += batch.nbytes
+        if rows >= _TABLE_ROWS or weight >= _TABLE_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, weight = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _between_keys(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator[pa.Table, None, None]:
+    """Rows sorted by key, cut so that rows of a key are in one table."""
+    kept: pa.Table | None = None
+    for table in tables:
+        whole = table if kept is None else pa.concat_tables([kept, table])
+        begin = _last_key_begins(whole, key)
+        if begin:
+            yield whole.slice(0, begin)
+        kept = whole.slice(begin)
+    if kept is not None and kept.num_rows:
+        yield kept
+
+
+def _last_key_begins(rows: pa.Table, key: tuple[str, ...]) -> int:
+    """The first row with the key of the last one; the number of rows where that one has none."""
+    low: int = 0
+    high: int = rows.num_rows - 1
+    last = [rows.column(name)[high] for name in key]
+    if not all(value.is_valid for value in last):
+        return high + 1
+    while low < high:
+        middle = (low + high) // 2
+        if all(rows.column(name)[middle] == value for name, value in zip(key, last, strict=True)):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _each_key_once(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator[pa.Table, None, None]:
+    """Refuses keys that several rows have, which stand beside each other in one table."""
+    for table in tables:
+        rows = table.num_rows - 1
+        same = None
+        for name in key if rows else ():
+            column = table.column(name)
+            here = pc.equal(column.slice(1), column.slice(0, rows))
+            same = here if same is None else pc.and_(same, here)
+        at = -1 if same is None else pc.index(same, True).as_py()
+        if at >= 0:
+            raise same_key({name: table.column(name)[at].as_py() for name in key})
+        yield table

@@ -1,0 +1,190 @@
+"""The driver's side of a write: what it begins with, the one commit, and what happens if it fails.
+
+A write begins with the newest snapshot and reads the tail of the write-ahead log then, as writes in
+process do: rows put into the log while the job runs are newer than the job's.
+
+Invariant: :func:`finish_write` commits what the tasks uploaded or deletes it, unless the outcome of
+the commit is not known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse.errors import InvalidInputError, LakehouseError
+from lakehouse.expr import Expr, all_of, any_of, col
+from lakehouse.format.order_value import decode_value
+from lakehouse.format.snapshot import CommitKind, Snapshot
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.task_write import TaskFiles
+from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.cover import Tail
+from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.reading_writes import partition_test, refuse_ignored_deletes
+from lakehouse.storage.reads import TableRuns
+from lakehouse.storage.shared_keys import refuse_shared_keys
+from lakehouse.storage.upload import delete_files, object_paths
+from lakehouse.storage.uploaded import commit_uploaded, in_runs, overwrite_uploaded, replace_uploaded
+from lakehouse.storage.where import bind_where
+from lakehouse.storage.write import WrittenRows
+from lakehouse.storage.writes import WriterId, recorded_snapshot
+
+__all__ = ["Wanted", "WriteBase", "begin_write", "finish_write", "undo_write"]
+
+_KINDS = {"append": CommitKind.APPEND, "upsert": CommitKind.UPSERT, "delete": CommitKind.DELETE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a write is to do."""
+
+    operation: str
+    """append, upsert, delete, overwrite or overwrite_partitions."""
+    where: Expr | None = None
+    """An overwrite replaces only what matches."""
+    writer: WriterId | None = None
+    message: str | None = None
+    leaves_trace: bool = True
+    """Whether a write with a writer leaves a snapshot even if it has no rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteBase:
+    """What a write begins with."""
+
+    snapshot: Snapshot
+    schema: TableSchema
+    tail: Tail | None
+    """Of the write-ahead log when the write began."""
+    recorded: int | None
+    """The snapshot that has the write already."""
+
+
+async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
+    """The newest state; refuses what the table cannot do before anything runs."""
+    view = await core.newest()
+    schema = view.schema
+    if wanted.operation in ("upsert", "delete") and not schema.primary_key:
+        raise InvalidInputError(f"{wanted.operation} needs a primary key, and {core.name} has none")
+    if wanted.operation == "overwrite_partitions" and not schema.partition_by:
+        raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
+    if wanted.where is not None:
+        if wanted.operation != "overwrite":
+            raise InvalidInputError(f"a condition goes with an overwrite, not with {wanted.operation!r}")
+        bind_where(wanted.where, schema)
+        if partition_test(wanted.where, schema) is None:
+            refuse_ignored_deletes(core, view)
+    return WriteBase(
+        snapshot=view.snapshot,
+        schema=schema,
+        tail=await core.tail(view),
+        recorded=recorded_snapshot(view, wanted.writer),
+    )
+
+
+async def finish_write(
+    core: OpenTable,
+    base: WriteBase,
+    wanted: Wanted,
+    done: Sequence[TaskFiles],
+    *,
+    apart: bool = False,
+) -> CommitResult:
+    """Commits what the tasks uploaded.
+
+    Args:
+        core: the table.
+        base: what the write began with.
+        wanted: what to do.
+        done: what the tasks said.
+        apart: rows of a key were not brought together: the same key in two tasks is an error.
+    """
+    written = [*(one.written for one in done), *(one.deleted for one in done)]
+    schema = base.schema
+    if not wanted.leaves_trace and not any(one.entries for one in written):
+        return CommitResult(snapshot=base.snapshot.id, changed=False)
+    if apart and schema.primary_key and wanted.operation != "delete":
+        try:
+            await refuse_shared_keys(in_runs(written, schema).entries, schema, TableRuns(core, schema))
+        except LakehouseError:
+            await undo_write(core, done)
+            raise
+    if wanted.operation == "overwrite_partitions":
+        result = await _replaced_partitions(core, base, wanted, written)
+    elif wanted.where is not None:
+        result = await _replaced_where(core, base, wanted, written, wanted.where)
+    else:
+        result = await commit_uploaded(
+            core,
+            written,
+            schema,
+            kind=_KINDS.get(wanted.operation, CommitKind.OVERWRITE),
+            clears=wanted.operation == "overwrite",
+            tail=base.tail,
+            writer=wanted.writer,
+            message=wanted.message,
+        )
+    return result
+
+
+async def undo_write(core: OpenTable, done: Sequence[TaskFiles | None]) -> None:
+    """Deletes what tasks uploaded."""
+    entries = [
+        entry for one in done if one is not None for entry in (*one.written.entries, *one.deleted.entries)
+    ]
+    await delete_files(core.env.store, core.root, object_paths(entries))
+
+
+async def _replaced_where(
+    core: OpenTable, base: WriteBase, wanted: Wanted, written: Sequence[WrittenRows], where: Expr
+) -> CommitResult:
+    holds = partition_test(where, base.schema)
+    if holds is None:
+        return await overwrite_uploaded(
+            core, written, base.schema, where, tail=base.tail, writer=wanted.writer, message=wanted.message
+        )
+    return await replace_uploaded(
+        core,
+        written,
+        base.schema,
+        holds=holds,
+        tail=base.tail,
+        writer=wanted.writer,
+        message=wanted.message,
+    )
+
+
+async def _replaced_partitions(
+    core: OpenTable, base: WriteBase, wanted: Wanted, written: Sequence[WrittenRows]
+) -> CommitResult:
+    """Replaces the partitions that the new files are of."""
+    schema = base.schema
+    found = {entry.partition for one in written for entry in one.entries}
+    if schema.key_holds_partition or not schema.primary_key:
+        return await replace_uploaded(
+            core,
+            written,
+            schema,
+            holds=found.__contains__,
+            tail=base.tail,
+            writer=wanted.writer,
+            message=wanted.message,
+        )
+    if not found:
+        return CommitResult(snapshot=base.snapshot.id, changed=False)
+    # A file of one partition may hide rows of another: rows are taken away by their keys.
+    fields = schema.partition_fields
+    where = any_of(
+        *(
+            all_of(
+                *(
+                    col(field.name) == decode_value(value, field.type)
+                    for field, value in zip(fields, partition, strict=True)
+                )
+            )
+            for partition in sorted(found)
+        )
+    )
+    return await _replaced_where(core, base, dataclasses.replace(wanted, where=where), written, where)
