@@ -25,7 +25,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import InvalidInputError
@@ -33,13 +39,15 @@ from lakehouse.format.nearest import suggestion
 from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.increments_reader import IncrementReader
-from lakehouse.spark.options import ReadOptions, target_of
+from lakehouse.spark.options import ReadOptions, WriteOptions, target_of
 from lakehouse.spark.reader import LakehouseReader, view_of
 from lakehouse.spark.registered import remember
 from lakehouse.spark.relations import RelationReader, relation_struct
 from lakehouse.spark.session import NEEDED
 from lakehouse.spark.stream_reader import LakehouseStreamReader
+from lakehouse.spark.stream_writer import LakehouseStreamWriter
 from lakehouse.spark.types import struct_of
+from lakehouse.spark.writer import LakehouseWriter, TableTarget, wanted_by
 from lakehouse.storage.changes import CHANGE_COLUMN
 from lakehouse.storage.opened import View
 
@@ -98,6 +106,21 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
         with carried():
             connection, table = self._target()
             return LakehouseStreamReader(connection, table, ReadOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes rows where they are."""
+        with carried():
+            return LakehouseWriter(self._written(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Writes the batches of a query, each once."""
+        with carried():
+            return LakehouseStreamWriter(self._written(schema, overwrite, streams=True))
+
+    def _written(self, schema: StructType, overwrite: bool, *, streams: bool = False) -> TableTarget:
+        connection, table = self._target()
+        wanted = wanted_by(WriteOptions.parse(self.options), overwrite=overwrite, streams=streams)
+        return TableTarget(connection, table, wanted, schema)
 
     def _target(self) -> tuple[Connection, str]:
         return target_of(self.options, self.default)
