@@ -122,20 +122,6 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
         wanted = wanted_by(WriteOptions.parse(self.options), overwrite=overwrite, streams=streams)
         return TableTarget(connection, table, wanted, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writes rows where they are."""
-        with carried():
-            connection, table = self._target()
-            wanted = wanted_by(WriteOptions.parse(self.options), overwrite=overwrite)
-            return LakehouseWriter(TableTarget(connection, table, wanted, schema))
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """Writes the batches of a stream, each once."""
-        with carried():
-            connection, table = self._target()
-            wanted = wanted_by(WriteOptions.parse(self.options), overwrite=overwrite, streams=True)
-            return LakehouseStreamWriter(TableTarget(connection, table, wanted, schema))
-
     def _target(self) -> tuple[Connection, str]:
         return target_of(self.options, self.default)
 
