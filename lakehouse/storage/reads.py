@@ -7,9 +7,9 @@ however often and in whatever forms its rows are taken.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import counting
 from lakehouse.io.threads import in_thread
+from lakehouse.storage.answers import Question
 from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion, ask_indexes
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.runs import RunReader
@@ -197,6 +198,31 @@ class TableScan:
         """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
         scan = await self._scan(columns=())
         return await scan.count()
+
+    async def aggregate(
+        self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
+    ) -> pa.Table:
+        """Counts, least and greatest values; of files whose statistics tell, no row is read.
+
+        Args:
+            wanted: by name ``"count"``, ``("count", column)`` (values that are not null),
+                ``("min", column)`` or ``("max", column)``. NaN is above every number.
+            group_by: partition columns; a row for each combination that has rows.
+
+        Example::
+
+            await table.scan("day >= '2026-01-01'").aggregate({"rows": "count", "last": ("max", "ts")})
+        """
+        if self._limit is not None:
+            raise InvalidInputError("aggregate() is about all rows that match: leave out the limit")
+        question = Question.parse((await self._read_view()).schema, wanted, group_by)
+        scan = await self._scan(columns=question.columns)
+        answers, rest = question.of_told(scan.files.units)
+        scan.files = replace(scan.files, units=tuple(rest))
+        async with aclosing(scan.tables()) as tables:
+            async for table in tables:
+                await in_thread(answers.add_rows, table)
+        return answers.table()
 
     async def explain(self) -> ScanReport:
         """Which files the scan would read and why others not; no data file is opened.

@@ -6,7 +6,7 @@ Invariant: every method hands the call to the async one of its name, and does no
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -78,6 +78,22 @@ class TableScan:
     def count(self) -> int:
         """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
         return self._bridge.call(self._wrapped.count)
+
+    def aggregate(
+        self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
+    ) -> pa.Table:
+        """Counts, least and greatest values; of files whose statistics tell, no row is read.
+
+        Args:
+            wanted: by name ``"count"``, ``("count", column)`` (values that are not null),
+                ``("min", column)`` or ``("max", column)``. NaN is above every number.
+            group_by: partition columns; a row for each combination that has rows.
+
+        Example::
+
+            table.scan("day >= '2026-01-01'").aggregate({"rows": "count", "last": ("max", "ts")})
+        """
+        return self._bridge.call(self._wrapped.aggregate, wanted, group_by=group_by)
 
     def explain(self) -> ScanReport:
         """Which files the scan would read and why others not; no data file is opened.
