@@ -211,7 +211,7 @@ class TableScan:
 
         Example::
 
-            await table.scan("day >= '2026-01-01'").aggregate({"rows": "count", "last": ("max", "ts")})
+            await table.scan("id > 10").aggregate({"rows": "count", "most": ("max", "amount")})
         """
         if self._limit is not None:
             raise InvalidInputError("aggregate() is about all rows that match: leave out the limit")

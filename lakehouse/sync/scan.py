@@ -91,7 +91,7 @@ class TableScan:
 
         Example::
 
-            table.scan("day >= '2026-01-01'").aggregate({"rows": "count", "last": ("max", "ts")})
+            table.scan("id > 10").aggregate({"rows": "count", "most": ("max", "amount")})
         """
         return self._bridge.call(self._wrapped.aggregate, wanted, group_by=group_by)
 
