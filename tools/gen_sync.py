@@ -40,7 +40,7 @@ class Rules:
     attributes: dict[str, tuple[str, str]]
     """``Class.attribute``: its type and what it is; passed through."""
     left_out: dict[str, str]
-    """``Class.member``: why the twin does not have it."""
+    """``Class.member``, or a function: why there is none that blocks."""
     replaced: dict[str, str]
     """Pattern in docstrings: what stands there in the twin's."""
     used: set[str] = field(default_factory=set)
@@ -58,6 +58,7 @@ class Rules:
 
 
 SOURCES = {
+    "lakehouse/index/enumerate.py": "lakehouse/sync/index_metas.py",
     "lakehouse/lake.py": "lakehouse/sync/lake.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
     "lakehouse/storage/table_indexes.py": "lakehouse/sync/table_indexes.py",
@@ -71,6 +72,7 @@ def rules() -> Rules:
     """The rules of this project."""
     return Rules(
         twins={
+            "IndexMetaScan": "lakehouse.sync.index_metas",
             "Lake": "lakehouse.sync.lake",
             "Table": "lakehouse.sync.table",
             "TableIndexes": "lakehouse.sync.table_indexes",
@@ -79,14 +81,19 @@ def rules() -> Rules:
             "TableWriter": "lakehouse.sync.writer",
         },
         attributes={
+            "IndexMetaScan.problems": (
+                "list[FileProblem]",
+                "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
+            ),
+            "IndexMetaScan.stats": ("ScanStats", "Grows while the scan runs."),
             "Lake.caches": ("CacheBudget", "Everything the lake remembers; ``caches.stats()`` says more."),
             "Lake.settings": ("Settings", "Bounds that the lake keeps to."),
             "TableScan.report": ("ScanReport", "What the last reading looked at, left out and paid."),
         },
         left_out={
-            "Lake.index_metas": "an async enumeration; the command line has it",
             "Lake.store": "an async object store",
             "Table.core": "async: for engines that are built on this one",
+            "iterate_index_metas": "takes an async store; a lake has a method of its own",
         },
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
@@ -177,7 +184,7 @@ def generate(path: str, text: str, given: Rules) -> str:
         if isinstance(node, ast.ClassDef) and node.name in given.twins:
             names.append(node.name)
             bodies.append("\n".join(_class(node, imports)))
-        elif isinstance(node, ast.FunctionDef) and _twin_of(node.returns, given):
+        elif isinstance(node, ast.FunctionDef) and _twin_of(node.returns, given) and not given.use(node.name):
             names.append(node.name)
             bodies.append("\n".join(_function(node, imports)))
     if not names:
@@ -215,7 +222,7 @@ def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
             raise Unclear(f"attribute {rule}: pass it through or leave it out?")
         if rule in given.attributes:
             kind, about = given.attributes[rule]
-            imports.name(kind)
+            imports.need(ast.parse(kind, mode="eval").body)
             yield "    @property"
             yield f'    def {attribute}(self) -> {kind}:\n        """{about}"""'
             yield f"        return self._wrapped.{attribute}\n"
@@ -224,6 +231,10 @@ def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
             yield "    def __repr__(self) -> str:\n        return repr(self._wrapped)\n"
         elif member.name == "__aenter__":
             yield from _lifetime(imports)
+        elif member.name == "__aiter__" and (items := _items_of(member.returns)):
+            imports.lines.add("from collections.abc import Generator")
+            yield f"    def __iter__(self) -> Generator[{ast.unparse(imports.need(items))}, None, None]:"
+            yield "        return self._bridge.iterate(self._wrapped.__aiter__)\n"
         elif not member.name.startswith("_") and not given.use(f"{name}.{member.name}"):
             yield from _method(member, imports, f"{name}.{member.name}")
 

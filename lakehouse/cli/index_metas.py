@@ -34,6 +34,8 @@ from lakehouse.index import (
 )
 from lakehouse.index.greptime_layout import GreptimeFile
 from lakehouse.io import ObjectStore, open_store
+from lakehouse.lake import Lake
+from lakehouse.storage.layout import DATABASE_MARKER
 
 __all__ = ["index_metas"]
 
@@ -58,6 +60,7 @@ class _Source(enum.StrEnum):
     PREFIX = "prefix"
     GREPTIME = "greptime"
     MANIFEST = "manifest"
+    TABLES = "tables"
 
 
 def index_metas(
@@ -70,8 +73,15 @@ def index_metas(
     ] = None,
     source: Annotated[
         _Source,
-        typer.Option(help="What lies there: auto looks; manifest goes by GreptimeDB's manifests."),
+        typer.Option(
+            help="What lies there: auto looks; tables are those of a warehouse, by their newest "
+            "snapshots; manifest goes by GreptimeDB's manifests."
+        ),
     ] = _Source.AUTO,
+    table: Annotated[
+        str | None,
+        typer.Option(help="Of a warehouse, only this database, or this database.table.", metavar="NAME"),
+    ] = None,
     kind: Annotated[
         list[IndexType] | None, typer.Option("--kind", help="Only this kind of index; may be repeated.")
     ] = None,
@@ -87,15 +97,23 @@ def index_metas(
         raise InvalidInputError("--format parquet needs --output: a path or URL to write to")
     if output_format is _Format.TABLE and output is not None:
         raise InvalidInputError("--format table is for the screen: take ndjson or parquet with --output")
+    if table is not None and source not in (_Source.AUTO, _Source.TABLES):
+        raise InvalidInputError(
+            f"--table names a table of a warehouse, which --source {source} does not read"
+        )
     storage_options = parse_options(options, endpoint_url)
     rows_shape = SHAPES[shape.value]
 
     async def work(store: ObjectStore) -> IndexMetaScan:
-        found = await _source(store, source)
-        scan = iterate_index_metas(found, concurrency=concurrency, kinds=kind)
+        wanted = await _looked(store) if source is _Source.AUTO and table is None else source
+        found = _source(store, wanted) if table is None and wanted is not _Source.TABLES else None
+        if found is None:
+            scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)
+        else:
+            scan = iterate_index_metas(found, concurrency=concurrency, kinds=kind)
         lines_on_terminal = output_format is _Format.NDJSON and output is None and console().is_terminal
         # Rows and a line that moves would tear each other: a table is printed when the line is gone.
-        table: _Table | None = None
+        shown: _Table | None = None
         with nullcontext() if lines_on_terminal else _progress(scan):
             async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
                 if output is not None:
@@ -108,9 +126,9 @@ def index_metas(
                     async for chunk in _lines(batches):
                         typer.echo(chunk, nl=False)
                 else:
-                    table = await _collected(batches)
-        if table is not None:
-            _print(table, rows_shape)
+                    shown = await _collected(batches)
+        if shown is not None:
+            _print(shown, rows_shape)
         if isinstance(found, GreptimeManifests) and found.unreferenced:
             count, first = found.unreferenced_count, found.unreferenced[0]
             _complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
@@ -130,17 +148,21 @@ def _complain(text: str) -> None:
     error_console().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
-async def _source(store: ObjectStore, wanted: _Source) -> IndexSource:
-    if wanted is _Source.AUTO:
-        wanted = _Source.PREFIX
-        async for meta in store.list(limit=1000):
-            if meta.key.endswith(".puffin"):
-                try:
-                    GreptimeFile.parse(meta.key)
-                    wanted = _Source.GREPTIME
-                except FormatError:
-                    pass
-                break
+async def _looked(store: ObjectStore) -> _Source:
+    """What lies there, going by the first names."""
+    async for meta in store.list(limit=1000):
+        if meta.key.split("/")[1:2] == [DATABASE_MARKER]:
+            return _Source.TABLES
+        if meta.key.endswith(".puffin"):
+            try:
+                GreptimeFile.parse(meta.key)
+            except FormatError:
+                return _Source.PREFIX
+            return _Source.GREPTIME
+    return _Source.PREFIX
+
+
+def _source(store: ObjectStore, wanted: _Source) -> IndexSource:
     if wanted is _Source.MANIFEST:
         return GreptimeManifests(store, "")
     return GreptimeListing(store, "") if wanted is _Source.GREPTIME else PrefixSource(store)

@@ -27,6 +27,8 @@ from lakehouse.cli.arguments import (
     with_table,
 )
 from lakehouse.cli.output import console, print_json
+from lakehouse.cli.table_indexes import parse_index_words
+from lakehouse.format.index_definition import parse_indexes
 from lakehouse.format.table_options import option_texts
 from lakehouse.format.table_schema import TableSchema, check_options, check_schema
 from lakehouse.format.type_text import parse_type
@@ -55,6 +57,15 @@ def create(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Option of the table; may be repeated."),
     ] = None,
+    indexes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--index",
+            metavar="TARGET=KIND",
+            help="Such as host=inverted, trace=bloom:granularity=1024 or message=fulltext:English:bloom; "
+            "may be repeated.",
+        ),
+    ] = None,
     comment: Annotated[str | None, typer.Option(help="What the table is for.")] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave one that is there.")] = False,
     options: Options = None,
@@ -69,6 +80,8 @@ def create(
         options=option_texts(parse_words(settings, wrong)),
         comment=comment,
     )
+    found = parse_indexes(parse_index_words(indexes), schema.fields)
+    schema = dataclasses.replace(schema, indexes=found, highest_index_id=len(found))
     check_schema(schema)
     check_options(schema)
 

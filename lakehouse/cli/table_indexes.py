@@ -1,8 +1,10 @@
-"""``lakehouse table rebuild-indexes``: writes the index files that data files lack."""
+"""``lakehouse table rebuild-indexes``, and indexes as words of a command line."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import re
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -10,11 +12,59 @@ from rich.progress import Progress as Bar
 
 from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
 from lakehouse.cli.output import console, error_console, human_bytes, print_json
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.fulltext import Analyzer
+from lakehouse.format.index_definition import Backend, IndexKind
 from lakehouse.storage.index_rebuild import RebuildResult
 from lakehouse.storage.maintenance import Progress
 from lakehouse.storage.table import Table
 
-__all__ = ["rebuild_indexes"]
+__all__ = ["parse_index_words", "rebuild_indexes"]
+
+_WORD = re.compile(rf"(.+?)=({'|'.join(IndexKind)})((?::.*)?)", re.DOTALL)
+_BARE: dict[str, tuple[str, Any]] = {
+    **{one.lower(): ("analyzer", one.value) for one in Analyzer},
+    **{one.value: ("backend", one.value) for one in Backend},
+    "case_sensitive": ("case_sensitive", True),
+}
+
+
+def parse_index_words(words: list[str] | None) -> dict[str, list[dict[str, dict[str, Any]]]]:
+    """Indexes as ``create_table`` takes them, of ``TARGET=KIND[:OPTION…]``.
+
+    An option is ``name=value``, or a word that can be one thing alone: an analyzer, a backend.
+    """
+    found: dict[str, list[dict[str, dict[str, Any]]]] = {}
+    for word in words or []:
+        match = _WORD.fullmatch(word)
+        target, kind, rest = match.groups() if match else (*_halves(word), "")
+        options = dict(map(_option, rest.split(":")[1:]))
+        found.setdefault(target, []).append({kind: options})
+    return found
+
+
+def _halves(word: str) -> tuple[str, str]:
+    """Target and kind of a word with a kind that is none, for the message that says so."""
+    target, equals, kind = word.partition("=")
+    if not equals or not target:
+        raise InvalidInputError(
+            f"--index takes TARGET=KIND, such as host=inverted or message=fulltext:English, not {word!r}"
+        )
+    return target, kind.partition(":")[0]
+
+
+def _option(word: str) -> tuple[str, Any]:
+    name, equals, text = word.partition("=")
+    if not equals:
+        if word.lower() not in _BARE:
+            raise InvalidInputError(
+                f"{word!r} says nothing about an index; an option is name=value, or one of {', '.join(_BARE)}"
+            )
+        return _BARE[word.lower()]
+    try:
+        return name, json.loads(text)
+    except ValueError:
+        return name, text
 
 
 def rebuild_indexes(

@@ -6,8 +6,8 @@ Invariant: every method hands the call to the async one of its name, and does no
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Collection, Generator, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
@@ -15,11 +15,15 @@ from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.format.table_schema import TableSchema
+from lakehouse.index.enumerate import Authorise
+from lakehouse.index.models import IndexType
+from lakehouse.index.reader import MetaCache
 from lakehouse.lake import Lake as AsyncLake
 from lakehouse.lake import connect as async_connect
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.purge import PurgeReport
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.index_metas import IndexMetaScan
 from lakehouse.sync.table import Table
 
 __all__ = ["Lake", "connect"]
@@ -200,6 +204,49 @@ class Lake:
         """
         return self._bridge.call(
             self._wrapped.purge_dropped, database, grace_s=grace_s, dry_run=dry_run, progress=progress
+        )
+
+    def index_metas(
+        self,
+        name: str | None = None,
+        *,
+        concurrency: int | None = None,
+        kinds: Collection[IndexType | str] | None = None,
+        errors: Literal["collect", "raise"] = "collect",
+        order: Literal["completed", "listing"] = "completed",
+        cache: MetaCache | None = None,
+        authorise: Authorise | None = None,
+        mask_locations: bool = False,
+    ) -> IndexMetaScan:
+        """The metadata of every index of the tables' newest snapshots, with one request per index file.
+
+        Args:
+            name: only of this ``database`` or this ``database.table``; None = all.
+            concurrency: files read at once; ``index.concurrency`` when not given.
+            kinds: only indexes of these kinds.
+            errors: ``raise`` ends with the first problem; ``collect`` goes on and reports.
+            order: entries of files as they are read, or by table.
+            cache: keeps what was read; a second call makes no request for files that were.
+            authorise: asked once for each table directory, before anything of it is read.
+            mask_locations: directories and paths are replaced by stable pseudonyms.
+
+        Example::
+
+            for entry in lake.index_metas("sales.orders"):
+                print(entry.locator.file_id, entry.index_type, entry.target_key, entry.blob_size)
+        """
+        return IndexMetaScan(
+            self._wrapped.index_metas(
+                name,
+                concurrency=concurrency,
+                kinds=kinds,
+                errors=errors,
+                order=order,
+                cache=cache,
+                authorise=authorise,
+                mask_locations=mask_locations,
+            ),
+            self._bridge,
         )
 
     def rename_table(self, name: str, new_name: str) -> Table:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 import typer
 
@@ -139,6 +140,67 @@ def test_create_says_what_is_wrong(warehouse: str, run: Run, words: tuple[str, .
     assert done.code == 1
     assert said in done.err
     assert run("table", "list", warehouse).out == ""
+
+
+def test_create_takes_indexes_as_words(warehouse: str, run: Run) -> None:
+    """A word for each index says what is indexed, how, and with which options."""
+    words = ("note=inverted", "raw=bloom:granularity=100", "note=fulltext:English:bloom:case_sensitive")
+    more = [part for word in (*words, "lower(note)=bloom", "id, note=bloom") for part in ("--index", word)]
+    assert run("table", "create", warehouse, "sales.orders", COLUMNS, "-k", "id", *more).code == 0
+    shown = run("table", "indexes", warehouse, "sales.orders", "--json").lines
+    assert [(one["target"], one["kind"]) for one in shown] == [
+        ("note", "inverted"),
+        ("note", "fulltext"),
+        ("raw", "bloom"),
+        ("lower(note)", "bloom"),
+        ("id, note", "bloom"),
+    ]
+    options = [dict(one["options"]) for one in shown]
+    assert options[2]["granularity"] == "100"
+    assert [options[1][name] for name in ("analyzer", "case_sensitive", "backend")] == [
+        "English",
+        "True",
+        "bloom",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("note", "--index takes TARGET=KIND"),
+        ("note=blom", "did you mean 'bloom'"),
+        ("notes=bloom", "did you mean 'note'"),
+        ("note=fulltext:French", "'French' says nothing about an index"),
+        ("note=bloom:granularty=5", "did you mean 'granularity'"),
+    ],
+)
+def test_create_says_what_is_wrong_with_an_index(warehouse: str, run: Run, word: str, said: str) -> None:
+    """An index that cannot be is refused in one message, and the table is not made."""
+    done = run("table", "create", warehouse, "sales.orders", COLUMNS, "--index", word)
+    assert done.code == 1
+    assert said in done.err
+    assert run("table", "list", warehouse).out == ""
+
+
+def test_index_metas_go_by_the_snapshots_of_a_warehouse(warehouse: str, run: Run) -> None:
+    """Of a warehouse the indexes of live files are listed, of all tables or of one."""
+    with lakehouse.sync.connect(warehouse) as lake:
+        schema = pa.schema({"id": pa.int64(), "note": pa.string()})
+        for name in ("sales.orders", "sales.returns", "other.things"):
+            table = lake.create_table(
+                name, schema, primary_key="id", indexes={"note": "bloom"}, options={"index.min_rows": 1}
+            )
+            table.append([{"id": 1, "note": "a"}])
+            table.overwrite([{"id": 2, "note": "b"}])
+
+    def listed(*words: str) -> int:
+        return len(run("index-metas", warehouse, "--format", "ndjson", *words).lines)
+
+    assert len(list(Path(warehouse).rglob("*.puffin"))) == 6
+    assert (listed(), listed("--source", "tables")) == (3, 3)
+    assert (listed("--table", "sales"), listed("--table", "sales.orders")) == (2, 1)
+    assert listed("--source", "prefix") == 6
+    assert "--table" in run("index-metas", warehouse, "--table", "sales", "--source", "prefix").err
 
 
 def test_create_leaves_a_table_that_is_there(orders: str, run: Run) -> None:

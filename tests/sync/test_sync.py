@@ -330,3 +330,19 @@ def test_twins_hold_calls_only() -> None:
     for name in ("lake", "table", "scan"):
         tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
         assert not [node for node in ast.walk(tree) if isinstance(node, logic)]
+
+
+def test_index_metas_are_enumerated(lake: lakehouse.sync.Lake) -> None:
+    """The indexes of a warehouse are iterated, or taken as one table, and an early end is one."""
+    for name in ("sales.a", "sales.b"):
+        options = {"index.min_rows": 1}
+        indexes = {"note": "bloom", "amount": "inverted"}
+        table = lake.create_table(name, SCHEMA, primary_key="id", indexes=indexes, options=options)
+        table.append([{"id": 1, "amount": 1.5, "note": "a"}])
+    scan = lake.index_metas()
+    assert sorted(entry.index_type for entry in scan) == ["bloom_skipping"] * 2 + ["inverted"] * 2
+    assert (scan.stats.files, scan.problems) == (2, [])
+    assert lake.index_metas("sales.b", kinds=["inverted"]).to_arrow().num_rows == 1
+    for entry in lake.index_metas("sales.a"):
+        assert entry.error is None
+        break
