@@ -118,7 +118,12 @@ class Airspace:
             task.add_done_callback(self._landed)
         # Loops keep weak references to tasks only.
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # the waiters have it; asyncio would report it as overlooked
 
     def _landed(self, _: asyncio.Task[None]) -> None:
         self.refreshing -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from typing import Any
 
@@ -233,3 +234,22 @@ def test_a_forked_child_goes_on_with_the_values() -> None:
 
     child = asyncio.run(in_parent())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+async def test_a_load_that_ends_the_program_is_told_to_its_waiters_alone() -> None:
+    """What is no Exception reaches whoever waits, and is not reported as overlooked besides."""
+
+    class Ends(BaseException):
+        pass
+
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    region, loader = budget_of().region(SPEC), Loader()
+    loader.error = Ends()
+    with pytest.raises(Ends):
+        await region.get(("k",), loader.one)
+    loader.error = None
+    await settled()
+    gc.collect()
+    asyncio.get_running_loop().set_exception_handler(None)
+    assert not reported
