@@ -51,8 +51,9 @@ bench: setup minio peers ## Measure, side by side with peers
 interop: setup minio ## Test against other people's readers and writers
 	$(call pytest_in,tests/interop)
 
-chaos: setup minio ## Kill processes and cut power, and see that nothing is lost
-	$(call pytest_in,tests/chaos)
+chaos: export LAKEHOUSE_CHAOS_SECONDS ?= 600
+chaos: setup minio ## Kill processes for ten minutes, and see that nothing is lost
+	$(call pytest_in,-s tests/chaos)
 
 fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
