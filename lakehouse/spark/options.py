@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr
 from lakehouse.format.nearest import nearest, suggestion
 from lakehouse.spark.connection import Connection
 from lakehouse.storage.reads import Freshness, is_fresh
@@ -40,8 +41,8 @@ class ReadOptions:
 
     columns: tuple[str, ...] | None = None
     """Names, in order; None = all. As ``a,b``, or a JSON list where names hold commas."""
-    where: str | None = None
-    """A condition, as SQL."""
+    where: Expr | str | None = None
+    """A condition; as an option, SQL."""
     version: int | None = None
     """A snapshot by its id."""
     timestamp: str | int | None = None

@@ -42,6 +42,7 @@ from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.row_size import value_width
 from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import Scan
+from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.splits import Split, files_to_open, plan_splits
 
 __all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "split_bytes_of", "view_of"]
@@ -118,6 +119,8 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         self._arrow = arrow_for_spark(schema)
         self._filters: list[Expr] = []
         self._planning: tuple[Warehouse, OpenTable, View] | None = None
+        self.report = ScanReport()
+        """What planning looked at and left out."""
 
     def __getstate__(self) -> dict[str, Any]:
         # What is planned travels with the parts.
@@ -176,6 +179,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
             where=plan.where,
             settings=core.env.settings.table,
         )
+        self.report = scan.report
         await scan.ask_indexes(ask)
         splits = await self._splits(scan.files.units, source, plan)
         return [
