@@ -7,34 +7,58 @@ the engine, 2 for wrong usage. A traceback means a bug.
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import sys
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from lakehouse._version import __version__
-from lakehouse.cli import database, demo, index_metas, puffin, store, table
 from lakehouse.cli.output import error_console
 from lakehouse.errors import LakehouseError
 
-__all__ = ["app", "main"]
+__all__ = ["app_for", "main"]
 
-app = typer.Typer(
-    name="lakehouse",
-    help="An async, object-storage-first lakehouse engine: nothing but a bucket.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-app.add_typer(table.app, name="table")
-app.add_typer(database.app, name="db")
-app.add_typer(store.app, name="store")
-app.add_typer(puffin.app, name="puffin")
-app.command("index-metas")(index_metas.index_metas)
-app.command("check-store")(store.check_store_command)
-app.command("demo")(demo.demo)
+_COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "table": ("lakehouse.cli.table", "app", "Look into tables, and make, tag and drop them."),
+    "db": ("lakehouse.cli.database", "app", "List, make and drop databases."),
+    "store": ("lakehouse.cli.store", "app", "Look into an object store."),
+    "puffin": ("lakehouse.cli.puffin", "app", "Look into puffin files."),
+    "index-metas": (
+        "lakehouse.cli.index_metas",
+        "index_metas",
+        "List the metadata of every index in a bucket or prefix: one request per file.",
+    ),
+    "check-store": (
+        "lakehouse.cli.store",
+        "check_store_command",
+        "Try out whether the engine may commit on a store; exit code 0 if so, 3 if not.",
+    ),
+    "demo": (
+        "lakehouse.cli.demo",
+        "demo",
+        "Show what lakehouse does, on the best object store that can be had here.",
+    ),
+    "spark": (
+        "lakehouse.cli.spark",
+        "spark",
+        "Maintenance by Spark: compact, rewrite, rebuild-indexes, remove-orphans, verify, expire.",
+    ),
+}
+"""Every command: its module, its name there, and what the overview says of it.
+
+Only the command that is called is loaded; most of them need Arrow, which takes a second.
+"""
+_ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
+    "spark": {
+        "add_help_option": False,
+        "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    }
+}
+"""Commands whose words are parsed by another program."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -43,7 +67,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool,
@@ -53,12 +76,39 @@ def _root(
     """Options that stand before the command."""
 
 
+def _stand_in() -> None:
+    """For commands that are not called."""
+
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """The command line, of which the command that these words call is loaded."""
+    app = typer.Typer(
+        name="lakehouse",
+        help="An async, object-storage-first lakehouse engine: nothing but a bucket.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback()(_root)
+    called = next((word for word in words if not word.startswith("-")), None)
+    for name, (module, attribute, text) in _COMMANDS.items():
+        if name != called:
+            app.command(name, help=text)(_stand_in)
+            continue
+        found = getattr(importlib.import_module(module), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name, **_ELSEWHERE.get(name, {}))(found)
+    return app
+
+
 def main() -> None:
     """Runs the command line; the entry point of ``lakehouse``."""
     # Commands say on their own what went wrong; the same as a log line would be noise.
     logging.getLogger("lakehouse").addHandler(logging.NullHandler())
     try:
-        app()
+        app_for(sys.argv[1:])()
     except LakehouseError as error:
         if "--json" in sys.argv:
             typer.echo(json.dumps({"error": error.kind, "message": error.message}))

@@ -13,6 +13,8 @@ Allowance = dict[str, tuple[int, str]]
 
 LAZY_IMPORTS: Allowance = {
     "lakehouse/__init__.py": (1, "public names are loaded when they are first used"),
+    "lakehouse/cli/app.py": (1, "of the commands only the one that is called is loaded"),
+    "lakehouse/cli/spark.py": (1, "Spark is loaded by the commands that need it, and by no other"),
     "lakehouse/io/open.py": (2, "a backend is loaded when its scheme is opened; memory:// needs no s3fs"),
 }
 """Imports of our own modules inside functions, and imports of a module whose name is computed."""
@@ -33,6 +35,7 @@ IO_MARKS: Allowance = {
     "lakehouse/format/parquet_footer.py": (1, "read_metadata of bytes in memory"),
     "lakehouse/format/parquet_run.py": (2, "a ParquetWriter over a sink in memory, and what it writes"),
     "lakehouse/format/wal_segment.py": (1, "an Arrow stream into a sink in memory"),
+    "lakehouse/spark/jobs.py": (1, "the system tells through a path how much address space a process has"),
 }
 """Lines marked ``# io-ok``: they look like opening a path and open none."""
 

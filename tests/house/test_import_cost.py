@@ -47,6 +47,19 @@ def test_a_package_loads_nothing_heavy(name: str) -> None:
     none_of(loaded_by(f"import {name}") & HEAVY, f"loaded by import {name}:")
 
 
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_command_line_says_what_it_is_without_arrow(option: str) -> None:
+    """``lakehouse --version`` and ``--help`` answer without the libraries that only commands need."""
+    statement = (
+        f"sys.argv[1:] = [{option!r}]\nfrom lakehouse.cli import main\n"
+        "import contextlib, io\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main()"
+    )
+    loaded = loaded_by(statement)
+    assert "typer" in loaded
+    none_of(loaded & (HEAVY | {"anyio", "fsspec", "numpy", "pyarrow"}), f"loaded by lakehouse {option}:")
+
+
 def test_the_probe_sees_what_is_loaded() -> None:
     """A statement that loads a package is found out."""
     assert "json" in loaded_by("import json.decoder")
