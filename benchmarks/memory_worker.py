@@ -1,4 +1,4 @@
-"""A process that writes, reads or compacts many rows and says how much memory that took at most.
+"""A process that writes, reads, compacts or streams many rows and says how much memory that took.
 
 Started by :mod:`benchmarks.worker` as ``python -m benchmarks.memory_worker``, anew for every measurement:
 the peak of a process never goes down.
@@ -7,11 +7,15 @@ the peak of a process never goes down.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from benchmarks.table_peers import orders
@@ -20,6 +24,28 @@ from lakehouse.lake import Lake, connect
 
 _NAME = "bench.many"
 _BATCH_ROWS = 100_000
+_PUT_ROWS = 10_000
+_LOGS = pa.schema(
+    {
+        "id": pa.int64(),
+        "host": pa.string(),
+        "trace_id": pa.string(),
+        "message": pa.string(),
+        "took": pa.float64(),
+    }
+)
+_WORDS = (
+    "connection",
+    "refused",
+    "timeout",
+    "while",
+    "reading",
+    "from",
+    "upstream",
+    "request",
+    "done",
+    "slow",
+)
 
 
 class _Memory:
@@ -69,6 +95,85 @@ class _Memory:
             "rows": done.rows_in,
         }
 
+    async def stream(
+        self,
+        rows: int,
+        every_s: float,
+        options: Mapping[str, object],
+        indexes: Mapping[str, object],
+        pool: str | None = None,
+    ) -> dict[str, Any]:
+        """Rows put as fast as they are taken, compaction beside; halfway and at the end, all is compacted.
+
+        What is resident is looked at by a thread, so that it is seen in the middle of long steps too.
+        """
+        if pool is not None:
+            pa.set_memory_pool(getattr(pa, f"{pool}_memory_pool")())
+        table = await self._lake.create_table(
+            _NAME, _LOGS, primary_key=["id"], options=options, indexes=indexes
+        )
+        random = np.random.default_rng(0)
+        # Whatever is loaded late is loaded now.
+        await table.upsert(_logs(np.arange(_PUT_ROWS), random))
+        await table.compact(full=True)
+        with _sampled(every_s) as samples:
+            began = time.perf_counter()
+            beside: asyncio.Task[Any] | None = None
+            async with table.writer() as writer:
+                for first in range(0, rows, _PUT_ROWS):
+                    if beside is None and first >= rows // 2:
+                        beside = asyncio.create_task(table.compact(full=True))
+                    await writer.put(_logs(random.integers(0, rows, _PUT_ROWS), random))
+            if beside is not None:
+                await beside
+            streamed = time.perf_counter() - began
+            await table.compact(full=True)
+            seconds = time.perf_counter() - began
+        return {"samples": samples, "streamed_s": streamed, "seconds": seconds}
+
+
+def _logs(ids: np.ndarray, random: np.random.Generator) -> pa.Table:
+    """Rows about as a service logs them, 110 bytes each."""
+    count = len(ids)
+    words = np.array(_WORDS)[random.integers(0, len(_WORDS), (count, 4))]
+    columns = [
+        pa.array(ids),
+        pa.array(np.char.add("host-", random.integers(0, 500, count).astype(str))),
+        pa.array(np.char.add("trace-", random.integers(0, 1 << 60, count).astype(str))),
+        pa.array(np.apply_along_axis(" ".join, 1, words)),
+        pa.array(random.random(count)),
+    ]
+    return pa.table(columns, schema=_LOGS)
+
+
+@contextlib.contextmanager
+def _sampled(every_s: float) -> Iterator[list[Sequence[float]]]:
+    """Seconds, resident bytes and those that Arrow holds, while the block runs; it begins at 0 seconds."""
+    samples: list[Sequence[float]] = []
+    ended = threading.Event()
+    began = time.perf_counter()
+
+    def look() -> None:
+        while True:
+            samples.append(
+                (round(time.perf_counter() - began, 3), resident_bytes(), pa.total_allocated_bytes())
+            )
+            if ended.wait(every_s):
+                return
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
+
+
+def resident_bytes() -> int:
+    """The memory this process has resident now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
 
 def _batches(rows: int) -> Iterator[pa.RecordBatch]:
     """Batches of keys that lie anywhere: every batch covers the whole range."""
@@ -88,7 +193,7 @@ def peak_bytes() -> int:
 async def main() -> None:
     """Answers until nobody asks any more."""
     memory = _Memory()
-    names = ("connect", "close", "create", "upsert", "scan", "compact")
+    names = ("connect", "close", "create", "upsert", "scan", "compact", "stream")
     await serve({name: getattr(memory, name) for name in names})
 
 

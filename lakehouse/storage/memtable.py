@@ -21,8 +21,9 @@ __all__ = ["Memtable", "MemtableState", "Memtables"]
 
 _FULL = 0.8
 """Part of its size at which a memtable is closed: the segment under way still fits."""
-_SEGMENT_BYTES = 600
-"""About what a segment takes beside its rows."""
+_SEGMENT_BYTES, _COLUMN_BYTES = 350, 1_000
+"""About what a segment and each of its columns take beside values: objects, buffers, what they are rounded
+up to. Of small segments it is most of what they take."""
 
 
 class MemtableState(enum.StrEnum):
@@ -61,7 +62,7 @@ class Memtable:
         self.segments.append(segment)
         self.bytes += _SEGMENT_BYTES
         for batch in segment.batches:
-            self.bytes += batch.rows.nbytes
+            self.bytes += batch.rows.nbytes + _COLUMN_BYTES * batch.rows.num_columns
             self.rows += batch.rows.num_rows
 
 
