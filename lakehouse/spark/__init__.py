@@ -7,6 +7,8 @@ table is done by the engine, in the driver or in executors.
 from __future__ import annotations
 
 from lakehouse.spark.connection import Connection
+from lakehouse.spark.scan import create_view, table
 from lakehouse.spark.session import session
+from lakehouse.spark.source import register
 
-__all__ = ["Connection", "session"]
+__all__ = ["Connection", "create_view", "register", "session", "table"]

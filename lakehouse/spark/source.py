@@ -43,7 +43,7 @@ from lakehouse.spark.options import ReadOptions, WriteOptions, target_of
 from lakehouse.spark.reader import LakehouseReader, view_of
 from lakehouse.spark.registered import remember
 from lakehouse.spark.relations import RelationReader, relation_struct
-from lakehouse.spark.session import NEEDED
+from lakehouse.spark.scan import enable_pushdown
 from lakehouse.spark.stream_reader import LakehouseStreamReader
 from lakehouse.spark.stream_writer import LakehouseStreamWriter
 from lakehouse.spark.types import struct_of
@@ -172,9 +172,7 @@ def register(
         found = Connection(url=warehouse, storage_options=storage_options or {}, settings=settings or {})
     if found is not None:
         remember(spark, found)
-    for key, value in NEEDED.items():
-        if key.startswith("spark.sql.python."):
-            spark.conf.set(key, value)
+    enable_pushdown(spark)
     context = getattr(spark, "sparkContext", None)  # Connect has none
     known = {"default": found, "cores": None if context is None else context.defaultParallelism}
     # A class of its own is pickled by value where its module does not have it, so that it travels as it is.
