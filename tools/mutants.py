@@ -37,6 +37,11 @@ SERIAL = "tests/storage/test_serial_commits.py"
 APPEND = "tests/storage/test_wal_append.py"
 ENDS = "tests/storage/test_writer_ends.py"
 FLUSH = "tests/storage/test_flush.py"
+INDEXES = "tests/storage/test_table_indexes.py"
+INDEX_READS = "tests/storage/test_index_reads.py"
+LOG = "tests/storage/test_wal.py"
+REAL_TIME = "tests/storage/test_real_time_order.py"
+REBUILD = "tests/storage/test_index_rebuild.py"
 WRITER = "tests/storage/test_writer.py"
 STORES = "tests/conformance/test_s3.py::TestMinio"
 
@@ -157,8 +162,8 @@ MUTANTS = (
     Mutant(
         rule="horizon: orphans are deleted without a commit that says so",
         path="lakehouse/storage/orphans.py",
-        old="        if not dry_run:\n            head = (await core.commit(",
-        new="        if False:\n            head = (await core.commit(",
+        old="    if not dry_run:\n        head = (await core.commit(",
+        new="    if False:\n        head = (await core.commit(",
         tests=(f"{ORPHANS}::test_uploads_from_before_the_horizon_are_refused",),
     ),
     Mutant(
@@ -524,6 +529,145 @@ MUTANTS = (
         old="        ((at, 0, one.first), (at, 0, one.last))\n        for one in snapshot.segments\n",
         new="        ((at, 0, one.first), (at, 0, one.last))\n        for one in ()\n",
         tests=(f"{FLUSH}::test_a_compaction_does_not_merge_around_segments",),
+    ),
+    Mutant(
+        rule="fresh reads: the head is read before the log is listed",
+        path="lakehouse/storage/opened.py",
+        old="        listed = await self.wal.listed(after=view.snapshot.wal.upto)\n"
+        "        view = await self.newest()\n",
+        new="        view = await self.newest()\n        assert view.snapshot.wal is not None\n"
+        "        listed = await self.wal.listed(after=view.snapshot.wal.upto)\n",
+        tests=(f"{REAL_TIME}::test_a_fresh_read_shows_no_put_without_the_commit_before_it",),
+    ),
+    Mutant(
+        rule="a gap in the log is passed over",
+        path="lakehouse/storage/wal.py",
+        old="            if found > expected:",
+        new="            if False:",
+        tests=(f"{LOG}::test_a_gap_is_damage",),
+    ),
+    Mutant(
+        rule="exactly once: a sequence that is on its way into the log is put again",
+        path="lakehouse/storage/writer_session.py",
+        old="        if pending is not None and pending[0] >= sequence:",
+        new="        if False:",
+        tests=(f"{ENDS}::test_two_puts_of_one_sequence_at_once_are_one",),
+    ),
+    Mutant(
+        rule="exactly once: the log takes a sequence it has",
+        path="lakehouse/storage/writer_session.py",
+        old="        if self._appender.marks.get(name, -1) < sequence:",
+        new="        if True:",
+        tests=(f"{WRITER}::test_a_sequence_is_put_once_also_by_the_next_writer",),
+    ),
+    Mutant(
+        rule="expiry: the newest segment of the log is deleted too",
+        path="lakehouse/storage/expire.py",
+        old="            if last is not None:\n                found.append(last)\n"
+        "            last = (number, size)\n",
+        new="            last = (number, size)\n            found.append(last)\n",
+        tests=(f"{EXPIRE}::test_segments_go_when_no_snapshot_holds_them",),
+    ),
+    Mutant(
+        rule="expiry: segments that a snapshot holds in no file are deleted",
+        path="lakehouse/storage/expire.py",
+        old=" for number, size in spare if number not in needed]",
+        new=" for number, size in spare]",
+        tests=(f"{EXPIRE}::test_segments_that_a_tagged_snapshot_holds_stay",),
+    ),
+    Mutant(
+        rule="orphans: what expired snapshots keep for their grace is swept",
+        path="lakehouse/storage/orphans.py",
+        old="    waiting = [one async for one in history.log.numbers() if one not in kept]",
+        new="    waiting: list[int] = []",
+        tests=(f"{ORPHANS}::test_what_any_snapshot_object_refers_to_stays",),
+    ),
+    Mutant(
+        rule="orphans: however young, they are swept",
+        path="lakehouse/storage/orphans.py",
+        old="            if about.modified_ms is None or about.modified_ms >= limit:",
+        new="            if about.modified_ms is None:",
+        tests=(f"{ORPHANS}::test_what_nothing_refers_to_goes_after_a_day",),
+    ),
+    # --- indexes of tables ------------------------------------------------------------
+    Mutant(
+        rule="indexes: files that one excludes are left out although they hide older rows",
+        path="lakehouse/storage/index_prune.py",
+        old="        return self._inner.excludes_keys(entry)",
+        new="        return 'index' if self._answers.excludes(entry) else self._inner.excludes_keys(entry)",
+        tests=(f"{INDEXES}::test_what_hides_older_rows_is_read",),
+    ),
+    Mutant(
+        rule="indexes: one that was altered is still the one that files have",
+        path="lakehouse/storage/index_changes.py",
+        old="replace(made, id=number) if one is old",
+        new="replace(made, id=old.id) if one is old",
+        tests=(f"{INDEXES}::test_other_options_are_another_index",),
+    ),
+    Mutant(
+        rule="indexes: one that comes again is taken for the one that was dropped",
+        path="lakehouse/storage/index_changes.py",
+        old="        number = schema.highest_index_id + 1\n        return",
+        new="        number = 1 + max((one.id for one in schema.indexes), default=0)\n        return",
+        tests=(f"{INDEXES}::test_no_file_is_asked_for_an_index_that_was_dropped",),
+    ),
+    Mutant(
+        rule="indexes: a rollback gives their ids out again",
+        path="lakehouse/storage/alter.py",
+        old="        highest_index_id=before.schema.highest_index_id,\n",
+        new="",
+        tests=(f"{INDEXES}::test_a_rollback_brings_no_index_back_that_means_something_else",),
+    ),
+    Mutant(
+        rule="indexes: a column is asked of the index of another of its type",
+        path="lakehouse/storage/index_prune.py",
+        old="        renamed = by_ids(where, {name: one.id for name, one in columns.items()})",
+        new="        first = {str(one.type): one.id for one in reversed(columns.values())}\n"
+        "        renamed = by_ids(where, {name: first[str(one.type)] for name, one in columns.items()})",
+        tests=(f"{INDEX_READS}::test_a_column_is_asked_of_its_own_index",),
+    ),
+    Mutant(
+        rule="indexes: segments have the default number of rows, whatever the file says",
+        path="lakehouse/index/lookup.py",
+        old="RowSelection.of_segments(segments, metas.segment_row_count, metas.total_row_count)",
+        new="RowSelection.of_segments(segments, 1024, metas.total_row_count)",
+        tests=(f"{INDEX_READS}::test_rows_of_segments_are_those_the_file_was_built_with",),
+    ),
+    Mutant(
+        rule="indexes: rows are counted from the piece and not from the file",
+        path="lakehouse/storage/part_rows.py",
+        old="[of_file[one.first_row : one.first_row + one.rows] for one in pieces]",
+        new="[of_file[: one.rows] for one in pieces]",
+        tests=(f"{INDEX_READS}::test_rows_of_segments_are_those_the_file_was_built_with",),
+    ),
+    Mutant(
+        rule="indexes: where there is none, nothing matches",
+        path="lakehouse/storage/index_prune.py",
+        old="    return tree if is_inverted or is_bloom else ANY_ROW",
+        new="    return tree if is_inverted or is_bloom else NO_ROW",
+        tests=(f"{INDEX_READS}::test_what_no_index_tells_may_be_anywhere",),
+    ),
+    Mutant(
+        rule="indexes: a term whose place was not read is not there",
+        path="lakehouse/format/fst_parts.py",
+        old="                missing.update(error.places)\n",
+        new="                pass\n",
+        tests=("tests/format/test_fst_parts.py::test_parts_give_the_answers_of_the_whole_map",),
+    ),
+    Mutant(
+        rule="indexes: a damaged one excludes its file",
+        path="lakehouse/storage/index_prune.py",
+        old="                found = RowSelection.every(entry.rows)",
+        new="                found = RowSelection.none(entry.rows)",
+        tests=(f"{REBUILD}::test_a_damaged_index_changes_no_answer",),
+    ),
+    Mutant(
+        rule="indexes: a rebuild brings files back that are gone",
+        path="lakehouse/storage/index_rebuild.py",
+        old="        live = await base.manifests.entries(base.snapshot)\n",
+        new="        live = getattr(self, 'first', None) or await base.manifests.entries(base.snapshot)\n"
+        "        self.first = live\n",
+        tests=(f"{REBUILD}::test_files_that_go_meanwhile_are_passed_over",),
     ),
 )
 

@@ -12,7 +12,7 @@ from lakehouse.expr import Expr, matching
 from lakehouse.storage import section_reader
 from lakehouse.storage.table import Table
 from lakehouse.testing import memory_store
-from tests.storage.indexed_tables import NAME, SMALL, lake_on, table_with, value
+from tests.storage.indexed_tables import NAME, SMALL, lake_on, rows, table_with, value
 
 FILES, ROWS = 3, 40_000
 SCHEMA = pa.schema({"id": pa.int64(), "trace": pa.string(), "body": pa.string()})
@@ -92,3 +92,42 @@ async def test_only_rows_that_an_index_names_are_tested(monkeypatch: pytest.Monk
     found = await table.scan(f"host = 'Host-{value(4711)}'").to_pylist()
     assert [row["id"] for row in found] == [4711]
     assert tested == [1024]
+
+
+@pytest.mark.parametrize("kind", ["bloom", "inverted"])
+async def test_a_column_is_asked_of_its_own_index(kind: str) -> None:
+    """Of two columns of one type with an index each, a condition goes by the index of the one it names."""
+    table = await table_with({"n": kind, "place.zip": kind}, files=0)
+    changed = [{**row, "place": {"city": "a", "zip": -row["n"] - 1}} for row in rows(200)]
+    await table.append(changed)
+    for where, ids in (
+        (f"n = {value(7)}", [7]),
+        (f"place.zip = {-value(8) - 1}", [8]),
+        ("place.zip = 5", []),
+    ):
+        scan = table.scan(where)
+        assert [row["id"] for row in await scan.to_pylist()] == ids
+        assert scan.report.indexes_read == 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+async def test_rows_of_segments_are_those_the_file_was_built_with(size: int) -> None:
+    """Whatever the size of segments, every row is found by its value, and few others are looked at."""
+    indexes = {"n": {"inverted": {"segment_row_count": size}}, "host": {"bloom": {"granularity": size}}}
+    options = {**SMALL, "parquet.row_group_rows": 128}
+    table = await table_with(indexes, files=1, count=300, options=options)
+    for number in (0, 99, 150, 299):
+        for where in (f"n = {value(number)}", f"host = 'Host-{value(number)}'"):
+            scan = table.scan(where)
+            assert [row["id"] for row in await scan.to_pylist()] == [number]
+            assert scan.report.rows_pruned_by_index > 100
+
+
+async def test_what_no_index_tells_may_be_anywhere() -> None:
+    """An alternative about a column without an index excludes nothing, nor does one without an index file."""
+    table = await table_with({"host": "inverted"}, files=3, count=100)
+    scan = table.scan(f"host = 'Host-{value(5)}' or n = {value(150)}")
+    assert [row["id"] for row in await scan.to_pylist()] == [5, 150]
+    await table.add_index("n", "inverted")
+    scan = table.scan(f"host = 'Host-{value(5)}' or n = {value(150)}")
+    assert [row["id"] for row in await scan.to_pylist()] == [5, 150]
