@@ -547,11 +547,11 @@ MUTANTS = (
         tests=(f"{LOG}::test_a_gap_is_damage",),
     ),
     Mutant(
-        rule="exactly once: a sequence that is on its way into the log is put again",
+        rule="exactly once: a repeated put is acknowledged before the first one is durable",
         path="lakehouse/storage/writer_session.py",
         old="        if pending is not None and pending[0] >= sequence:",
         new="        if False:",
-        tests=(f"{ENDS}::test_two_puts_of_one_sequence_at_once_are_one",),
+        tests=(f"{ENDS}::test_a_repeated_put_is_acknowledged_with_the_first",),
     ),
     Mutant(
         rule="exactly once: the log takes a sequence it has",
@@ -602,7 +602,7 @@ MUTANTS = (
         path="lakehouse/storage/index_changes.py",
         old="replace(made, id=number) if one is old",
         new="replace(made, id=old.id) if one is old",
-        tests=(f"{INDEXES}::test_other_options_are_another_index",),
+        tests=(f"{INDEXES}::test_an_index_that_tells_case_is_not_asked_without",),
     ),
     Mutant(
         rule="indexes: one that comes again is taken for the one that was dropped",

@@ -262,10 +262,11 @@ async def test_rows_of_a_file_are_spared_too() -> None:
 async def test_what_hides_older_rows_is_read() -> None:
     """A file that its index excludes is read for its keys where it may hide rows of older files."""
     table = await table_with({"host": "bloom"}, files=1, count=100)
-    await table.upsert([{**one, "host": f"new-{one['id']}"} for one in rows(100)[:50]])
+    # Hosts between the others, so that statistics tell nothing.
+    await table.upsert([{**one, "host": f"Host-{value(one['id'] + 500)}"} for one in rows(100)[:50]])
     scan = table.scan(f"host in ('Host-{value(1)}', 'Host-{value(70)}')")
     assert [one["id"] for one in await scan.to_pylist()] == [70]
-    assert scan.report.files_keys_only == 1
+    assert (scan.report.files_keys_only, scan.report.indexes_read) == (1, 2)
 
 
 async def test_statistics_come_first() -> None:
