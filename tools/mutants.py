@@ -636,8 +636,8 @@ MUTANTS = (
     Mutant(
         rule="indexes: rows are counted from the piece and not from the file",
         path="lakehouse/storage/part_rows.py",
-        old="[of_file[one.first_row : one.first_row + one.rows] for one in pieces]",
-        new="[of_file[: one.rows] for one in pieces]",
+        old="of_file[piece.first_row : piece.first_row + piece.rows]",
+        new="of_file[: piece.rows]",
         tests=(f"{INDEX_READS}::test_rows_of_segments_are_those_the_file_was_built_with",),
     ),
     Mutant(
