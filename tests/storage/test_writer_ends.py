@@ -10,6 +10,7 @@ import pytest
 from lakehouse.errors import FencedError, InternalError, InvalidInputError, NotFoundError
 from lakehouse.io import ObjectStore
 from lakehouse.storage.writer import TableWriter
+from lakehouse.storage.writer_session import Ack
 from lakehouse.testing import Fault, FaultKind, FaultyStore
 from tests.storage.streaming import acknowledged, made, opened, rows_of, some, vanish
 from tests.storage.worlds import NAME, StepIn, process, table_of
@@ -194,3 +195,20 @@ async def test_two_puts_of_one_sequence_at_once_are_one() -> None:
         acks = await asyncio.gather(*puts)
         assert len({await ack for ack in acks}) == 1
     assert await rows_of(store) == [(1, "a", 1)]
+
+
+async def test_a_repeated_put_is_acknowledged_with_the_first() -> None:
+    """Whoever repeats a put that is on its way is told that it is durable when it is, and not before."""
+    hooked = StepIn(await made("append-only"))
+    again: list[Ack] = []
+    async with (await table_of(hooked)).writer() as writer:
+
+        async def repeat() -> None:
+            again.append(await writer.put(some((1, "a", 1)), writer=("loader", 1)))
+            await asyncio.sleep(0)
+            assert not again[0].is_done
+
+        hooked.before(0, "/wal/", repeat, verb="put_if_absent")
+        first = await writer.put(some((1, "a", 1)), writer=("loader", 1))
+        assert await first == await again[0]
+    assert await rows_of(hooked) == [(1, "a", 1)]

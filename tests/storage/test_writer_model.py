@@ -69,13 +69,14 @@ class StreamedTable(RuleBasedStateMachine):
         self.upto: dict[int, int] = {}
         """How far each snapshot covers the log."""
         self.tags: dict[str, int] = {}
+        self.earliest = 1
         self.names = 0
 
     def teardown(self) -> None:
-        """Every snapshot there ever was reads as it did, nothing is damaged, and all of it ends."""
+        """Every snapshot there is reads as it did, nothing is damaged, and all of it ends."""
         try:
             if self.past:
-                for number in self.past:
+                for number in self.retained():
                     self.run_async(self.check_snapshot(number))
                 report = self.run_async(self.reader.verify(deep=True))
                 assert report.ok, report
@@ -154,7 +155,12 @@ class StreamedTable(RuleBasedStateMachine):
     def some_snapshot(self, chance: int) -> int:
         """One of those there are."""
         self.find_silent_commits()
-        return sorted(self.past)[chance % len(self.past)]
+        there = self.retained()
+        return there[chance % len(there)]
+
+    def retained(self) -> list[int]:
+        """Snapshots that exist."""
+        return sorted(one for one in self.past if one >= self.earliest or one in self.tags.values())
 
     async def log_end(self) -> int:
         """Number of the newest segment; 0 when there is none."""
@@ -467,6 +473,29 @@ class StreamedTable(RuleBasedStateMachine):
     def compact(self, who: int, full: bool) -> None:
         """Runs are merged around what is in the log."""
         self.run_async(self.handles[who].compact(full=full))
+
+    @rule(who=who, retain=st.integers(2, 5))
+    def expire(self, who: int, retain: int) -> None:
+        """Older snapshots are gone, with what they alone had of files and of the log; tagged ones stay.
+
+        Without a grace: nobody may go on from what is deleted, so all look at the head before.
+        """
+
+        async def work() -> None:
+            for writer in self.fenced:
+                await vanish(writer)
+            for table in self.handles:
+                await table.current_snapshot()
+            if self.writer is not None:
+                await self.writer._core.newest()
+            found = await self.handles[who].expire_snapshots(retain=retain, grace_s=0)
+            if found.earliest > self.earliest:
+                self.earliest = found.earliest
+                self.committed(found.snapshot)
+
+        self.find_silent_commits()
+        self.run_async(work())
+        self.fenced.clear()
 
     @precondition(lambda self: self.is_keyed)
     @rule(who=who, buckets=st.integers(1, 4))
