@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
+import enum
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lakehouse import config, errors
+from lakehouse import config, errors, reports
 from lakehouse.config import SettingInfo, Settings
 from lakehouse.format.table_options import OptionInfo, TableOptions
 
@@ -21,10 +23,11 @@ __all__ = ["main", "pages"]
 ROOT = Path(__file__).resolve().parents[1]
 BANNER = "<!-- Made by tools/gen_reference.py from the code: edit the code, then run `make docs`. -->"
 BEGIN, END = "<!-- parts: begin (make docs) -->", "<!-- parts: end -->"
-SETTINGS, OPTIONS, ERRORS, ARCHITECTURE = (
+SETTINGS, OPTIONS, ERRORS, REPORTS, ARCHITECTURE = (
     "docs/reference/settings.md",
     "docs/reference/table-options.md",
     "docs/reference/errors.md",
+    "docs/reference/reports.md",
     "docs/architecture.md",
 )
 
@@ -174,6 +177,37 @@ def builtin_base(cls: type) -> str:
     return "" if builtin is Exception else f"`{builtin.__name__}`"
 
 
+def reports_page() -> str:
+    """What calls return, with the fields of each."""
+    found = {name: getattr(reports, name) for name in reports.__all__}
+    classes = {name: one for name, one in found.items() if isinstance(one, type)}
+    lines = [
+        BANNER,
+        "# Reports",
+        "",
+        "What calls on tables return. For annotations they are imported from `lakehouse.reports`:",
+        "`from lakehouse.reports import CompactResult`.",
+        "",
+        *table(
+            ("name", "what it is", "fields"),
+            (
+                (f"`{name}`", summary(one.__doc__), ", ".join(f"`{field}`" for field in fields_of(one)))
+                for name, one in classes.items()
+            ),
+        ),
+        "",
+        "Types: " + ", ".join(f"`{name}`" for name in found if name not in classes) + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def fields_of(cls: type) -> list[str]:
+    """The fields of a dataclass, or the words of an enumeration."""
+    if issubclass(cls, enum.Enum):
+        return [str(one.value) for one in cls]
+    return [one.name for one in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+
+
 def parts_block() -> str:
     """Packages and top-level modules that exist, with the first line of what they say of themselves."""
     package = ROOT / "lakehouse"
@@ -205,6 +239,7 @@ def pages() -> dict[str, str]:
         SETTINGS: settings_page(),
         OPTIONS: options_page(),
         ERRORS: errors_page(),
+        REPORTS: reports_page(),
         ARCHITECTURE: architecture_page(),
     }
 

@@ -43,6 +43,7 @@ ORDER = (
     "cache",
     "index",
     "storage",
+    "reports",
     "iceberg",
     "catalog",
     "sql",
