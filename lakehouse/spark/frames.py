@@ -6,7 +6,7 @@ passed on has the table's names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,12 +18,23 @@ from lakehouse.format.types import Field
 from lakehouse.spark.types import schema_of
 from lakehouse.storage.column_diff import column_differences
 
-__all__ = ["column", "fitted", "is_classic", "refuse_differences"]
+__all__ = ["by_name", "column", "fitted", "is_classic", "refuse_differences"]
 
 
 def column(name: str) -> Column:
     """The column of that name, whatever characters are in it."""
     return sf.col("`" + name.replace("`", "``") + "`")
+
+
+def by_name(df: DataFrame) -> Callable[[str], str | None]:
+    """Finds a column of the frame: what it is called there, None where there is none."""
+    case_matters = _case_matters(df)
+    named = {one if case_matters else one.casefold(): one for one in df.columns}
+    return lambda name: named.get(name if case_matters else name.casefold())
+
+
+def _case_matters(df: DataFrame) -> bool:
+    return str(df.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
 def is_classic(df: DataFrame) -> bool:
@@ -56,10 +67,7 @@ def fitted(df: DataFrame, fields: Sequence[Field], name: str) -> DataFrame:
     Raises:
         InvalidInputError: as :func:`refuse_differences`.
     """
-    case_matters = str(df.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
-    refuse_differences(df.schema, fields, name, case_matters=case_matters)
-    named = {one if case_matters else one.casefold(): one for one in df.columns}
-    found = [
-        (named.get(field.name if case_matters else field.name.casefold()), field.name) for field in fields
-    ]
+    refuse_differences(df.schema, fields, name, case_matters=_case_matters(df))
+    named = by_name(df)
+    found = [(named(field.name), field.name) for field in fields]
     return df.select(*(column(given).alias(wanted) for given, wanted in found if given is not None))

@@ -34,7 +34,7 @@ from lakehouse.spark.frames import column, is_classic
 from lakehouse.storage.conform import conform
 from lakehouse.storage.row_size import value_width
 
-__all__ = ["spread"]
+__all__ = ["spread", "tasks_of"]
 
 _PID, _BUCKET = "__lakehouse_task", "__lakehouse_bucket"
 _TASK_BYTES = 64 << 20
@@ -45,21 +45,31 @@ _UNKNOWN_BYTES = 1 << 60
 """What Spark says of a plan whose size it does not know is more."""
 
 
-def spread(df: DataFrame, schema: TableSchema, *, tasks: int | None = None, once: bool = False) -> DataFrame:
+def spread(
+    df: DataFrame,
+    schema: TableSchema,
+    *,
+    tasks: int | None = None,
+    least: int = 1,
+    once: bool = False,
+    ties: bool = True,
+) -> DataFrame:
     """The rows as tasks are to write them.
 
     Args:
         df: rows, columns named as in the schema; the key's are all there.
         schema: of the table.
         tasks: how many at most; None = as the size asks for, at most ``spark.sql.shuffle.partitions``.
+        least: how many at least, where there may be so many.
         once: compute the rows once only, for which there are no more tasks than buckets.
+        ties: whether rows of a key are sorted too.
     """
     if not schema.primary_key:
         if not schema.partition_by:
             return df
         return df.hint("rebalance", *(column(name) for name in schema.partition_by))
     key = _order_key(schema)
-    ranges = _ranges(df, schema, key, tasks, once)
+    ranges = _ranges(df, schema, key, tasks=tasks, least=least, once=once)
     buckets, by_bucket = schema.buckets, schema.buckets > 1
     if by_bucket:
         df = df.withColumn(_BUCKET, _bucket_udf(schema)(*(column(name) for name in schema.primary_key)))
@@ -76,8 +86,13 @@ def spread(df: DataFrame, schema: TableSchema, *, tasks: int | None = None, once
             place = sf.col(_BUCKET) * parts + place
     df = df.withColumn(_PID, place).repartitionById(count, _PID).drop(_PID)
     first = [sf.col(_BUCKET)] if by_bucket else []
-    df = df.sortWithinPartitions(*first, *_order(df, schema, key))
+    df = df.sortWithinPartitions(*first, *_order(df, schema, key, ties=ties))
     return df.drop(_BUCKET)
+
+
+def tasks_of(size: int) -> int:
+    """How many tasks so many bytes of files are worth."""
+    return max(1, -(-size // _TASK_BYTES))
 
 
 def _order_key(schema: TableSchema) -> tuple[str, ...]:
@@ -87,12 +102,13 @@ def _order_key(schema: TableSchema) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*schema.partition_by, *schema.primary_key)))
 
 
-def _order(df: DataFrame, schema: TableSchema, key: Sequence[str]) -> list[Column]:
+def _order(df: DataFrame, schema: TableSchema, key: Sequence[str], *, ties: bool) -> list[Column]:
     """Key, sequence, all else: so that the last row of a key is the same in any run of a job."""
     sequence = tuple(name for name in _sequence(schema) if name in df.columns)
     types = {field.name: field.dataType for field in df.schema.fields}
     others = [name for name in df.columns if name != _BUCKET and _has_order(types[name])]
-    return [column(name).asc_nulls_first() for name in dict.fromkeys((*key, *sequence, *others))]
+    names = dict.fromkeys((*key, *sequence, *others) if ties else key)
+    return [column(name).asc_nulls_first() for name in names]
 
 
 def _sequence(schema: TableSchema) -> tuple[str, ...]:
@@ -152,24 +168,32 @@ class _Ranges:
     """Least keys of all ranges but the first; None = buckets are not cut."""
 
 
-def _ranges(df: DataFrame, schema: TableSchema, key: Sequence[str], tasks: int | None, once: bool) -> _Ranges:
-    limit = tasks if tasks is not None else int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+def _ranges(
+    df: DataFrame,
+    schema: TableSchema,
+    key: Sequence[str],
+    *,
+    tasks: int | None,
+    least: int,
+    once: bool,
+) -> _Ranges:
+    most = tasks if tasks is not None else int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+    def tasks_for(size: int) -> int:
+        return max(1, min(most, max(least, tasks_of(size))))
+
     size = _plan_bytes(df)
-    wanted = limit if size is None else _tasks_for(size, limit)
+    wanted = most if size is None else tasks_for(size)
     if once or wanted <= schema.buckets:
         return _Ranges(min(wanted, schema.buckets))
     sample, rows = _sampled(df, key, _SAMPLED * wanted)
     width = sum(value_width(field) for field in schema.fields)
-    wanted = _tasks_for(max(size or 0, rows * width), limit)
+    wanted = tasks_for(max(size or 0, rows * width))
     parts = -(-wanted // schema.buckets)
     if parts <= 1 or not sample:
         return _Ranges(wanted)
     cuts = {sample[len(sample) * number // parts] for number in range(1, parts)}
     return _Ranges(wanted, sorted(cuts))
-
-
-def _tasks_for(size: int, limit: int) -> int:
-    return max(1, min(limit, -(-size // _TASK_BYTES)))
 
 
 def _plan_bytes(df: DataFrame) -> int | None:

@@ -29,19 +29,33 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.expr import Expr
+from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
+from lakehouse.storage.conform import conform
+from lakehouse.storage.decided import KeyRange
 from lakehouse.storage.reading_writes import matching_rows
 from lakehouse.storage.repeated_keys import same_key
 from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.write import WrittenRows, write_rows
 
-__all__ = ["DELETES", "TaskFiles", "WriteJob", "outcomes", "write_task"]
+__all__ = [
+    "ACTION",
+    "DELETE",
+    "NOTHING",
+    "PUT",
+    "TaskFiles",
+    "WriteJob",
+    "outcomes",
+    "together",
+    "write_task",
+]
 
-DELETES = "__lakehouse_deletes"
-"""Column of rows that are partly deletions: whether a row deletes its key."""
+ACTION = "__lakehouse_action"
+"""Column of rows that differ in what is to be done: one of the numbers below."""
+PUT, DELETE, NOTHING = 0, 1, 2
 _FINAL = (InvalidInputError, AlreadyExistsError, CorruptionError, NotFoundError)
 """Errors that come again however often a task is tried."""
 _TABLE_ROWS = 1 << 17
@@ -65,7 +79,7 @@ class WriteJob:
     deletes: bool = False
     """Rows are keys to be deleted."""
     mixed: bool = False
-    """Rows carry :data:`DELETES`."""
+    """Rows carry :data:`ACTION`."""
     by_key: bool = False
     """Rows come sorted by key, all rows of a key in one task."""
     unique: bool = False
@@ -84,6 +98,8 @@ class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
     error: LakehouseError | None = None
     """Then there are no files."""
     cost: Cost = dataclasses.field(default_factory=Cost)
+    looked_at: KeyRange | None = None
+    """Keys of all rows of a task whose rows were mixed, those included to which nothing was done."""
     query: str | None = None
     """Id of the streaming query that the task is of."""
 
@@ -108,7 +124,9 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
     except BaseException:
         task.undo()
         raise
-    return TaskFiles(written=written, deleted=task.deleted(), cost=task.cost, query=query)
+    return TaskFiles(
+        written=written, deleted=task.deleted(), cost=task.cost, looked_at=task.looked_at, query=query
+    )
 
 
 class _Task:
@@ -119,6 +137,7 @@ class _Task:
         options = TableOptions.parse(job.schema.options)
         self._options = dataclasses.replace(options, write_buffer_bytes=_buffer_bytes(options))
         self.cost = Cost()
+        self.looked_at: KeyRange | None = None
         self._deletes: list[pa.Table] = []
         self._deleted: list[WrittenRows] = []
 
@@ -145,18 +164,33 @@ class _Task:
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """The rows to write, in tables of a good size."""
-        job, tables = self._job, _together(batches)
+        job, tables = self._job, together(batches)
         if job.by_key:
             tables = _between_keys(tables, job.schema.primary_key)
+        if job.mixed:
+            tables = self._acted_upon(tables)
         if job.unique and job.by_key:
             tables = _each_key_once(tables, job.schema.primary_key)
         return self._without_deletes(tables) if job.mixed else tables
 
-    def _without_deletes(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    def _acted_upon(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
+        """Rows to which something is done; of all others only the range of their keys counts."""
+        codec = RowKeyCodec(self._job.schema.key_fields)
+        for table in tables:
+            keys = conform(table.select(self._job.schema.primary_key), self._key_schema)
+            low, high = pc.min_max(codec.encode(keys.columns).cast(pa.large_binary())).as_py().values()
+            if self.looked_at is not None:
+                low, high = min(low, self.looked_at[0]), max(high, self.looked_at[1])
+            self.looked_at = low, high
+            kept = table.filter(pc.not_equal(table.column(ACTION), NOTHING))
+            if kept.num_rows:
+                yield kept
+
+    def _without_deletes(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
         """Rows that delete are kept aside, and written whenever a buffer of them is full."""
         for table in tables:
-            is_deleted = table.column(DELETES)
-            rows = table.drop_columns([DELETES])
+            is_deleted = pc.equal(table.column(ACTION), DELETE)
+            rows = table.drop_columns([ACTION])
             if pc.any(is_deleted).as_py():
                 self._deletes.append(rows.filter(is_deleted).select(self._job.schema.primary_key))
                 if sum(one.nbytes for one in self._deletes) > self._options.write_buffer_bytes:
@@ -164,6 +198,11 @@ class _Task:
                 rows = rows.filter(pc.invert(is_deleted))
             if rows.num_rows:
                 yield rows
+
+    @property
+    def _key_schema(self) -> TableSchema:
+        schema = self._job.schema
+        return dataclasses.replace(schema, fields=schema.key_fields, partition_by=(), indexes=())
 
     def _flush_deletes(self) -> None:
         if self._deletes:
@@ -197,7 +236,8 @@ def _buffer_bytes(options: TableOptions) -> int:
     return max(_BUFFER_BYTES_MIN, min(options.write_buffer_bytes, limit // _MEMORY_SHARE))
 
 
-def _together(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
+def together(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
+    """The rows of batches in tables of a good size."""
     waiting: list[pa.RecordBatch] = []
     rows = weight = 0
     for batch in batches:

@@ -18,30 +18,24 @@ driver knows them; those of tasks that Spark killed stay until ``remove_orphans`
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import operator
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from lakehouse.errors import ConflictError
 from lakehouse.expr import Expr
 from lakehouse.format.types import Field
-from lakehouse.spark.connection import Connection, warehouse
-from lakehouse.spark.errors import plain_errors
+from lakehouse.spark.connection import Connection
 from lakehouse.spark.frames import column, fitted
+from lakehouse.spark.merge import Merge
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.spread import spread
-from lakehouse.spark.task_write import TaskFiles, WriteJob, outcomes
-from lakehouse.spark.write_commit import Wanted, WriteBase, begin_write, finish_write, undo_write
+from lakehouse.spark.write_commit import Wanted, WriteBase
+from lakehouse.spark.write_job import run_write
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.reads import to_expr
-from lakehouse.storage.writes import WriterId, check_writer
+from lakehouse.storage.writes import WriterId
 
-__all__ = ["Write", "run_write", "write"]
+__all__ = ["Write", "write"]
 
 
 def write(
@@ -111,6 +105,26 @@ class Write:
         """Replaces all rows of every partition that the frame has rows of."""
         return self.run(Wanted(operation="overwrite_partitions", writer=writer, message=message))
 
+    def merge(self, on: str | Sequence[str] | Column) -> Merge:
+        """Updates, deletes and inserts by comparing the frame, ``source``, with the table, ``target``.
+
+        Args:
+            on: columns that both have, or a condition such as ``source.id = target.id``. On the primary
+                key, only rows with keys of the frame are read.
+
+        Example::
+
+            (
+                lakehouse.spark.write(changes, "sales.orders")
+                .merge(on="id")
+                .when_matched_delete("source.op = 'delete'")
+                .when_matched_update()
+                .when_not_matched_insert("source.op <> 'delete'")
+                .run()
+            )
+        """
+        return Merge(self._df, self._name, self._connection, on, tasks=self._tasks)
+
     def run(self, wanted: Wanted) -> CommitResult:
         """What the other methods do."""
 
@@ -128,64 +142,3 @@ class Write:
             folded = {field.name.casefold() for field in fields}
             df = df.select(*(column(one) for one in df.columns if one.casefold() in folded))
         return spread(fitted(df, fields, self._name), schema, tasks=self._tasks, once=self._once)
-
-
-def run_write(
-    name: str,
-    connection: Connection,
-    wanted: Wanted,
-    rows: Callable[[WriteBase], DataFrame],
-    *,
-    mixed: bool = False,
-) -> CommitResult:
-    """Runs the job of a write and commits; once more when the schema was changed under it.
-
-    Args:
-        name: the table.
-        connection: its warehouse.
-        wanted: what to do.
-        rows: makes the rows that tasks write, given what the table is.
-        mixed: whether they carry the column that says which delete their keys.
-    """
-    check_writer(wanted.writer)
-    lake = warehouse(connection)
-    core = lake.table(name)
-    base = lake.call(begin_write, core, wanted)
-    while base.recorded is None:
-        job = WriteJob(
-            connection=connection,
-            root=core.root,
-            schema=base.schema,
-            deletes=wanted.operation == "delete",
-            mixed=mixed,
-            by_key=bool(base.schema.primary_key),
-            unique=mixed,
-            where=wanted.where,
-        )
-        done = _uploaded(rows(base), job)
-        failed = [one.error for one in done if one.error is not None]
-        if failed:
-            lake.call(undo_write, core, done)
-            raise failed[0]
-        try:
-            result = lake.call(finish_write, core, base, wanted, done)
-        except ConflictError:
-            newest = lake.call(begin_write, core, wanted)
-            if newest.snapshot.schema == base.snapshot.schema:
-                raise
-            base = newest
-            continue
-        cost = functools.reduce(operator.add, [one.cost for one in done], result.cost)
-        return dataclasses.replace(result, cost=cost)
-    return CommitResult(snapshot=base.recorded, changed=False)
-
-
-def _uploaded(rows: DataFrame, job: WriteJob) -> list[TaskFiles]:
-    """What the tasks say, in the order of the partitions."""
-
-    def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from outcomes(job, batches)
-
-    with plain_errors():
-        found = rows.mapInArrow(each, "outcome binary").collect()
-    return [pickle.loads(bytes(row.outcome)) for row in found]  # noqa: S301 - ours

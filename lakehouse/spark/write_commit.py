@@ -21,12 +21,19 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.spark.task_write import TaskFiles
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.cover import Tail
-from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.flush import flush_table
+from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import partition_test, refuse_ignored_deletes
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.shared_keys import refuse_shared_keys
 from lakehouse.storage.upload import delete_files, object_paths
-from lakehouse.storage.uploaded import commit_uploaded, in_runs, overwrite_uploaded, replace_uploaded
+from lakehouse.storage.uploaded import (
+    commit_decided,
+    commit_uploaded,
+    in_runs,
+    overwrite_uploaded,
+    replace_uploaded,
+)
 from lakehouse.storage.where import bind_where
 from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import WriterId, recorded_snapshot
@@ -41,11 +48,13 @@ class Wanted:
     """What a write is to do."""
 
     operation: str
-    """append, upsert, delete, overwrite or overwrite_partitions."""
+    """append, upsert, delete, overwrite, overwrite_partitions or merge."""
     where: Expr | None = None
     """An overwrite replaces only what matches."""
     writer: WriterId | None = None
     message: str | None = None
+    whole_table: bool = False
+    """Whether a merge depends on all rows of the table, not only on those with keys it came across."""
     leaves_trace: bool = True
     """Whether a write with a writer leaves a snapshot even if it has no rows."""
 
@@ -65,8 +74,10 @@ class WriteBase:
 async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
     """The newest state; refuses what the table cannot do before anything runs."""
     view = await core.newest()
+    if wanted.operation == "merge":
+        view = await _flushed(core, view)
     schema = view.schema
-    if wanted.operation in ("upsert", "delete") and not schema.primary_key:
+    if wanted.operation in ("upsert", "delete", "merge") and not schema.primary_key:
         raise InvalidInputError(f"{wanted.operation} needs a primary key, and {core.name} has none")
     if wanted.operation == "overwrite_partitions" and not schema.partition_by:
         raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
@@ -82,6 +93,16 @@ async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
         tail=await core.tail(view),
         recorded=recorded_snapshot(view, wanted.writer),
     )
+
+
+async def _flushed(core: OpenTable, view: View) -> View:
+    """A state whose files have all that was acknowledged."""
+    tail = await core.tail(view)
+    waits = tail is not None and view.snapshot.wal is not None and tail.upto > view.snapshot.wal.upto
+    if not waits and not view.snapshot.segments:
+        return view
+    await flush_table(core)
+    return await core.newest()
 
 
 async def finish_write(
@@ -111,7 +132,18 @@ async def finish_write(
         except LakehouseError:
             await undo_write(core, done)
             raise
-    if wanted.operation == "overwrite_partitions":
+    if wanted.operation == "merge":
+        ranges = [one.looked_at for one in done if one.looked_at is not None]
+        result = await commit_decided(
+            core,
+            written,
+            schema,
+            base.snapshot,
+            looked_at=None if wanted.whole_table else ranges,
+            writer=wanted.writer,
+            message=wanted.message,
+        )
+    elif wanted.operation == "overwrite_partitions":
         result = await _replaced_partitions(core, base, wanted, written)
     elif wanted.where is not None:
         result = await _replaced_where(core, base, wanted, written, wanted.where)

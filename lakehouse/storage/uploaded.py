@@ -18,13 +18,14 @@ from operator import attrgetter
 
 from lakehouse.expr import Expr
 from lakehouse.format.file_entry import FileEntry
-from lakehouse.format.snapshot import CommitKind
+from lakehouse.format.snapshot import CommitKind, Snapshot
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.background import beside
 from lakehouse.io.cost import measure
 from lakehouse.storage.commit import Change, OwnManifest
 from lakehouse.storage.commit_result import CommitResult, committed_or_deleted, result_of
 from lakehouse.storage.cover import Tail
+from lakehouse.storage.decided import AddDecided, KeyRange
 from lakehouse.storage.intents import AddFiles, ReplacePartitions
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import Unit, unit_of
@@ -33,7 +34,7 @@ from lakehouse.storage.upload import object_paths
 from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import WriterId, flushing
 
-__all__ = ["commit_uploaded", "in_runs", "overwrite_uploaded", "replace_uploaded"]
+__all__ = ["commit_decided", "commit_uploaded", "in_runs", "overwrite_uploaded", "replace_uploaded"]
 
 
 async def commit_uploaded(
@@ -120,6 +121,44 @@ async def overwrite_uploaded(
         )
 
     return await _attempted(core, whole, tail, attempt)
+
+
+async def commit_decided(
+    core: OpenTable,
+    written: Sequence[WrittenRows],
+    schema: TableSchema,
+    read: Snapshot,
+    *,
+    looked_at: Sequence[KeyRange] | None,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Adds rows that were decided from a snapshot, which covers all that the write-ahead log held then.
+
+    Args:
+        core: the table.
+        written: what each process uploaded.
+        schema: with which all of them wrote.
+        read: the snapshot.
+        looked_at: the keys that the decision depends on; None = all.
+        writer: makes the commit safe to repeat.
+        message: for people.
+
+    Raises:
+        ConflictError: rows that were looked at may have changed; the files are deleted.
+    """
+    whole = in_runs(written, schema)
+    change = AddDecided(
+        core,
+        read,
+        whole.entries,
+        looked_at=looked_at,
+        must_commit=writer is not None,
+        message=message,
+    )
+    # Exactly what was read: rows put into the log since then stay above.
+    tail = None if read.wal is None else Tail(after=read.wal.upto)
+    return await _committed(core, change, whole, tail, writer)
 
 
 async def _committed(
