@@ -6,12 +6,14 @@ Invariant: columns of which nothing is said here are refused, if at all, for wha
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lakehouse.errors import InvalidInputError
 from lakehouse.format.nearest import nearest
-from lakehouse.format.type_text import type_text
+from lakehouse.format.type_text import from_arrow, type_text
 from lakehouse.format.types import Field, ListType, MapType, StructType, children
 from lakehouse.storage.lossless import may_fit
 
@@ -56,7 +58,7 @@ def column_differences(
         if name not in known:
             like = nearest(found[0].name, [field.name for field in fields])
             hint = f"; the table has {of + like!r}" if like else ""
-            extra.append(f"extra: {of + found[0].name!r} ({found[0].type}){hint}")
+            extra.append(f"extra: {of + found[0].name!r} ({_shown(found[0].type)}){hint}")
     return [*missing, *extra, *wrong]
 
 
@@ -76,4 +78,12 @@ def _type_differences(source: pa.DataType, field: Field, path: str, case_matters
         ]
     elif isinstance(kind, ListType) and (is_.is_list(source) or is_.is_large_list(source)):
         return _type_differences(source.value_type, kind.element, f"{path}.element", case_matters)
-    return [f"wrong type: {path!r} is {source}, and {type_text(kind)} in the table: cast it"]
+    return [f"wrong type: {path!r} is {_shown(source)}, and {type_text(kind)} in the table: cast it"]
+
+
+def _shown(kind: pa.DataType) -> str:
+    """The type as tables call it, or as Arrow does where no column can be of it."""
+    try:
+        return type_text(from_arrow(kind, itertools.count(1).__next__))
+    except InvalidInputError:
+        return str(kind)

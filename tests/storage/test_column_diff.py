@@ -36,13 +36,13 @@ TABLE = schema_from_arrow(
             {"id": pa.int64(), "place": pa.struct([("city", pa.int32()), ("street", pa.string())])},
             [
                 "extra: 'place.street' (string)",
-                "wrong type: 'place.city' is int32, and string in the table: cast it",
+                "wrong type: 'place.city' is int, and string in the table: cast it",
             ],
         ),
         (
             {"id": pa.int64(), "tags": pa.list_(pa.int64()), "facts": pa.map_(pa.string(), pa.string())},
             [
-                "wrong type: 'tags.element' is int64, and string in the table: cast it",
+                "wrong type: 'tags.element' is bigint, and string in the table: cast it",
                 "wrong type: 'facts.value' is string, and bigint in the table: cast it",
             ],
         ),
