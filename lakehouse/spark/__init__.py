@@ -6,9 +6,28 @@ table is done by the engine, in the driver or in executors.
 
 from __future__ import annotations
 
+from lakehouse.spark.answers import aggregate, count
 from lakehouse.spark.connection import Connection
+from lakehouse.spark.errors import plain_errors
+from lakehouse.spark.index_metas import IndexMetas, collect_index_metas, index_metas
+from lakehouse.spark.join import JoinReport, join, plan_join
 from lakehouse.spark.scan import create_view, table
 from lakehouse.spark.session import session
 from lakehouse.spark.source import register
 
-__all__ = ["Connection", "create_view", "register", "session", "table"]
+__all__ = [
+    "Connection",
+    "IndexMetas",
+    "JoinReport",
+    "aggregate",
+    "collect_index_metas",
+    "count",
+    "create_view",
+    "index_metas",
+    "join",
+    "plain_errors",
+    "plan_join",
+    "register",
+    "session",
+    "table",
+]
