@@ -11,14 +11,19 @@ from lakehouse.spark.connection import Connection
 from lakehouse.spark.errors import plain_errors
 from lakehouse.spark.index_metas import IndexMetas, collect_index_metas, index_metas
 from lakehouse.spark.join import JoinReport, join, plan_join
+from lakehouse.spark.merge import Merge
 from lakehouse.spark.scan import create_view, table
 from lakehouse.spark.session import session
 from lakehouse.spark.source import register
+from lakehouse.spark.stream_writer import write_stream
+from lakehouse.spark.write import Write, write
 
 __all__ = [
     "Connection",
     "IndexMetas",
     "JoinReport",
+    "Merge",
+    "Write",
     "aggregate",
     "collect_index_metas",
     "count",
@@ -30,4 +35,6 @@ __all__ = [
     "register",
     "session",
     "table",
+    "write",
+    "write_stream",
 ]

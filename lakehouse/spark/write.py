@@ -2,6 +2,7 @@
 
 ::
 
+    lakehouse.spark.write(df, "sales.orders").create(primary_key="id", bucket=8)
     lakehouse.spark.write(df, "sales.orders").upsert()
     lakehouse.spark.write(df, "sales.orders").overwrite("day = DATE '2026-11-18'")
     lakehouse.spark.write(keys, "sales.orders").delete()
@@ -18,17 +19,20 @@ driver knows them; those of tasks that Spark killed stay until ``remove_orphans`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
+from lakehouse.errors import CommitUnknownError
 from lakehouse.expr import Expr
 from lakehouse.format.types import Field
-from lakehouse.spark.connection import Connection
+from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.frames import column, fitted
 from lakehouse.spark.merge import Merge
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.spread import spread
+from lakehouse.spark.types import schema_of
 from lakehouse.spark.write_commit import Wanted, WriteBase
 from lakehouse.spark.write_job import run_write
 from lakehouse.storage.commit_result import CommitResult
@@ -76,6 +80,47 @@ class Write:
     ) -> None:
         self._df, self._name, self._connection = df, name, connection
         self._tasks, self._once = tasks, once
+
+    def create(
+        self,
+        *,
+        primary_key: Sequence[str] | str = (),
+        partition_by: Sequence[str] | str = (),
+        bucket: int = 1,
+        options: Mapping[str, object] | None = None,
+        comment: str | None = None,
+        indexes: Mapping[Any, Any] | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Makes the table, with the frame's columns, and adds the rows; a table of that name is an error.
+
+        The arguments are those of ``create_table``. The table is dropped again when its rows cannot be
+        written.
+
+        Example::
+
+            lakehouse.spark.write(df, "sales.orders").create(primary_key="id", bucket=8)
+        """
+        lake = warehouse(self._connection)
+        schema = schema_of(self._df.schema)
+        lake.call(
+            lake.lake.create_table,
+            self._name,
+            schema,
+            primary_key=primary_key,
+            partition_by=partition_by,
+            bucket=bucket,
+            options=options,
+            comment=comment,
+            indexes=indexes,
+        )
+        try:
+            return self.append(message=message)
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            lake.call(lake.lake.drop_table, self._name)
+            raise
 
     def append(self, *, writer: WriterId | None = None, message: str | None = None) -> CommitResult:
         """Adds rows; with a primary key, a row replaces the older one of its key."""

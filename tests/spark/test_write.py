@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakehouse.spark import Connection
 from lakehouse.spark import write_job as job
 from lakehouse.spark.connection import warehouse
@@ -273,3 +273,19 @@ def test_rows_put_into_the_log_before_a_job_are_older(spark: SparkSession, conne
     house.call(put)
     write(frame(spark, some(1, v=9)), NAME, connection=connection).upsert()
     assert values_of(connection) == {1: 9, 2: 3}
+
+
+def test_a_table_is_made_for_a_frame(spark: SparkSession, connection: Connection) -> None:
+    """It has the frame's columns and rows; one that cannot be filled is not there afterwards."""
+    made(connection, "db.other")
+    rows = frame(spark, some(1, 2))
+    write(rows, NAME, connection=connection).create(primary_key="id", bucket=2)
+    house = warehouse(connection)
+    schema = house.call(house.table(NAME).known).schema
+    assert (schema.primary_key, schema.buckets, len(rows_of(connection))) == (("id",), 2, 2)
+    with pytest.raises(AlreadyExistsError):
+        write(rows, NAME, connection=connection).create()
+    failing = rows.withColumn("id", sf.lit(None).cast("long"))
+    with pytest.raises(InvalidInputError, match="null where no null may be"):
+        write(failing, "db.new", connection=connection).create(primary_key="id")
+    assert set(house.iterate(house.lake.tables, "db")) == {"db.other", NAME}
