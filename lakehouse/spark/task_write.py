@@ -29,11 +29,13 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.expr import Expr
+from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.errors import carried
 from lakehouse.storage.conform import conform
 from lakehouse.storage.decided import KeyRange
 from lakehouse.storage.reading_writes import matching_rows
@@ -106,7 +108,8 @@ class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
 
 def outcomes(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A write's task as ``mapInArrow`` runs it: its message, pickled, in one row."""
-    message = pickle.dumps(write_task(job, batches))
+    with carried():
+        message = pickle.dumps(write_task(job, batches))
     yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=_OUTCOME)
 
 
@@ -117,16 +120,19 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
     lake = warehouse(job.connection)
     task = _Task(job, lake)
     try:
-        written = lake.call(task.write, task.tables(batches), deletes=job.deletes)
+        return TaskFiles(
+            written=lake.call(task.write, task.tables(batches), deletes=job.deletes),
+            deleted=task.deleted(),
+            cost=task.cost,
+            looked_at=task.looked_at,
+            query=query,
+        )
     except _FINAL as error:
         task.undo()
         return TaskFiles(error=error, cost=task.cost, query=query)
     except BaseException:
         task.undo()
         raise
-    return TaskFiles(
-        written=written, deleted=task.deleted(), cost=task.cost, looked_at=task.looked_at, query=query
-    )
 
 
 class _Task:
@@ -140,6 +146,7 @@ class _Task:
         self.looked_at: KeyRange | None = None
         self._deletes: list[pa.Table] = []
         self._deleted: list[WrittenRows] = []
+        self._uploaded: list[FileEntry] = []
 
     async def write(self, rows: Iterable[pa.Table], *, deletes: bool) -> WrittenRows:
         """Uploads rows, or keys to be deleted."""
@@ -149,7 +156,7 @@ class _Task:
             data = matching_rows(rows, job.schema, job.where, chunk_bytes=limit)  # type: ignore[assignment]
         with measure() as cost:
             try:
-                return await write_rows(
+                written = await write_rows(
                     self._lake.lake.store,
                     job.root,
                     job.schema,
@@ -161,6 +168,8 @@ class _Task:
                 )
             finally:
                 self.cost += cost
+        self._uploaded += written.entries
+        return written
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """The rows to write, in tables of a good size."""
@@ -223,8 +232,8 @@ class _Task:
         )
 
     def undo(self) -> None:
-        """Deletes the files of deletions; those of a write that failed are deleted already."""
-        paths = object_paths([entry for one in self._deleted for entry in one.entries])
+        """Deletes what was uploaded whole; a write that failed has deleted its files already."""
+        paths = object_paths(self._uploaded)
         self._lake.call(delete_files, self._lake.lake.store, self._job.root, paths)
 
 
