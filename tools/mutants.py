@@ -664,9 +664,12 @@ MUTANTS = (
     Mutant(
         rule="indexes: a rebuild brings files back that are gone",
         path="lakehouse/storage/index_rebuild.py",
-        old="        live = await base.manifests.entries(base.snapshot)\n",
-        new="        live = getattr(self, 'first', None) or await base.manifests.entries(base.snapshot)\n"
-        "        self.first = live\n",
+        old="        self.replaced: tuple[FileEntry, ...] = ()\n\n"
+        "    async def draft(self, base: Base) -> Draft | None:\n"
+        '        """What is live, as the head has it, with other indexes."""\n'
+        "        live = await base.manifests.entries(base.snapshot)\n",
+        new="        self.replaced: tuple[FileEntry, ...] = ()\n        self.given = entries\n\n"
+        "    async def draft(self, base: Base) -> Draft | None:\n        live = self.given\n",
         tests=(f"{REBUILD}::test_files_that_go_meanwhile_are_passed_over",),
     ),
 )

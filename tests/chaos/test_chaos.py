@@ -14,7 +14,7 @@ from tests.chaos.chaos import run
 from tests.chaos.processes import Place
 
 SECONDS = float(os.environ.get("LAKEHOUSE_CHAOS_SECONDS", "60"))
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * SECONDS + 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * SECONDS + 300)]
 
 
 async def test_killed_processes_lose_nothing(
