@@ -129,10 +129,11 @@ def _is_in(found: Any, values: tuple[Any, ...]) -> Any:
     """SQL's IN: null for a null, and for a miss when one of the values is null."""
     plain = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
     known = [value for value in plain if value is not None]
+    with_null = len(known) < len(plain)
     if pa.types.is_floating(found.type) and 0 in known:
         known += [0.0, -0.0]  # Arrow looks for bits
     hit = pc.is_in(found, value_set=pa.array(known, found.type))
     unknown = pc.is_null(found)
-    if len(known) < len(plain):
+    if with_null:
         unknown = pc.or_(unknown, pc.invert(hit))
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), hit)

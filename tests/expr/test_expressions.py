@@ -234,3 +234,10 @@ def test_zeros_are_among_zeros() -> None:
     rows = pa.table({"x": [0.0, -0.0, float("nan"), 1.0]})
     found = matching(bind(In(col("x"), (0.0, float("nan"))), rows.schema), rows)
     assert found.to_pylist() == [True, True, True, False]
+
+
+def test_a_null_among_zeros_leaves_misses_open() -> None:
+    """NOT IN of a list with a null is true of nothing, for floats too."""
+    rows = pa.table({"x": [0.0, 1.0, None]})
+    found = matching(bind(~In(col("x"), (0.0, None)), rows.schema), rows)
+    assert found.to_pylist() == [False, False, False]
