@@ -34,7 +34,7 @@ from lakehouse.storage.maintenance import ProgressCallback, Teller
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.table import Table
 
-__all__ = ["Job", "TableAt", "task_memory", "waves_of"]
+__all__ = ["Counted", "Job", "TableAt", "Tally", "task_memory", "waves_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class TableAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Counted(Generic[R]):
+class Counted(Generic[R]):
     """What a task came to, and its cost."""
 
     value: R
@@ -91,6 +91,51 @@ class _Sent(Generic[T]):
     task: T
     weight: int
     """How much of the progress it is."""
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """None = the session is a Connect one."""
+    found: SparkContext | None = getattr(spark, "sparkContext", None)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Travels with tasks, and counts what they have done."""
+
+    accumulator: Accumulator[int] | None
+    """None under Connect."""
+
+    def add(self, weight: int) -> None:
+        """So much more is done, if the attempt counts."""
+        if self.accumulator is not None:
+            self.accumulator.add(weight)
+
+
+class _Counter:
+    """What tasks have done, as Spark tells; under Connect, as pieces of work end."""
+
+    def __init__(self, spark: SparkSession, told: Callable[[int], None]) -> None:
+        context = _context(spark)
+        self.tally = Tally(accumulator=context.accumulator(0) if context is not None else None)
+        self._told = told
+        self._shown = 0
+        self._finished = 0
+
+    def look(self) -> None:
+        """Tells what is new."""
+        if self.tally.accumulator is not None:
+            self._show(self.tally.accumulator.value)
+
+    def finished(self, weight: int) -> None:
+        """A piece is done: what it was is counted whether or not Spark told."""
+        self._finished += weight
+        self._show(self._finished)
+
+    def _show(self, done: int) -> None:
+        if done > self._shown:
+            self._told(done - self._shown)
+            self._shown = done
 
 
 class Job:
@@ -172,26 +217,47 @@ class Job:
             weight: how much of the progress a task is.
         """
         waves = waves_of(units, max(1, self.slots * _WAVE_TASKS))
-        total = sum(weight(task) for unit in units for task in unit)
-        counter = _Counter(self.spark, partial(self._told, step, total))
+
+        def begun(wave: Sequence[int]) -> Callable[[Tally], list[Counted[R]]]:
+            return partial(self._wave, [units[at] for at in wave], work, weight)
+
+        def settled(number: int, results: list[Counted[R]]) -> None:
+            values = iter([one.value for one in results])
+            for one in results:
+                self.cost = self.cost + one.cost
+            done([(at, [next(values) for _ in units[at]]) for at in waves[number]])
+
+        weights = [sum(weight(task) for at in wave for task in units[at]) for wave in waves]
+        self.watch(step, [begun(wave) for wave in waves], weights, settled)
+
+    def watch(
+        self,
+        step: str,
+        works: Sequence[Callable[[Tally], R]],
+        weights: Sequence[int],
+        done: Callable[[int, R], None],
+    ) -> None:
+        """Makes Spark do pieces of work in order, two at a time, and tells how far it has got.
+
+        Args:
+            step: what progress calls it.
+            works: each blocks until it is done; tasks in executors may count with what it gets.
+            weights: how much of the progress each is.
+            done: told, in the caller's thread, what a piece came to.
+        """
+        counter = _Counter(self.spark, partial(self._told, step, sum(weights)))
         with _Threads(self.spark) as threads:
-            waiting: dict[concurrent.futures.Future[list[_Counted[R]]], list[int]] = {
-                threads.submit(partial(self._wave, [units[at] for at in wave], work, weight, counter)): wave
-                for wave in waves
-            }
+            waiting = {threads.submit(partial(work, counter.tally)): at for at, work in enumerate(works)}
             while waiting:
                 ended, _ = concurrent.futures.wait(
                     waiting, timeout=_POLL_S, return_when=concurrent.futures.FIRST_COMPLETED
                 )
                 counter.look()
                 for future in ended:
-                    wave = waiting.pop(future)
-                    results = future.result()
-                    counter.finished(sum(weight(task) for at in wave for task in units[at]))
-                    for one in results:
-                        self.cost = self.cost + one.cost
-                    values = iter([one.value for one in results])
-                    done([(at, [next(values) for _ in units[at]]) for at in wave])
+                    at = waiting.pop(future)
+                    found = future.result()
+                    counter.finished(weights[at])
+                    done(at, found)
 
     def _told(self, step: str, total: int, more: int) -> None:
         self.teller.step(step, more, total)
@@ -201,10 +267,10 @@ class Job:
         units: Sequence[Sequence[T]],
         work: Callable[[OpenTable, T], Awaitable[R]],
         weight: Callable[[T], int],
-        counter: _Counter,
-    ) -> list[_Counted[R]]:
+        tally: Tally,
+    ) -> list[Counted[R]]:
         tasks = [_Sent(task=task, weight=weight(task)) for unit in units for task in unit]
-        found = run_tasks(self.spark, partial(_in_executor, self.at, work, counter.travelling), tasks)
+        found = run_tasks(self.spark, partial(_in_executor, self.at, work, tally), tasks)
         return [one.value for one in found]
 
 
@@ -246,7 +312,7 @@ def _address_space_left() -> int | None:
     if limit == resource.RLIM_INFINITY:
         return None
     try:
-        told = Path("/proc/self/statm").read_text()  # io-ok
+        told = Path("/proc/self/statm").read_text()  # io-ok: no data
         used = int(told.split()[0]) * resource.getpagesize()
     except OSError:
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -256,52 +322,19 @@ def _address_space_left() -> int | None:
 def _in_executor(
     at: TableAt,
     work: Callable[[OpenTable, T], Awaitable[R]],
-    counter: Accumulator[int] | None,
+    tally: Tally,
     sent: _Sent[T],
-) -> _Counted[R]:
+) -> Counted[R]:
     house, core = at.opened()
 
-    async def counted() -> _Counted[R]:
+    async def counted() -> Counted[R]:
         with measure() as cost:
             value = await work(core, sent.task)
-        return _Counted(value=value, cost=cost)
+        return Counted(value=value, cost=cost)
 
     found = house.call(counted)
-    if counter is not None:
-        counter.add(sent.weight)
+    tally.add(sent.weight)
     return found
-
-
-def _context(spark: SparkSession) -> SparkContext | None:
-    """None = the session is a Connect one."""
-    found: SparkContext | None = getattr(spark, "sparkContext", None)
-    return found
-
-
-class _Counter:
-    """Counts tasks that are done, as Spark tells; under Connect, as waves end."""
-
-    def __init__(self, spark: SparkSession, told: Callable[[int], None]) -> None:
-        context = _context(spark)
-        self.travelling: Accumulator[int] | None = context.accumulator(0) if context is not None else None
-        self._told = told
-        self._shown = 0
-        self._finished = 0
-
-    def look(self) -> None:
-        """Tells what is new."""
-        if self.travelling is not None:
-            self._show(self.travelling.value)
-
-    def finished(self, weight: int) -> None:
-        """A wave is done: what it was is counted whether or not Spark told."""
-        self._finished += weight
-        self._show(self._finished)
-
-    def _show(self, done: int) -> None:
-        if done > self._shown:
-            self._told(done - self._shown)
-            self._shown = done
 
 
 class _Threads:

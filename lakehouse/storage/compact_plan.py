@@ -36,6 +36,7 @@ __all__ = [
     "most_runs",
     "pick_runs",
     "plan_compaction",
+    "plan_rewrite",
     "unit_to_compact",
 ]
 
@@ -260,6 +261,36 @@ def _plan_appended(
                         bottom=False,
                         reason=picked[1],
                     )
+
+
+def plan_rewrite(
+    entries: Iterable[FileEntry],
+    *,
+    covered: Sequence[Interval] = (),
+    holds: Callable[[tuple[bytes, ...]], bool] | None = None,
+) -> tuple[CompactionTask, ...]:
+    """All files of each partition of a table without a key, to be written anew in another order.
+
+    Args:
+        entries: live files, with their positions filled in.
+        covered: where WAL segments stand that the snapshot covers; in order.
+        holds: whether a partition is to be looked at; None = all of them.
+    """
+    partitions: dict[tuple[bytes, ...], list[FileEntry]] = {}
+    for one in sorted(entries, key=appended_order):
+        if one.format is not FileFormat.WAL and (holds is None or holds(one.partition)):
+            partitions.setdefault(one.partition, []).append(one)
+    tasks = [
+        CompactionTask(
+            unit=(partition, 0),
+            inputs=tuple(one for run in stretch for one in run),
+            bottom=False,
+            reason=CompactionReason.FULL,
+        )
+        for partition, mine in partitions.items()
+        for stretch in _stretches(_same_place(mine), covered)
+    ]
+    return tuple(sorted(tasks, key=lambda task: task.size, reverse=True))
 
 
 def _same_place(files: Sequence[FileEntry]) -> list[_Run]:

@@ -57,6 +57,7 @@ __all__ = [
     "merge_task",
     "plan_table",
     "result_of_compaction",
+    "result_of_plan",
     "run_tasks",
 ]
 
@@ -129,7 +130,7 @@ async def compact_table(
         view = await core.newest()
         tasks = await plan_table(view, full=full, where=where, units=units)
         if dry_run:
-            found = dataclasses.replace(_summed(tasks, view.snapshot.id), dry_run=True)
+            found = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=True)
         else:
             found = await run_tasks(core, view, tasks, progress=progress)
     return dataclasses.replace(found, cost=cost)
@@ -173,7 +174,7 @@ async def plan_table(
     )
 
 
-def _summed(tasks: Sequence[CompactionTask], snapshot: int) -> CompactResult:
+def result_of_plan(tasks: Sequence[CompactionTask], snapshot: int) -> CompactResult:
     """What goes into some tasks."""
     reasons: dict[str, int] = {}
     for task in tasks:
@@ -194,7 +195,7 @@ def result_of_compaction(
 ) -> CompactResult:
     """The result out of what was put in place by some commits, the last of which made ``snapshot``."""
     return dataclasses.replace(
-        _summed([one.task for one in placed], snapshot),
+        result_of_plan([one.task for one in placed], snapshot),
         changed=commits > 0,
         gave_way=gave_way,
         commits=commits,

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config import TableSettings
+from lakehouse.expr import Expr
 from lakehouse.format.file_entry import (
     KIND_COLUMN,
     SEQUENCE_COLUMN,
@@ -39,7 +40,7 @@ from lakehouse.format.types import Field, arrow_field
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.threads import in_thread
-from lakehouse.storage.compact_plan import CompactionTask
+from lakehouse.storage.compact_plan import CompactionTask, Interval
 from lakehouse.storage.cut import Part, cut_rows
 from lakehouse.storage.plan import interval
 from lakehouse.storage.record_ttl import Lifetime, may_drop_hidden
@@ -48,7 +49,7 @@ from lakehouse.storage.scan import RunSource, Scan
 from lakehouse.storage.sections import EVERY_KEY, KeyRange
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
-__all__ = ["MergedRuns", "merge_runs"]
+__all__ = ["MergedRuns", "lineage_scan", "merge_runs"]
 
 _FILES_UNDER_WAY = 2
 """Files that are cut, encoded and uploaded at once, in turns."""
@@ -155,16 +156,50 @@ def _scan(
     shows: Lifetime | None,
     keys: KeyRange,
 ) -> Scan:
-    """The rows of the output, with the columns that say where they come from and what they do."""
-    keeps_kinds = not task.bottom and any(one.deletes or one.updates for one in task.inputs)
-    lo, hi = task.interval
-    hidden = [SEQUENCE_FIELD] * (lo[0] != hi[0]) + [KIND_FIELD] * keeps_kinds
-    return Scan(
+    """The rows of the output."""
+    return lineage_scan(
         task.inputs,
+        schema,
+        source,
+        interval=task.interval,
+        kinds=not task.bottom and any(one.deletes or one.updates for one in task.inputs),
+        where=shows.where if shows is not None and task.bottom else None,
+        keys=keys,
+        settings=settings,
+    )
+
+
+def lineage_scan(
+    entries: Sequence[FileEntry],
+    schema: TableSchema,
+    source: RunSource,
+    *,
+    interval: Interval,
+    kinds: bool = False,
+    where: Expr | None = None,
+    keys: KeyRange = EVERY_KEY,
+    settings: TableSettings,
+) -> Scan:
+    """A scan of rows that are to be written again, with columns that say where they come from.
+
+    Args:
+        entries: the files.
+        schema: of the table.
+        source: opens them.
+        interval: at which the rows will stand; where that is one commit, it tells where they come from.
+        kinds: whether rows that delete are returned too, and a column that says what each row does.
+        where: which rows; None = all.
+        keys: only rows of these keys.
+        settings: bounds.
+    """
+    lo, hi = interval
+    hidden = [SEQUENCE_FIELD] * (lo[0] != hi[0]) + [KIND_FIELD] * kinds
+    return Scan(
+        entries,
         dataclasses.replace(schema, fields=(*schema.fields, *hidden)),
         _LineageSource(source),
-        where=shows.where if shows is not None and task.bottom else None,
-        deletions=keeps_kinds,
+        where=where,
+        deletions=kinds,
         keys=keys,
         settings=settings,
     )
