@@ -443,8 +443,8 @@ MUTANTS = (
     Mutant(
         rule="D in D∘U for the log: of the rows of a segment the last one counts, whatever came before",
         path="lakehouse/storage/segment_runs.py",
-        old="    rows = folded_input(segment_rows([segment], schema), schema)",
-        new="    rows = segment_rows([segment], schema)",
+        old="    rows = folded_input(segment_rows(segments, schema), schema)",
+        new="    rows = segment_rows(segments, schema)",
         tests=(f"{FLUSH}::test_a_deletion_between_operands_counts",),
     ),
     Mutant(

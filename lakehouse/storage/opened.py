@@ -98,7 +98,7 @@ class View:
         files, ranges = await self.files(), self.snapshot.carried().segments
         if self.fresh is not None:
             ranges = (*ranges, self.fresh)
-        return (*files, *await self.runs.entries(ranges, self.schema)) if ranges else files
+        return (*files, *await self.runs.entries(ranges, self.schema, together=True)) if ranges else files
 
 
 class Watcher(Protocol):

@@ -2,15 +2,17 @@
 
 A segment holds rows as they were put. For reads it is cut by merge unit, and every part is described by
 an entry like that of a data file, so that plans, scans and lookups need not know where rows come from.
+Small neighbours are taken together: a run has its price, and a busy log has a thousand segments.
 
-Invariant: an entry made here has the format ``wal`` and a known position, stands in no manifest and no
-snapshot, and is opened by nobody but :class:`SegmentRuns`.
+Invariant: no other run stands between segments that are taken together, as one snapshot covered them and
+none of them is missing. An entry made here has the format ``wal`` and a known position, stands in no
+manifest and no snapshot, and is opened by nobody but :class:`SegmentRuns`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +39,14 @@ from lakehouse.storage.wal import Wal, segment_path
 __all__ = ["MemoryRun", "SegmentRuns", "segment_rows"]
 
 _READS = 16
-"""Segments that are read at once."""
+"""Runs that are made at once, and segments of each that are read at once."""
+_TOGETHER = (64, 8, 1)
+"""Segments that make a run together: those whose numbers agree but for the remainder by one of these.
+
+The newest are in small groups, so that with one more segment few of those known are read again.
+"""
+_SMALL_BYTES = 64 * 1024
+"""Segments that are larger on average are runs of their own."""
 _ENTRY_BYTES = 1_200
 
 
@@ -87,46 +96,69 @@ class SegmentRuns:
     def __init__(self, wal: Wal, root: str, cache: CacheRegion) -> None:  # type: ignore[type-arg]
         self._wal, self._root, self._cache = wal, root, cache
 
-    async def entries(self, ranges: Iterable[SegmentRange], schema: TableSchema) -> list[FileEntry]:
-        """The runs of segments, oldest first, as entries for reads with a schema; ranges say ``at``."""
-        places = [(number, one.at) for one in ranges for number in range(one.first, one.last + 1)]
+    async def entries(
+        self, ranges: Iterable[SegmentRange], schema: TableSchema, *, together: bool = False
+    ) -> list[FileEntry]:
+        """The runs of segments, oldest first, as entries for reads with a schema.
 
-        async def read(place: tuple[int, int | None]) -> list[FileEntry]:
-            number, at = place
+        Args:
+            ranges: of segments; they say ``at``.
+            schema: what the runs are read with.
+            together: whether small segments share runs. Whoever compares the runs of two states by their
+                paths wants each by itself.
+        """
+
+        async def read(place: tuple[int, int, int | None]) -> list[FileEntry]:
+            first, last, at = place
             assert at is not None
-            found = await self._runs(number, schema, at)
-            position = (at, 0, number)
-            return [dataclasses.replace(one.entry, at=at, lo=position, hi=position) for one in found.runs]
+            found = await self._runs(first, last, schema, at)
+            lo, hi = (at, 0, first), (at, 0, last)
+            return [dataclasses.replace(one.entry, at=at, lo=lo, hi=hi) for one in found.runs]
 
+        places = [place for one in ranges for place in _groups(one, _TOGETHER if together else (1,))]
         return [entry async for entries in map_bounded(read, places, _READS) for entry in entries]
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> MemoryRun:
         """A reader of one of these runs."""
-        path, _, place = entry.path.partition("#")
+        place = entry.path.rpartition("#")[2]
+        assert entry.lo is not None
         assert entry.hi is not None
-        found = await self._runs(entry.hi[2], schema, entry.hi[0])
-        assert path == segment_path(entry.hi[2])
+        found = await self._runs(entry.lo[2], entry.hi[2], schema, entry.hi[0])
         return MemoryRun(entry, found.runs[int(place)].rows, schema)
 
-    async def _runs(self, number: int, schema: TableSchema, snapshot: int) -> _Runs:
+    async def _runs(self, first: int, last: int, schema: TableSchema, snapshot: int) -> _Runs:
+        async def read(number: int) -> WalSegment:
+            return await self._wal.read(number, snapshot=snapshot)
+
         async def load(_: object) -> _Runs:
-            segment = await self._wal.read(number, snapshot=snapshot)
-            return await in_thread(_cut, segment, schema)
+            reads = map_bounded(read, range(first, last + 1), _READS)
+            segments = [segment async for segment in reads]
+            return await in_thread(_cut, segments, schema)
 
         found: _Runs | None = await self._cache.get(
-            (self._root, segment_path(number), schema.id, schema.buckets), load
+            (self._root, segment_path(first), last, schema.id, schema.buckets), load
         )
         assert found is not None
         return found
 
-    def remember(self, segment: WalSegment, schema: TableSchema) -> None:
-        """Keeps the runs of a segment that was just written; computes, for a thread."""
-        number = segment.header.number
-        self._cache.put((self._root, segment_path(number), schema.id, schema.buckets), _cut(segment, schema))
+
+def _groups(segments: SegmentRange, sizes: Sequence[int]) -> Iterator[tuple[int, int, int | None]]:
+    """First and last number of those that make runs together, and ``at``; sizes are from large to 1.
+
+    A group that is there stays as it is when the range grows.
+    """
+    first, last = segments.first, segments.last
+    if segments.size > _SMALL_BYTES * (last - first + 1):
+        sizes = (1,)
+    while first <= last:
+        ends = (first - first % size + size - 1 for size in sizes)
+        end = next(end for end in ends if end <= last)
+        yield first, end, segments.at
+        first = end + 1
 
 
-def _cut(segment: WalSegment, schema: TableSchema) -> _Runs:
-    rows = folded_input(segment_rows([segment], schema), schema)
+def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
+    rows = folded_input(segment_rows(segments, schema), schema)
     if not rows.num_rows:
         return _Runs(())
     keyed = bool(schema.primary_key)
@@ -136,6 +168,7 @@ def _cut(segment: WalSegment, schema: TableSchema) -> _Runs:
         partition_fields=schema.partition_fields if not keyed or schema.key_holds_partition else (),
     )
     codec = RowKeyCodec(schema.key_fields) if keyed else None
+    path = segment_path(segments[0].header.number) + (f"+{len(segments) - 1}" if len(segments) > 1 else "")
     runs = []
     for place, part in enumerate(parts):
         table = part.rows()
@@ -145,7 +178,7 @@ def _cut(segment: WalSegment, schema: TableSchema) -> _Runs:
         runs.append(
             _Run(
                 entry=FileEntry(
-                    path=f"{segment_path(segment.header.number)}#{place}",
+                    path=f"{path}#{place}",
                     partition=part.partition,
                     bucket=part.bucket,
                     total_buckets=schema.buckets,
