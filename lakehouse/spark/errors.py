@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from lakehouse import errors
@@ -62,8 +61,8 @@ def plain_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as wrapped:
-        found = error_in(wrapped)
+    except Exception as wrapped:
+        found = error_in(wrapped) if _is_sparks(wrapped) else None
         if found is None:
             raise
         raise found from wrapped
@@ -83,6 +82,11 @@ def error_in(exception: BaseException) -> LakehouseError | None:
         if found is not None:
             return found
     return _from_text(text)
+
+
+def _is_sparks(exception: Exception) -> bool:
+    # What PySpark does not translate comes from py4j, which clients of Spark Connect need not have.
+    return isinstance(exception, PySparkException) or type(exception).__module__.startswith("py4j.")
 
 
 def _told(error: LakehouseError) -> str:
