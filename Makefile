@@ -53,7 +53,7 @@ interop: setup minio ## Test against other people's readers and writers
 
 chaos: export LAKEHOUSE_CHAOS_SECONDS ?= 600
 chaos: setup minio ## Kill processes for ten minutes, and see that nothing is lost
-	$(call pytest_in,-s tests/chaos)
+	$(call pytest_in,tests/chaos) -s
 
 fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
