@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakehouse.config import Settings
+from lakehouse.index import lookup
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
@@ -123,10 +126,22 @@ def test_indexes_change_no_answer(data: st.DataObject) -> None:
     asyncio.run(history(data))
 
 
-async def history(data: st.DataObject) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_indexes_that_are_read_in_places_change_no_answer(data: st.DataObject) -> None:
+    """The same holds where filters and lists of terms are read page by page, as large ones are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "_TERM_PAGES_LEAST", 0)
+        patch.setattr(lookup, "_PAGES_LEAST", 0)
+        asyncio.run(history(data, {"index.search_whole_bytes": 0}))
+
+
+async def history(data: st.DataObject, bounds: Mapping[str, Any] | None = None) -> None:
     """Some changes of a table, and after each some conditions."""
     store = memory_store()
-    lake = Lake(stacked(store))
+    lake = Lake(stacked(store), settings=Settings().replace(**(bounds or {})))
     await lake.create_database("db")
     layout = dict(data.draw(st.sampled_from(LAYOUTS), label="layout"))
     options = {"index.min_rows": 1, "parquet.row_group_rows": 128, **layout.pop("options", {})}
