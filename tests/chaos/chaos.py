@@ -97,7 +97,7 @@ class _Role:
     acked: int = -1
     process: Process | None = None
     ends_at: float | None = None
-    """None = so long after it has said something; machines are slow to start many processes at once."""
+    """None = so long after it has done something; busy machines are slow to start many processes at once."""
     life_s: float = 0.0
     fresh: History | None = None
     """How far reads of the log have come, and reads of snapshots."""
@@ -183,7 +183,7 @@ class Chaos:
         for role in self._roles:
             if role.process is not None and role.ends_at is None:
                 self._listen(role, role.process)
-                role.ends_at = now + role.life_s if role.process.has_spoken else None
+                role.ends_at = now + role.life_s if role.process.has_done_something else None
             is_over = role.ends_at is not None and now > role.ends_at
             if role.process is None or is_over or not role.process.is_alive:
                 self._replace(role, now)

@@ -259,6 +259,8 @@ class Process:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.was_stalled = False
+        self.has_done_something = False
+        """Whether more was heard of it than what it was about to do."""
         self._read = 0
         self._process = _forking.Process(target=_run, args=(job,), daemon=True)
         self._process.start()
@@ -267,11 +269,6 @@ class Process:
     def is_alive(self) -> bool:
         """Whether it is still there."""
         return self._process.is_alive()
-
-    @property
-    def has_spoken(self) -> bool:
-        """Whether something of it was heard."""
-        return self._read > 0
 
     def stall(self) -> None:
         """Stops it where it is."""
@@ -290,8 +287,10 @@ class Process:
             file.seek(self._read)
             *lines, rest = file.read().split(b"\n")
             self._read = file.tell() - len(rest)
-        found = (line.decode().split("\t", 1) for line in lines)
-        return [(word, what) for word, what in found]
+        pairs = (line.decode().split("\t", 1) for line in lines)
+        found = [(word, what) for word, what in pairs]
+        self.has_done_something |= any(word not in ("sent", "epoch") for word, _ in found)
+        return found
 
     def end(self) -> None:
         """Kills it, and waits until it is gone."""
