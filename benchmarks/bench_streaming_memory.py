@@ -133,7 +133,7 @@ def _result(name: str, rows: int, found: Mapping[str, Any]) -> Result:
             "before_mib": round(before / _MIB),
             "peak_mib": round((max(resident for _, resident, _ in samples) - before) / _MIB),
             "arrow_mib": round(max(held for _, _, held in samples) / _MIB),
-            "quarters_mib": [round(one / _MIB) for one in quarters],
+            "quarters_mib": " → ".join(str(round(one / _MIB)) for one in quarters),
             "seconds": round(found["seconds"], 1),
         },
         work=rows,
@@ -203,7 +203,7 @@ def tables(report: Report) -> list[Table]:
                 f"{given['bound_mib']:,}",
                 f"{given['peak_mib']:,}",
                 f"{given['arrow_mib']:,}",
-                " → ".join(str(one) for one in given["quarters_mib"]),
+                str(given["quarters_mib"]),
                 f"{result.rate:,.0f}",
             )
         )
