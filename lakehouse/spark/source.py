@@ -105,7 +105,8 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
         """Reads what comes to a table."""
         with carried():
             connection, table = self._target()
-            return LakehouseStreamReader(connection, table, ReadOptions.parse(self.options), schema)
+            options = ReadOptions.parse(self.options)
+            return LakehouseStreamReader(connection, table, options, schema, cores=self.cores)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows where they are."""

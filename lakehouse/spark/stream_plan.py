@@ -9,14 +9,17 @@ planned again has the same rows. Consecutive batches leave nothing out and bring
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.expr import Expr
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
+from lakehouse.io.fanout import map_bounded
 from lakehouse.spark.stream_offsets import StreamOffset
+from lakehouse.storage.compact_cut import key_ranges
 from lakehouse.storage.follow import check_kept, token_of, view_behind
 from lakehouse.storage.increments import (
     Increment,
@@ -29,16 +32,32 @@ from lakehouse.storage.increments import (
     state_pieces,
 )
 from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.plan import plan_files
+from lakehouse.storage.prune import Pruner
+from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import Lifetime, lifetime
+from lakehouse.storage.runs import Piece
+from lakehouse.storage.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.splits import Split, files_to_open, plan_splits
+from lakehouse.storage.where import bind_where
 
 __all__ = ["StreamPlan", "StreamWork"]
+
+_LARGE = 1.5
+"""Changes of keys that overlap are cut from so many shares on."""
+_OPENED_MAX = 64
+"""Files whose pieces are looked up for the sake of where to cut."""
+_OPENS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWork:
     """What one task reads."""
 
-    pieces: tuple[Increment, ...]
+    split: Split
+    """Files of the later state, and which of their rows."""
+    before: tuple[FileEntry, ...] = ()
+    """Files of the earlier state with those keys."""
     compared: bool
     """Whether the rows are the net changes between the two states; else those that the files hold."""
     schema: TableSchema
@@ -54,13 +73,23 @@ class StreamPlan:
         core: the table.
         columns: that the stream delivers.
         starting: where it begins, see :class:`lakehouse.spark.options.ReadOptions`.
-        split_bytes: about how much a task reads.
+        where: which rows it delivers.
+        split_bytes: about how much a task reads, given how much all of them do.
     """
 
-    def __init__(self, core: OpenTable, columns: Sequence[str], *, starting: str, split_bytes: int) -> None:
+    def __init__(
+        self,
+        core: OpenTable,
+        columns: Sequence[str],
+        *,
+        starting: str,
+        where: Expr | None,
+        split_bytes: Callable[[int], int],
+    ) -> None:
         self._core = core
         self._columns = tuple(columns)
         self._starting = starting
+        self._where = where
         self._split_bytes = split_bytes
         self._schema: TableSchema | None = None
 
@@ -167,33 +196,76 @@ class StreamPlan:
         check_kept(self._core, view, newest)
         if start.state is not None:
             pieces = (await self._state(view))[start.state : end.state]
-            return self._parts(pieces, compared=False, shows=(None, self._shows(view)))
+            return await self._held(pieces, self._shows(view))
         if start.step is not None or end.step is not None:
             after = await self._core.view(snapshot=view.snapshot.id + 1)
             pieces = (await self._step(view, after))[start.step or 0 : end.step]
         else:
             after = await self._view(end)
             pieces = await self._steps(view, after, newest)
-        compared = bool(self._read_with.primary_key)
-        shows = (self._shows(view), self._shows(after)) if compared else (None, None)
-        return self._parts(pieces, compared=compared, shows=shows)
+        if not self._read_with.primary_key:
+            return await self._held(pieces, None)
+        return await self._compared(pieces, (self._shows(view), self._shows(after)))
 
-    def _parts(
-        self, pieces: Sequence[Increment], *, compared: bool, shows: tuple[Lifetime | None, Lifetime | None]
+    async def _held(self, pieces: Sequence[Increment], shows: Lifetime | None) -> list[StreamWork]:
+        """Tasks that read what files hold."""
+        schema, where = self._read_with, self._where if shows is None else shows.also(self._where)
+        pruner = None if where is None else Pruner(bind_where(where, schema), schema)
+        entries = [entry for piece in pieces for entry in piece.after]
+        units = plan_files(entries, schema, pruner).units
+        step = self._split_bytes(sum(entry.size for entry in entries))
+        known = await self._opened(files_to_open(units, step))
+        return [
+            StreamWork(split=one, compared=False, schema=schema, shows=(None, shows))
+            for one in plan_splits(units, step, pieces=known)
+        ]
+
+    async def _compared(
+        self, pieces: Sequence[Increment], shows: tuple[Lifetime | None, Lifetime | None]
     ) -> list[StreamWork]:
-        """Neighbouring pieces together, about as many bytes for each task."""
+        """Tasks that compare two states: neighbouring pieces together, large ones cut by keys."""
+        step = self._split_bytes(sum(piece.size for piece in pieces))
         groups: list[list[Increment]] = []
         held = 0
         for piece in pieces:
-            if not groups or held + piece.size > self._split_bytes:
+            if not groups or held + piece.size > step:
                 groups.append([])
                 held = 0
             groups[-1].append(piece)
             held += piece.size
-        return [
-            StreamWork(pieces=tuple(group), compared=compared, schema=self._read_with, shows=shows)
-            for group in groups
-        ]
+        found = []
+        for group in groups:
+            ranges = await self._ranges(group, step)
+            size = sum(piece.size for piece in group) // len(ranges)
+            for keys in ranges:
+                before, after = (
+                    tuple(_with_keys(files, keys))
+                    for files in (
+                        [entry for piece in group for entry in piece.before],
+                        [entry for piece in group for entry in piece.after],
+                    )
+                )
+                split = Split(entries=after, keys=keys, size=size)
+                found.append(
+                    StreamWork(split=split, before=before, compared=True, schema=self._read_with, shows=shows)
+                )
+        return found
+
+    async def _ranges(self, group: Sequence[Increment], step: int) -> list[KeyRange]:
+        """Ranges of keys to read a group in; groups of several pieces are small."""
+        if len(group) > 1 or group[0].size < _LARGE * step:
+            return [EVERY_KEY]
+        known = await self._opened(group[0].brought[:_OPENED_MAX])
+        return key_ranges(
+            [(piece.min_key or b"", piece.size) for pieces in known.values() for piece in pieces], step
+        )
+
+    async def _opened(self, entries: Sequence[FileEntry]) -> dict[str, Sequence[Piece]]:
+        """The pieces of files, by path."""
+        source = TableRuns(self._core, self._read_with)
+        opened = map_bounded(source.open, entries, _OPENS, ordered=False)
+        async with aclosing(opened) as readers:
+            return {reader.entry.path: reader.pieces async for reader in readers}
 
     async def _state(self, view: View) -> list[Increment]:
         return state_pieces(await view.entries(), self._read_with)
@@ -276,3 +348,11 @@ class StreamPlan:
                 "with the columns as they are now",
                 columns=tuple(changed),
             )
+
+
+def _with_keys(entries: Iterable[FileEntry], keys: KeyRange) -> Iterator[FileEntry]:
+    """Files that may have keys of a range."""
+    low, end = keys
+    for entry in entries:
+        if (low is None or (entry.max_key or b"") >= low) and (end is None or (entry.min_key or b"") < end):
+            yield entry

@@ -51,6 +51,7 @@ from lakehouse.io.threads import in_thread
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.options import ReadOptions
+from lakehouse.spark.reader import split_bytes_of
 from lakehouse.spark.stream_offsets import StreamOffset
 from lakehouse.spark.stream_plan import StreamPlan, StreamWork
 from lakehouse.spark.types import arrow_for_spark, as_spark
@@ -63,7 +64,6 @@ from lakehouse.storage.where import bind_where
 
 __all__ = ["LakehouseStreamReader", "StreamPart"]
 
-_SPLIT_BYTES = 64 * 1024 * 1024
 _SHOWN = ("insert", "update_after")
 
 
@@ -93,10 +93,20 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         table: its name.
         options: what is asked for.
         schema: the columns, as Spark wants them.
+        cores: how many tasks run at once, where that is known.
     """
 
-    def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        options: ReadOptions,
+        schema: StructType,
+        *,
+        cores: int | None = None,
+    ) -> None:
         self._connection, self._table, self._options = connection, table, options
+        self._cores = cores
         self._names = tuple(schema.fieldNames())
         self._columns = tuple(name for name in self._names if name != CHANGE_COLUMN)
         self._arrow = arrow_for_spark(schema)
@@ -117,7 +127,8 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 core,
                 self._columns,
                 starting=self._options.starting,
-                split_bytes=self._options.split_bytes or _SPLIT_BYTES,
+                where=to_expr(self._options.where),
+                split_bytes=lambda total: self._options.split_bytes or split_bytes_of(total, self._cores),
             )
             self._planning = _Planning(lake, core, plan)
         return self._planning
@@ -208,11 +219,13 @@ async def _held(
     """The rows that files hold."""
     shows = work.shows[1]
     scan = Scan(
-        [entry for piece in work.pieces for entry in piece.after],
+        work.split.entries,
         work.schema,
         TableRuns(core, work.schema),
         columns=columns,
         where=where if shows is None else shows.also(where),
+        keys=work.split.keys,
+        rows=work.split.rows,
         settings=core.env.settings.table,
     )
     async with aclosing(scan.tables()) as tables:
@@ -225,11 +238,12 @@ async def _compared(
 ) -> AsyncGenerator[pa.Table, None]:
     """Net changes between two states."""
     found = net_changes(
-        [entry for piece in work.pieces for entry in piece.before],
-        [entry for piece in work.pieces for entry in piece.after],
+        work.before,
+        work.split.entries,
         work.schema,
         TableRuns(core, work.schema),
         shows=work.shows,
+        keys=work.split.keys,
         settings=core.env.settings.table,
     )
     bound = None if where is None else bind_where(where, work.schema)

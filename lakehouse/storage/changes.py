@@ -28,6 +28,7 @@ from lakehouse.storage.record_ttl import Lifetime
 from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.same_values import same_rows
 from lakehouse.storage.scan import RunSource, Scan
+from lakehouse.storage.sections import EVERY_KEY, KeyRange
 
 __all__ = ["CHANGE_COLUMN", "net_changes"]
 
@@ -54,6 +55,7 @@ async def net_changes(
     source: RunSource,
     *,
     shows: tuple[Lifetime | None, Lifetime | None] = (None, None),
+    keys: KeyRange = EVERY_KEY,
     settings: TableSettings | None = None,
 ) -> AsyncGenerator[pa.Table, None]:
     """The rows that differ, as tables with the columns of the schema and ``_change``.
@@ -66,12 +68,13 @@ async def net_changes(
         schema: of the second; older rows are shown as it has them.
         source: opens the files, with that schema.
         shows: which rows the two snapshots show; None = all.
+        keys: only rows of these keys.
         settings: bounds.
     """
     settings = settings or TableSettings()
     paths = {entry.path for entry in before}, {entry.path for entry in after}
     touched = [entry for entry in (*before, *after) if (entry.path in paths[0]) != (entry.path in paths[1])]
-    keys = KeyColumns(schema.key_fields)
+    key_columns = KeyColumns(schema.key_fields)
     lookups = [
         Lookup(entries, schema, source, shows=shown, settings=settings)
         for entries, shown in zip((before, after), shows, strict=True)
@@ -79,15 +82,17 @@ async def net_changes(
 
     async def compare(chunk: pa.Table) -> pa.Table:
         was, now = [await lookup.find(chunk, schema.fields) for lookup in lookups]
-        return await in_thread(_difference, keys, was, now)
+        return await in_thread(_difference, key_columns, was, now)
 
     size = RowSize(schema.fields, schema.fields, touched).bytes_per_row
     rows = max(1, int(settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
-    scan = Scan(touched, schema, source, columns=keys.names, deletions=True, settings=settings)
+    names = key_columns.names
+    scan = Scan(touched, schema, source, columns=names, deletions=True, keys=keys, settings=settings)
     streams = [_chunks(scan, rows)]
     shown, other = shows if shows[0] is not None else shows[::-1]
     if shown is not None:
-        aged = Scan(before, schema, source, columns=keys.names, where=shown.differs(other), settings=settings)
+        differs = shown.differs(other)
+        aged = Scan(before, schema, source, columns=names, where=differs, keys=keys, settings=settings)
         streams.append(_untouched(_chunks(aged, rows), Lookup(touched, schema, source, settings=settings)))
     for chunks in streams:
         async with aclosing(map_bounded(compare, chunks, _AT_ONCE)) as tables:

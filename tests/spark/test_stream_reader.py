@@ -270,6 +270,27 @@ def test_where_and_columns(keyed: Lane) -> None:
     assert [(one["id"], sorted(one)) for one in batch] == [(5, ["amount", "id"])]
 
 
+def test_large_pieces_are_cut_for_tasks(connection: Connection) -> None:
+    """Files whose keys overlap are read by several tasks, by ranges of keys; each row by one."""
+    options = {"compaction.auto": "off", "parquet.row_group_rows": 128}
+    lane = Lane(connection, primary_key="id", options=options)
+    lane.do("append", rows(*range(2_000)))
+    lane.do("upsert", rows(*range(0, 2_000, 2), amount=2.0))
+    stream = lane.stream(split_bytes="2000", changes="true")
+    state = stream.batch() or []
+    assert sorted((one["id"], one["amount"]) for one in state) == [
+        (one, 2.0 - one % 2) for one in range(2_000)
+    ]
+    lane.do("upsert", rows(*range(0, 2_000, 5), amount=3.0))
+    lane.do("delete", keys=[{"id": one} for one in range(1, 2_000, 5)])
+    changes = stream.batch() or []
+    assert len(changes) == 400 * 2 + 400
+    assert {one["id"] for one in changes if one[CHANGE_COLUMN] == "delete"} == set(range(1, 2_000, 5))
+    for begin, end in stream.batches:
+        parts = stream.reader.partitions(json.loads(begin), json.loads(end))
+        assert len(parts) >= 2
+
+
 def test_expired_position(appended: Lane) -> None:
     """A stream whose position has expired says so, and what to do."""
     appended.do("append", rows(1))
