@@ -10,6 +10,9 @@ from lakehouse.spark.answers import aggregate, count
 from lakehouse.spark.connection import Connection
 from lakehouse.spark.errors import plain_errors
 from lakehouse.spark.index_metas import IndexMetas, collect_index_metas, index_metas
+from lakehouse.spark.jobs_compact import compact
+from lakehouse.spark.jobs_maintenance import expire, rebuild_indexes, remove_orphans, verify
+from lakehouse.spark.jobs_rewrite import rewrite
 from lakehouse.spark.join import JoinReport, join, plan_join
 from lakehouse.spark.merge import Merge
 from lakehouse.spark.scan import create_view, table
@@ -26,15 +29,21 @@ __all__ = [
     "Write",
     "aggregate",
     "collect_index_metas",
+    "compact",
     "count",
     "create_view",
+    "expire",
     "index_metas",
     "join",
     "plain_errors",
     "plan_join",
+    "rebuild_indexes",
     "register",
+    "remove_orphans",
+    "rewrite",
     "session",
     "table",
+    "verify",
     "write",
     "write_stream",
 ]

@@ -99,7 +99,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
     found = _command(commands, "rewrite", rewrite, "Sort the rows of a table without a key anew.")
     order = found.add_mutually_exclusive_group(required=True)
-    order.add_argument("--sort-by", type=_names, metavar="A,B", help="columns; '-A' is descending")
+    order.add_argument("--sort-by", type=_names, metavar="A,B", help="columns; --sort-by=-A is descending")
     order.add_argument("--zorder-by", type=_names, metavar="A,B", help="columns of equal weight")
     _add_where(found)
     found.add_argument("--target-bytes", type=int, metavar="N", help="size of files")

@@ -48,7 +48,7 @@ def test_every_command(
     assert done("compact", path, "db.t", "--full", "--dry-run")["units"] == 1
     compacted = done("compact", connection.url, "db.t", "--full", "--task-bytes", "100000")
     assert (compacted["changed"], compacted["rows_out"]) == (True, 20)
-    assert done("rewrite", path, "db.log", "--sort-by", "-v,id", "--target-bytes", "9999")["rows_out"] == 40
+    assert done("rewrite", path, "db.log", "--sort-by=-v,id", "--target-bytes", "9999")["rows_out"] == 40
     assert done("rebuild-indexes", path, "db.t", "--every")["files"] == 0
     assert done("remove-orphans", path, "db.t", "--older-than", "2020-01-01")["objects"] == 0
     assert done("expire", path, "db.t", "--retain", "1", "--grace", "0")["snapshots"] > 0
