@@ -79,8 +79,11 @@ async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
     schema = view.schema
     if wanted.operation in ("upsert", "delete", "merge") and not schema.primary_key:
         raise InvalidInputError(f"{wanted.operation} needs a primary key, and {core.name} has none")
-    if wanted.operation == "overwrite_partitions" and not schema.partition_by:
-        raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
+    if wanted.operation == "overwrite_partitions":
+        if not schema.partition_by:
+            raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
+        if not _are_apart(schema):
+            refuse_ignored_deletes(core, view)
     if wanted.where is not None:
         if wanted.operation != "overwrite":
             raise InvalidInputError(f"a condition goes with an overwrite, not with {wanted.operation!r}")
@@ -194,7 +197,7 @@ async def _replaced_partitions(
     """Replaces the partitions that the new files are of."""
     schema = base.schema
     found = {entry.partition for one in written for entry in one.entries}
-    if schema.key_holds_partition or not schema.primary_key:
+    if _are_apart(schema):
         return await replace_uploaded(
             core,
             written,
@@ -206,7 +209,6 @@ async def _replaced_partitions(
         )
     if not found:
         return CommitResult(snapshot=base.snapshot.id, changed=False)
-    # A file of one partition may hide rows of another: rows are taken away by their keys.
     fields = schema.partition_fields
     where = any_of(
         *(
@@ -220,3 +222,8 @@ async def _replaced_partitions(
         )
     )
     return await _replaced_where(core, base, dataclasses.replace(wanted, where=where), written, where)
+
+
+def _are_apart(schema: TableSchema) -> bool:
+    """Whether no file of a partition hides rows of another; else rows are taken away by their keys."""
+    return schema.key_holds_partition or not schema.primary_key

@@ -25,6 +25,7 @@ KeyRange = tuple[bytes, bytes]
 """Least and greatest row key."""
 
 _TAKES_AWAY = (CommitKind.OVERWRITE, CommitKind.ROLLBACK, CommitKind.REPAIR, CommitKind.RESCALE)
+_ADDS = (CommitKind.APPEND, CommitKind.UPSERT, CommitKind.DELETE, CommitKind.FLUSH)
 _SNAPSHOTS_MAX = 1_000
 """More commits behind the one that was read are not looked at one by one."""
 
@@ -89,8 +90,13 @@ class AddDecided:
             is_delete = between.kind is CommitKind.DELETE and between.minus.files > 0
             if between.kind in _TAKES_AWAY or is_delete:
                 return True
-        # What compaction and flushes wrote of rows that were read ends where these did.
-        return any(interval(one)[1][0] > read.id and self._is_looked_at(one) for one in await base.files())
+            if between.kind in _ADDS and any(
+                # What a flush wrote of rows that were read ends where these did.
+                one.at == number and interval(one)[1][0] > read.id and self._is_looked_at(one)
+                for one in await base.manifests.entries(between)
+            ):
+                return True
+        return False
 
     def _is_looked_at(self, entry: FileEntry) -> bool:
         if self._looked_at is None or entry.min_key is None or entry.max_key is None:
