@@ -58,9 +58,11 @@ _SPARK: dict[str, st.DataType] = {
     "timestamp": st.TimestampType(),
     "timestamp_ntz": st.TimestampNTZType(),
 }
-_ARROW: dict[type[st.DataType], pa.DataType] = {type(kind): PRIMITIVES[name] for name, kind in _SPARK.items()}
-_ARROW |= dict.fromkeys((st.VarcharType, st.CharType), pa.string())
-_ARROW[st.BinaryType] = pa.binary()
+_ARROW: dict[type[st.DataType], pa.DataType] = {
+    **{type(kind): PRIMITIVES[name] for name, kind in _SPARK.items()},
+    **dict.fromkeys((st.VarcharType, st.CharType), pa.string()),
+    st.BinaryType: pa.binary(),
+}
 _COMMENT = "comment"
 
 

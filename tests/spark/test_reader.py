@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import importlib
 import pickle
 import secrets
 from collections.abc import Callable
@@ -391,12 +392,11 @@ def test_another_warehouse_than_the_registered_is_read(lane: Lane, tmp_path: Any
     assert [row.id for row in frame.collect()] == [7]
 
 
-def test_the_source_is_found_by_its_package(spark: SparkSession, connection: Connection) -> None:
-    """Options say where the warehouse is."""
-    from pyspark_lakehouse import DefaultSource
-
-    assert DefaultSource.name() == "lakehouse"
-    source = DefaultSource({"table": "db.t"})
+def test_the_source_is_found_by_its_package() -> None:
+    """Then options have to say where the warehouse is."""
+    found = importlib.import_module("pyspark_lakehouse").DefaultSource
+    assert found.name() == "lakehouse"
+    source = found({"table": "db.t"})
     with pytest.raises(InvalidInputError, match="which warehouse"):
         source.schema()
 
