@@ -41,6 +41,7 @@ lint: setup ## Check style, formatting and spelling
 	$(BIN)/codespell
 	$(BIN)/python tools/gen_sync.py --check
 	$(BIN)/python tools/gen_reference.py --check
+	$(BIN)/python tools/gen_notebook.py --check
 
 type: setup ## Check types
 	$(BIN)/mypy
@@ -64,6 +65,7 @@ mutants: setup minio ## Take one rule of the table protocol out at a time, and s
 docs: setup ## Write the pages and modules that are made from the code
 	$(BIN)/python tools/gen_sync.py
 	$(BIN)/python tools/gen_reference.py
+	$(BIN)/python tools/gen_notebook.py
 
 constraints: ## Install what pyproject.toml asks for and write its versions to constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -10,7 +10,7 @@ settings.register_profile("repeatable", derandomize=True, database=None)
 settings.register_profile("fuzz", max_examples=1000, print_blob=True)
 settings.load_profile("repeatable")
 
-pytest_plugins = ["tests.plugins.fix_servers"]
+pytest_plugins = ["tests.plugins.fix_servers", "tests.plugins.fix_spark"]
 
 
 @pytest.fixture(scope="session")

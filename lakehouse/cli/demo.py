@@ -1,4 +1,4 @@
-"""``lakehouse demo``: the main job, end to end, on a real object store, in a minute or two."""
+"""``lakehouse demo``: the main job, end to end, on a real object store, in two minutes or so."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from lakehouse.testing.stores import LatencyStore
 __all__ = ["demo"]
 
 _TAIL_BYTES = 4096
+_INDEXES = "indexes/"
 _LATENCY_S = 0.02
 _CONCURRENCY = (1, 8, 16, 32, 64)
 
@@ -37,7 +38,24 @@ def demo() -> None:
         for line in server.explain():
             console().print(line, markup=False)
         with fresh_bucket(server, "lakehouse-demo") as bucket:
-            anyio.run(_run, server, f"s3://{bucket}/demo")
+            url = f"s3://{bucket}/demo"
+            anyio.run(_run, server, url)
+            _headline("The same tables from Spark: ingest, upsert, compaction, enumeration of the indexes")
+            _spark(server, url)
+
+
+def _spark(server: ServerInfo, url: str) -> None:
+    try:
+        from lakehouse.cli.demo_spark import show_spark
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        console().print(
+            "[yellow]Left out:[/] this needs Spark: pip install 'lakehouse\\[spark]', and Java 17"
+        )
+        return
+    rows = 20_000 if server.kind == "moto" else 500_000
+    show_spark(url, server.storage_options, rows=rows, indexes=_INDEXES)
 
 
 async def _run(server: ServerInfo, url: str) -> None:
@@ -99,7 +117,7 @@ async def _row(store: ObjectStore, keys: list[str], limit: int, latency_s: float
 
 async def _index_metas(store: ObjectStore, files: int) -> None:
     data = all_kinds(rows=100)
-    keys = [f"indexes/{number // 500:03}/{number:05}.puffin" for number in range(files)]
+    keys = [f"{_INDEXES}{number // 500:03}/{number:05}.puffin" for number in range(files)]
 
     async def write(key: str) -> None:
         await store.put(key, data)
@@ -110,7 +128,7 @@ async def _index_metas(store: ObjectStore, files: int) -> None:
     console().print(
         f"{files:,} index files of {len(data):,} B written in {time.perf_counter() - started:.1f} s"
     )
-    scan = iterate_index_metas(PrefixSource(store, "indexes/"), concurrency=32)
+    scan = iterate_index_metas(PrefixSource(store, _INDEXES), concurrency=32)
     rows = await scan.to_arrow(FLAT)
     stats = scan.stats
     rate = stats.files / stats.seconds

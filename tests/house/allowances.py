@@ -14,6 +14,7 @@ Allowance = dict[str, tuple[int, str]]
 LAZY_IMPORTS: Allowance = {
     "lakehouse/__init__.py": (1, "public names are loaded when they are first used"),
     "lakehouse/cli/app.py": (1, "of the commands only the one that is called is loaded"),
+    "lakehouse/cli/demo.py": (1, "Spark may not be there; then the demo says so and ends"),
     "lakehouse/cli/spark.py": (1, "Spark is loaded by the commands that need it, and by no other"),
     "lakehouse/io/open.py": (2, "a backend is loaded when its scheme is opened; memory:// needs no s3fs"),
 }

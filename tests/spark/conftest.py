@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse import spark as lakehouse_spark
 from lakehouse.spark import Connection
+from lakehouse.testing.endpoint import ServerInfo
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(java: None) -> Iterator[SparkSession]:
     """Two local cores."""
     found = lakehouse_spark.session(
         "tests",
@@ -47,3 +48,19 @@ def connection(tmp_path: Path) -> Connection:
 def s3_connection(bucket_url: str, storage_options: dict[str, Any]) -> Connection:
     """A warehouse in the object store, in a bucket of the test's own."""
     return Connection(url=f"{bucket_url}/warehouse", storage_options=storage_options)
+
+
+@pytest.fixture
+def aws_environment(
+    spark: SparkSession, object_store_server: ServerInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials in the environment of the driver, and of workers that are started from now on."""
+    variables = {
+        "AWS_ENDPOINT_URL": object_store_server.endpoint_url,
+        "AWS_ACCESS_KEY_ID": object_store_server.key,
+        "AWS_SECRET_ACCESS_KEY": object_store_server.secret,
+        "AWS_DEFAULT_REGION": object_store_server.region or "us-east-1",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
