@@ -1,0 +1,185 @@
+"""Writes on Spark: a bulk write, upserts into a large table, and compaction, next to Iceberg.
+
+Both sides have a session of two cores on this machine and their files in the same object store, and get the
+same ten columns from the same local files, in random order of keys. Our table has a primary key and four
+buckets: its bulk write brings rows together by key and sorts them; "no key" is a table that keeps rows as
+they come, which is what Iceberg's is. Iceberg's upsert is `MERGE`, into a table that writes changed files
+anew (copy-on-write, its default) and one that writes deletes (merge-on-read). Compaction is
+`lakehouse.spark.compact(full=True)` and `rewrite_data_files` with `rewrite-all`, of the merge-on-read table,
+after the same upserts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from benchmarks.model import Goal, Report, Result, Table, ratio
+from benchmarks.runner import Case, Plan, compare, say
+from benchmarks.spark_rows import stage, stage_changes
+from benchmarks.spark_sides import (
+    ICEBERG,
+    LAKEHOUSE,
+    SparkSide,
+    SparkSides,
+    iceberg_missing,
+    open_spark_sides,
+)
+from benchmarks.tables import default_table, pivot, ratio_text, seconds_text
+from lakehouse.testing.endpoint import fresh_bucket
+from lakehouse.testing.servers import best_server
+
+__all__ = ["TITLE", "goals", "run", "tables"]
+
+TITLE = "Writes on Spark"
+
+_NO_KEY = "lakehouse, no key"
+_ON_READ = "Iceberg, merge-on-read"
+_ON_READ_OPTIONS = {"format-version": "2", "write.merge.mode": "merge-on-read"}
+_WRITE_MOST = 1.5
+_UPSERT_LEAST = 10.0
+
+
+async def run(plan: Plan) -> Report:
+    """Everything on tables of one size."""
+    rows = plan.pick(quick=1_000_000, default=10_000_000, full=50_000_000)
+    changed = plan.pick(quick=10_000, default=100_000, full=100_000)
+    with best_server() as server, fresh_bucket(server, "bench") as bucket:
+        async with open_spark_sides(server, bucket) as found:
+            say(f"spark_write: {rows:,} rows")
+            results = await _bulk(plan, found, rows)
+            batches = _batches(found, changed, rows)
+            results += await _upserts(plan, found, changed, batches)
+            results += await _compactions(plan, found, rows, batches)
+            held = []
+            for side, table in _tables_of(found).values():
+                count, files, size = await side.ask("held", name=table)
+                held.append(f"{side.name}, {table}: {count:,} rows, {files} files, {size:,} bytes")
+    return Report(
+        name="spark_write",
+        title=TITLE,
+        scale=plan.scale,
+        baseline=LAKEHOUSE,
+        results=tuple(results),
+        notes=("At the end:", *held, *iceberg_missing()),
+        facts={"object_store": server.note, "rows": rows, "changed": changed},
+    )
+
+
+async def _bulk(plan: Plan, found: SparkSides, rows: int) -> list[Result]:
+    say("spark_write: bulk")
+    path = stage(found.folder, rows)
+    cases = [Case(side=side.name, run=_asking(side.write, "orders", path)) for side in found.sides.values()]
+    ours = found.sides[LAKEHOUSE]
+    cases.append(Case(side=_NO_KEY, run=_asking(ours.write, "rows", path, primary_key=None, bucket=1)))
+    results = await compare(
+        cases,
+        work=rows,
+        unit="rows",
+        params={"what": "bulk write"},
+        warmup=plan.pick(quick=1, default=1, full=0),
+        repeats=plan.pick(quick=2, default=3, full=2),
+    )
+    if ICEBERG in found.sides:
+        await found.sides[ICEBERG].write("on_read", path, **_ON_READ_OPTIONS)
+    return results
+
+
+def _tables_of(found: SparkSides) -> dict[str, tuple[SparkSide, str]]:
+    """The tables that are upserted into."""
+    tables = {LAKEHOUSE: (found.sides[LAKEHOUSE], "orders")}
+    if ICEBERG in found.sides:
+        tables |= {ICEBERG: (found.sides[ICEBERG], "orders"), _ON_READ: (found.sides[ICEBERG], "on_read")}
+    return tables
+
+
+def _batches(found: SparkSides, changed: int, rows: int) -> Iterator[str]:
+    """Files of changes, never the same keys again."""
+    return (stage_changes(found.folder, number, changed, rows) for number in itertools.count())
+
+
+async def _upserts(plan: Plan, found: SparkSides, changed: int, batches: Iterator[str]) -> list[Result]:
+    say("spark_write: upserts")
+    rounds = 1 + plan.repeats
+    paths = list(itertools.islice(batches, rounds))
+    cases = []
+    for name, (side, table) in _tables_of(found).items():
+        left = iter(paths)
+        cases.append(Case(side=name, run=_each(side, "upsert", table, left)))
+    return await compare(
+        cases, work=changed, unit="rows", params={"what": "upsert"}, warmup=1, repeats=rounds - 1
+    )
+
+
+async def _compactions(plan: Plan, found: SparkSides, rows: int, batches: Iterator[str]) -> list[Result]:
+    """Each after an upsert, so that there is something to do."""
+    say("spark_write: compaction")
+    rounds = 1 + plan.pick(quick=1, default=3, full=2)
+    paths = list(itertools.islice(batches, rounds))
+    cases = []
+    for name, (side, table) in _tables_of(found).items():
+        if name != ICEBERG:
+            before = _each(side, "upsert", table, iter(paths))
+            cases.append(Case(side=name, run=_asking(side.ask, "compact", name=table), before=before))
+    return await compare(
+        cases, work=rows, unit="rows", params={"what": "compaction"}, warmup=1, repeats=rounds - 1
+    )
+
+
+def _asking(do: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Callable[[], Awaitable[Any]]:
+    return lambda: do(*args, **named)
+
+
+def _each(side: SparkSide, command: str, table: str, paths: Iterator[str]) -> Callable[[], Awaitable[Any]]:
+    return lambda: side.ask(command, name=table, path=next(paths))
+
+
+def goals(report: Report) -> list[Goal]:
+    """Next to Iceberg: time of bulk writes, how much faster upserts are, rate of compaction."""
+    found = []
+    for side in (LAKEHOUSE, _NO_KEY):
+        for theirs in report.where(what="bulk write", side=ICEBERG):
+            slower = ratio(theirs, report.one(what="bulk write", side=side))
+            found.append(
+                Goal(
+                    text=f"bulk write ({side}): time ÷ Iceberg's",
+                    target=f"≤ {_WRITE_MOST:g}",
+                    measured=ratio_text(slower),
+                    met=slower.median <= _WRITE_MOST,
+                )
+            )
+    for side in (ICEBERG, _ON_READ):
+        for theirs in report.where(what="upsert", side=side):
+            faster = ratio(report.one(what="upsert", side=LAKEHOUSE), theirs)
+            found.append(
+                Goal(
+                    text=f"upsert: times faster than {side}",
+                    target=f"≥ {_UPSERT_LEAST:g}",
+                    measured=ratio_text(faster),
+                    met=faster.median >= _UPSERT_LEAST,
+                )
+            )
+    for theirs in report.where(what="compaction", side=_ON_READ):
+        faster = ratio(report.one(what="compaction", side=LAKEHOUSE), theirs)
+        found.append(
+            Goal(
+                text="compaction: rows/s ÷ those of rewrite_data_files",
+                target="≥ 1",
+                measured=ratio_text(faster),
+                met=faster.median >= 1,
+            )
+        )
+    return found
+
+
+def tables(report: Report) -> list[Table]:
+    """Time by work and side."""
+    grid = pivot(
+        report.results,
+        title=f"{report.facts['rows']:,} rows, {report.facts['changed']:,} upserted",
+        rows="what",
+        columns="side",
+        cell=lambda r: f"{seconds_text(r.wall.median)} ({r.rate:,.0f} rows/s)",
+    )
+    return [grid, default_table(report)]

@@ -1,0 +1,83 @@
+"""Iceberg on Spark in a process of its own: ``python -m benchmarks.iceberg_spark_worker``, by its Python.
+
+Its catalog is in memory, so it never waits for one; its files are in the bucket. It answers what
+:mod:`benchmarks.spark_worker` answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.spark_session_worker import SparkWorker, local_session_config
+from benchmarks.worker import serve
+
+
+class _Iceberg(SparkWorker):
+    def connect(self, bucket: str, options: Mapping[str, Any], memory: str, jars: Sequence[str]) -> None:
+        # Only the environment of this worker has this version.
+        from pyspark.sql import SparkSession
+
+        catalog = "spark.sql.catalog.lake"
+        config = {
+            **local_session_config(memory),
+            "spark.jars": ",".join(jars),
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            catalog: "org.apache.iceberg.spark.SparkCatalog",
+            f"{catalog}.catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog",
+            f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            f"{catalog}.warehouse": f"s3://{bucket}/iceberg",
+            f"{catalog}.s3.endpoint": options["endpoint_url"],
+            f"{catalog}.s3.access-key-id": options["key"],
+            f"{catalog}.s3.secret-access-key": options["secret"],
+            f"{catalog}.s3.path-style-access": "true",
+            f"{catalog}.client.region": options.get("client_kwargs", {}).get("region_name", "us-east-1"),
+        }
+        builder = SparkSession.builder.appName("iceberg").master("local[2]")
+        for key, value in config.items():
+            builder = builder.config(key, value)
+        self.spark = builder.getOrCreate()
+        self.spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+
+    def table(self, name: str, columns: list[str] | None) -> Any:
+        return self.spark.table(f"lake.bench.{name}")
+
+    def write(self, name: str, path: str, options: Mapping[str, str]) -> None:
+        """A new table of the rows, in one commit."""
+        writer = self.source(path).writeTo(f"lake.bench.{name}").using("iceberg")
+        for key, value in options.items():
+            writer = writer.tableProperty(key, value)
+        writer.createOrReplace()
+
+    def upsert(self, name: str, path: str) -> None:
+        """Replaces rows by key and adds the others."""
+        self.source(path).createOrReplaceTempView("changes")
+        self.spark.sql(
+            f"MERGE INTO lake.bench.{name} old USING changes new ON old.id = new.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def compact(self, name: str) -> None:
+        """Writes all data files anew."""
+        self.spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => 'bench.{name}', "
+            "options => map('rewrite-all', 'true'))"
+        )
+
+    def held(self, name: str) -> list[int]:
+        """Rows, files and bytes; rows that deletes hide count."""
+        [row] = self.spark.sql(
+            "SELECT sum(record_count), count(*), sum(file_size_in_bytes) "
+            f"FROM lake.bench.{name}.files WHERE content = 0"
+        ).collect()
+        return [int(value) for value in row]
+
+
+async def main() -> None:
+    """Answers until nobody asks any more."""
+    await serve(_Iceberg().commands("connect", "write", "upsert", "compact", "held"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

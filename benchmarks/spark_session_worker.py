@@ -1,0 +1,66 @@
+"""What both workers of Spark do alike: queries over a view, answered with plain values.
+
+Needs PySpark alone, of either version; our packages are not there in the peer's environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["COMMON", "QUERIES", "SparkWorker", "local_session_config"]
+
+COMMON = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+}
+
+QUERIES = {
+    "all columns": "count(id), sum(customer), sum(shop), sum(quantity), max(city), max(status), sum(amount), "
+    "sum(tax), max(at), max(day)",
+    "two columns": "sum(customer), sum(amount)",
+    "range of keys": "count(*), sum(amount), max(city)",
+    "one customer": "count(*), sum(amount), max(city)",
+}
+"""What is selected; the last two under a filter."""
+
+
+def local_session_config(memory: str) -> dict[str, str]:
+    """Settings that both sides have: two cores, so much memory."""
+    return {**COMMON, "spark.driver.memory": memory}
+
+
+class SparkWorker:
+    """One side: a session, and tables by name. What is made of a table differs."""
+
+    spark: Any
+
+    def source(self, path: str) -> Any:
+        """Rows of local Parquet files."""
+        return self.spark.read.parquet(path)
+
+    def table(self, name: str, columns: list[str] | None) -> Any:
+        """A table of the warehouse as a data frame."""
+        raise NotImplementedError
+
+    def query(self, name: str, what: str, where: str | None = None) -> list[Any]:
+        """One row of aggregates, as text."""
+        columns = {"two columns": ["customer", "amount"]}.get(what)
+        found = self.table(name, columns)
+        if where is not None:
+            found = found.where(where)
+        [row] = found.selectExpr(*QUERIES[what].split(", ")).collect()
+        return [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row]
+
+    def stop(self) -> None:
+        """Ends the session."""
+        self.spark.stop()
+
+    def commands(self, *names: str) -> dict[str, Callable[..., Any]]:
+        """For :func:`benchmarks.worker.serve`."""
+        return {name: getattr(self, name) for name in ("query", "stop", *names)}
