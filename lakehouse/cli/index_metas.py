@@ -93,20 +93,13 @@ def index_metas(
 
     Exit code 4 says that some files could not be read; standard error names them.
     """
-    if output_format is _Format.PARQUET and output is None:
-        raise InvalidInputError("--format parquet needs --output: a path or URL to write to")
-    if output_format is _Format.TABLE and output is not None:
-        raise InvalidInputError("--format table is for the screen: take ndjson or parquet with --output")
-    if table is not None and source not in (_Source.AUTO, _Source.TABLES):
-        raise InvalidInputError(
-            f"--table names a table of a warehouse, which --source {source} does not read"
-        )
+    _check(output_format, output, source, table)
     storage_options = parse_options(options, endpoint_url)
     rows_shape = SHAPES[shape.value]
 
     async def work(store: ObjectStore) -> IndexMetaScan:
         wanted = await _looked(store) if source is _Source.AUTO and table is None else source
-        found = _source(store, wanted) if table is None and wanted is not _Source.TABLES else None
+        found = None if table is not None or wanted is _Source.TABLES else _source(store, wanted)
         if found is None:
             scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)
         else:
@@ -135,13 +128,30 @@ def index_metas(
         return scan
 
     scan = with_store(url, storage_options, work)
-    for problem in scan.problems:
-        about = "" if problem.path in problem.message else f"{problem.path}: "
-        _complain(f"{about}{problem.message}")
+    _complain_of(scan)
     if stats:
         error_console().print_json(json.dumps(scan.stats.as_dict()))
     if scan.stats.failed_files or scan.stats.broken_blobs:
         raise typer.Exit(4)
+
+
+def _check(output_format: _Format, output: str | None, source: _Source, table: str | None) -> None:
+    """Refuses options that do not go together."""
+    if output_format is _Format.PARQUET and output is None:
+        raise InvalidInputError("--format parquet needs --output: a path or URL to write to")
+    if output_format is _Format.TABLE and output is not None:
+        raise InvalidInputError("--format table is for the screen: take ndjson or parquet with --output")
+    if table is not None and source not in (_Source.AUTO, _Source.TABLES):
+        raise InvalidInputError(
+            f"--table names a table of a warehouse, which --source {source} does not read"
+        )
+
+
+def _complain_of(scan: IndexMetaScan) -> None:
+    """Names what could not be read."""
+    for problem in scan.problems:
+        about = "" if problem.path in problem.message else f"{problem.path}: "
+        _complain(f"{about}{problem.message}")
 
 
 def _complain(text: str) -> None:
