@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 from pyspark.sql import types as st
 
@@ -34,6 +34,7 @@ def _nested(inner: hs.SearchStrategy[pa.DataType]) -> hs.SearchStrategy[pa.DataT
 _TYPES = hs.recursive(_SIMPLE, _nested, max_leaves=4)
 
 
+@settings(deadline=None)
 @given(kinds=hs.lists(hs.tuples(_TYPES, hs.booleans()), min_size=1, max_size=4))
 def test_a_table_made_for_the_columns_of_a_table_has_the_same_columns(
     kinds: list[tuple[pa.DataType, bool]],
@@ -45,6 +46,7 @@ def test_a_table_made_for_the_columns_of_a_table_has_the_same_columns(
     assert again.fields == schema.fields
 
 
+@settings(deadline=None)
 @given(kinds=hs.lists(_TYPES, min_size=1, max_size=3))
 def test_rows_have_exactly_the_schema_that_spark_checks(kinds: list[pa.DataType]) -> None:
     """Whatever the types are."""
