@@ -56,8 +56,8 @@ Say = Callable[[str, object], None]
 
 def hasten() -> None:
     """Lets uploads become orphans within seconds, in this process."""
-    commit._HORIZON_SLACK_MS = int(SLACK_S * 1000)  # type: ignore[misc]
-    orphans._METADATA_AGE_MS = int(ORPHAN_S * 1000)  # type: ignore[misc]
+    commit._HORIZON_SLACK_MS = int(SLACK_S * 1000)
+    orphans._METADATA_AGE_MS = int(ORPHAN_S * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
