@@ -60,7 +60,7 @@ fuzz: setup minio ## Look for new counter-examples to every property (make test 
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
 
 mutants: setup minio ## Take one rule of the table protocol out at a time, and see that a test fails
-	$(BIN)/python tools/mutants.py
+	$(BIN)/python -m tools.mutants
 
 docs: setup ## Write the pages and modules that are made from the code
 	$(BIN)/python tools/gen_sync.py

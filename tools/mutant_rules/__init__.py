@@ -1,0 +1,13 @@
+"""The rules of the table protocol, each with a change that leaves it out and tests that see it."""
+
+from __future__ import annotations
+
+from tools.mutant_rules.commits import COMMITS
+from tools.mutant_rules.indexes import INDEXES
+from tools.mutant_rules.log import LOG
+from tools.mutant_rules.merging import MERGING
+from tools.mutant_rules.model import Mutant
+
+__all__ = ["MUTANTS", "Mutant"]
+
+MUTANTS = (*COMMITS, *MERGING, *LOG, *INDEXES)
