@@ -1,8 +1,9 @@
 """Takes one rule at a time out of the table protocol and sees that a named test fails.
 
-A rule whose test cannot fail is no rule. Each mutant is a change of a line or two in a copy of the
-repository (``tools/mutant_rules``); the tests named with it must pass before the change and fail after it. ``make mutants`` runs
-all of them; a text after the command (``python -m tools.mutants deadline``) those whose rule contains it.
+A rule whose test cannot fail is no rule. Each mutant (``tools/mutant_rules``) is a change of a line or two
+in a copy of the repository; the tests named with it must pass before the change and fail after it.
+``make mutants`` runs all of them; a text after the command (``python -m tools.mutants deadline``) those
+whose rule contains it.
 """
 
 from __future__ import annotations
