@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict, plain_value
 from lakehouse.expr.required import Required, prefix_successor, required
@@ -111,6 +113,8 @@ class Pruner:
             return plain_value(constant)
         if isinstance(field.type, BinaryType) and isinstance(constant, str):
             return constant.encode()
+        if isinstance(constant, pa.Scalar) and _is_plain(constant.type):
+            return encode_value(constant.as_py(), field.type)
         return encode_value(constant, field.type)
 
     def bucket_set(self, total_buckets: int) -> frozenset[int] | None:
@@ -210,6 +214,11 @@ class Pruner:
             for known in columns
             if (found := stats.get(known.at)) is not None
         }
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether a value is soonest encoded as what Python has for it; Arrow takes its time with single ones."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _known(field: Field, at: int) -> _Known:
