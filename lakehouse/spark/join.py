@@ -3,7 +3,8 @@
 Spark reads all of a Python source before it joins, whatever the other side holds. Here the driver collects
 the keys of the small side first, and makes a condition on the large table of them: its values while they are
 few, ranges when they are many. That leaves out partitions, buckets, files by statistics and indexes, pieces
-of files, and rows; then Spark joins what is left.
+of files, and rows. Where there are ranges, tasks still hand on only rows that have one of the values. Then
+Spark joins what is left.
 
 The condition is made for columns of whole numbers, text, bytes, dates, times, decimals and truth values,
 of one family on both sides. For floating-point keys there is none, since Spark takes NaN and NaN, 0.0 and
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -37,15 +39,17 @@ from lakehouse.spark.reader import LakehouseReader, ScanPart
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.scan import table
 from lakehouse.spark.types import spark_type, struct_of
-from lakehouse.storage.key_filter import among
+from lakehouse.storage.key_filter import among, fitting
 from lakehouse.storage.reads import to_expr
 from lakehouse.storage.scan import fields_named
 
 __all__ = ["JoinPlan", "JoinReport", "join", "plan_join"]
 
 _log = get_logger(__name__)
-_KEYS_MAX = 100_000
-"""Values of a condition; more are slower to plan with than what they leave out is worth."""
+_KEYS_MAX = 10_000
+"""Values of a condition; planning with more takes longer than what they leave out is worth."""
+_COMPARED_MAX = 200_000
+"""Values that rows are compared with one by one before they go to the JVM, where there are ranges."""
 _COLLECTED_MAX = 2_000_000
 """Keys that the driver holds to make ranges of them; of more it asks the least and the greatest."""
 _BROADCAST_ROWS = 500_000
@@ -226,7 +230,12 @@ def plan_join(
         bytes_left=sum(one.split.size for one in parts),
         tasks=len(parts),
     )
-    rows = _frame(spark, reader, parts, struct)
+    compared = {
+        name: values
+        for name, values in keys.columns.items()
+        if said[name] == "ranges" and len(values) <= _COMPARED_MAX
+    }
+    rows = _frame(spark, reader, parts, struct, compared)
     return JoinPlan(report=report, fact=rows, frame=_joined(rows, other, pairs, on, kind, keys.rows))
 
 
@@ -235,7 +244,7 @@ class _Keys:
     """What is known of the keys of the small side."""
 
     columns: Mapping[str, pa.Array]
-    """By column of the large table: values, or the least and the greatest."""
+    """By column of the large table: its different values, or the least and the greatest."""
     are_ends: bool
     distinct: int | None
     rows: int | None
@@ -280,7 +289,10 @@ def _collected(dim: DataFrame, pairs: Mapping[str, str], schema: TableSchema) ->
     counted = keyed.groupBy(*names).agg(sf.count(sf.lit(1)).alias("n")).limit(_COLLECTED_MAX + 1).toArrow()
     if counted.num_rows <= _COLLECTED_MAX:
         return _Keys(
-            columns={ours: _whole(counted.column(name)) for ours, name in zip(fit, names, strict=True)},
+            columns={
+                ours: pc.unique(fitting(_whole(counted.column(name)), arrow_type(schema.field(ours).type)))
+                for ours, name in zip(fit, names, strict=True)
+            },
             are_ends=False,
             distinct=counted.num_rows,
             rows=sum(counted.column("n").to_pylist()) if counted.num_rows <= _BROADCAST_ROWS else None,
@@ -328,16 +340,20 @@ def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr
             found.append(col(name).between(low, high))
             said[name] = "a range"
             continue
-        is_exact = len(values.unique()) <= max_keys
+        is_exact = len(values) <= max_keys
         found.append(among(field, values, max_values=max_keys if is_exact else 0))
         said[name] = "values" if is_exact else "ranges"
     return found, said
 
 
 def _frame(
-    spark: SparkSession, reader: LakehouseReader, parts: Sequence[ScanPart], struct: st.StructType
+    spark: SparkSession,
+    reader: LakehouseReader,
+    parts: Sequence[ScanPart],
+    struct: st.StructType,
+    compared: Mapping[str, pa.Array],
 ) -> DataFrame:
-    """The rows of the parts, each read by a task of its own."""
+    """The rows of the parts that have certain values, each part read by a task of its own."""
     if not parts:
         return spark.createDataFrame([], struct)
     # Once for all of them: the condition may be large.
@@ -348,7 +364,10 @@ def _frame(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 split, selections = pickle.loads(sent[number])  # noqa: S301 - written by the driver
-                yield from reader.read(ScanPart(plan, split, selections))
+                for rows in reader.read(ScanPart(plan, split, selections)):
+                    for name, values in compared.items():
+                        rows = rows.filter(pc.is_in(rows.column(name), values))
+                    yield rows
 
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, struct)
 

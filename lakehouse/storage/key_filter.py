@@ -16,7 +16,7 @@ from lakehouse.expr import Expr, any_of, col
 from lakehouse.format.arrays import I64
 from lakehouse.format.types import Field, arrow_type
 
-__all__ = ["among"]
+__all__ = ["among", "fitting"]
 
 _RANGES = 16
 """More make each row dearer to judge than they leave out."""
@@ -30,7 +30,7 @@ def among(field: Field, values: pa.Array, *, max_values: int) -> Expr:
         values: of a type that casts to the column's; nulls are no values.
         max_values: from more on, ranges take their place, parted where the values leave the widest gaps.
     """
-    distinct = pc.unique(_fitting(values.drop_null(), arrow_type(field.type)))
+    distinct = pc.unique(fitting(values.drop_null(), arrow_type(field.type)))
     column = col(field.name)
     if len(distinct) <= max_values or not len(distinct):
         return column.is_in(distinct.to_pylist())
@@ -41,7 +41,7 @@ def among(field: Field, values: pa.Array, *, max_values: int) -> Expr:
     return any_of(*(column.between(low, high) for low, high in zip(lows, highs, strict=True)))
 
 
-def _fitting(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def fitting(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values as the column has them; those that it cannot have are no value of any row."""
     with contextlib.suppress(pa.ArrowInvalid):
         return values.cast(kind)

@@ -445,14 +445,13 @@ def test_query_restarted(registered: SparkSession, appended: Lane, tmp_path: Pat
     appended.do("append", rows(1, 2))
     appended.do("append", rows(3))
     _run(_frame(registered, max_rows_per_trigger="2"), tmp_path)
-    appended.do("compact", full=True)
-    appended.do("append", rows(4))
-    _run(_frame(registered, max_rows_per_trigger="2"), tmp_path)
     # A batch that Spark planned and did not finish is planned again.
     commits = sorted(tmp_path.glob("checkpoint/commits/[0-9]*"), key=lambda one: int(one.name))
+    assert len(commits) >= 2
     commits[-1].unlink()
     commits[-1].with_name(f".{commits[-1].name}.crc").unlink()  # Spark's own, which would be in its way
-    appended.do("append", rows(5))
+    appended.do("compact", full=True)
+    appended.do("append", rows(4, 5))
     _run(_frame(registered), tmp_path)
     found = registered.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(one["id"] for one in found) == [1, 2, 3, 4, 5]
