@@ -1,4 +1,8 @@
-"""Processes are killed at random for a while: what was acknowledged is there, once and in order."""
+"""Processes are killed at random for a while: what was acknowledged is there, once and in order.
+
+It lasts ``LAKEHOUSE_CHAOS_SECONDS``: 60 unless it is set, 600 in ``make chaos``. ``LAKEHOUSE_CHAOS_SEED``
+takes the same chances again.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * SECONDS + 300)]
 async def test_killed_processes_lose_nothing(
     minio: ServerInfo, bucket_url: str, storage_options: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Writers, compaction and expiry are killed all the time, and nothing is lost, doubled or damaged.
-
-    For ``LAKEHOUSE_CHAOS_SECONDS``: 60 unless it is set, 600 in ``make chaos``; ``LAKEHOUSE_CHAOS_SEED``
-    takes the same chances again.
-    """
+    """Writers, compaction and expiry are killed all the time, and nothing is lost, doubled or damaged."""
     seed = int(os.environ.get("LAKEHOUSE_CHAOS_SEED", random.randrange(1 << 30)))
     print(f"\nchaos for {SECONDS:.0f} s on {minio.describe()}, seed {seed}", flush=True)
     place = Place(url=f"{bucket_url}/warehouse", storage_options=storage_options)
