@@ -133,7 +133,15 @@ def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) 
     if options.writer_id is not None and options.writer_sequence is not None:
         writer = options.writer_id, options.writer_sequence
     check_writer(writer)
-    return Wanted(operation=operation, where=to_expr(options.where), writer=writer, message=options.message)
+    if streams and writer is not None:
+        raise InvalidInputError("a stream writes under its own id: leave writer_id and writer_sequence out")
+    return Wanted(
+        operation=operation,
+        where=to_expr(options.where),
+        writer=writer,
+        message=options.message,
+        leaves_trace=not streams or overwrite,
+    )
 
 
 def _files(messages: Sequence[WriterCommitMessage | None]) -> list[TaskFiles]:
