@@ -45,15 +45,15 @@ from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.splits import Split, files_to_open, plan_splits
 
-__all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "split_bytes_of", "view_of"]
+__all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "columns_asked", "split_bytes_of", "view_of"]
 
 _SPLIT_BYTES = 32 * 1024 * 1024
 """Where nobody knows how many cores there are."""
 _SPLIT_MIN, _SPLIT_MAX = 4 * 1024 * 1024, 128 * 1024 * 1024
 _SPLITS_PER_CORE = 3
 """So that a core whose share takes longer does not hold the others up."""
-_BATCH_BYTES = 1024 * 1024
-"""Of a batch on its way to the JVM."""
+_BATCH_BYTES = 4 * 1024 * 1024
+"""Of a batch on its way to the JVM: smaller ones cost it up to a fifth more time, larger ones only memory."""
 _BATCH_ROWS_MIN = 1024
 _OPENS = 16
 
@@ -161,7 +161,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         plan = ScanPlan(
             table=core.uuid,
             schema=view.schema,
-            columns=_columns(self._struct, view.schema),
+            columns=columns_asked(self._struct, view.schema),
             where=where if view.shows is None else view.shows.also(where),
         )
         source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
@@ -262,7 +262,7 @@ async def _pin(core: OpenTable, view: View, seconds: float) -> None:
     await core.commit(ChangeRefs(make={f"pin-{uuid.uuid4().hex}": ref}), view=view)
 
 
-def _columns(struct: StructType, schema: TableSchema) -> tuple[str, ...]:
+def columns_asked(struct: StructType, schema: TableSchema) -> tuple[str, ...]:
     """The table's columns that are asked for; names differ by case at most."""
     ours = {field.name.casefold(): field for field in struct_of(schema).fields}
     found: list[str] = []

@@ -51,7 +51,7 @@ from lakehouse.io.threads import in_thread
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.options import ReadOptions
-from lakehouse.spark.reader import split_bytes_of
+from lakehouse.spark.reader import columns_asked, split_bytes_of
 from lakehouse.spark.stream_offsets import StreamOffset
 from lakehouse.spark.stream_plan import StreamPlan, StreamWork
 from lakehouse.spark.types import arrow_for_spark, as_spark
@@ -108,7 +108,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._connection, self._table, self._options = connection, table, options
         self._cores = cores
         self._names = tuple(schema.fieldNames())
-        self._columns = tuple(name for name in self._names if name != CHANGE_COLUMN)
+        self._columns = StructType([one for one in schema.fields if one.name != CHANGE_COLUMN])
         self._arrow = arrow_for_spark(schema)
         self._planning: _Planning | None = None
         _check(options)
@@ -125,7 +125,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 raise InvalidInputError(f"changes=true needs a primary key, and {core.name} has none")
             plan = StreamPlan(
                 core,
-                self._columns,
+                columns_asked(self._columns, schema),
                 starting=self._options.starting,
                 where=to_expr(self._options.where),
                 split_bytes=lambda total: self._options.split_bytes or split_bytes_of(total, self._cores),
@@ -199,16 +199,19 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 )
             where = to_expr(self._options.where)
             rows = _compared if partition.work.compared else _held
-            for table in lake.iterate(rows, core, partition.work, self._columns, where):
-                yield from self._batches(table)
+            columns = columns_asked(self._columns, partition.work.schema)
+            for table in lake.iterate(rows, core, partition.work, columns, where):
+                yield from self._batches(table, columns)
 
-    def _batches(self, table: pa.Table) -> list[pa.RecordBatch]:
+    def _batches(self, table: pa.Table, columns: Sequence[str]) -> list[pa.RecordBatch]:
         kinds = table.column(CHANGE_COLUMN) if CHANGE_COLUMN in table.column_names else None
         if not self._options.changes and kinds is not None:
             table = table.filter(pc.is_in(kinds, pa.array(_SHOWN)))
         elif self._options.changes and kinds is None:
             table = table.append_column(CHANGE_COLUMN, pa.repeat(pa.scalar(_SHOWN[0]), table.num_rows))
-        rows = as_spark(table.select(self._names), self._arrow)
+        named = iter(columns)
+        wanted = [name if name == CHANGE_COLUMN else next(named) for name in self._names]
+        rows = as_spark(table.select(wanted), self._arrow)
         found: list[pa.RecordBatch] = rows.to_batches(max_chunksize=self._options.batch_rows)
         return found
 

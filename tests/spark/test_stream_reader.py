@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
@@ -261,13 +261,13 @@ def test_where_and_columns(keyed: Lane) -> None:
     options = ReadOptions.parse({"where": "id >= 2"})
     struct = struct_of(keyed.do("schema"))
     stream = keyed.stream(where="id >= 2")
-    wanted = StructType([struct["amount"], struct["id"]])
+    wanted = StructType([struct["amount"], StructField("ID", LongType())])  # names as Spark compares them
     stream.reader = LakehouseStreamReader(keyed.connection, keyed.name, options, wanted)
     found = stream.rest()
-    assert sorted(one["id"] for batch in found for one in batch) == [2, 3]
+    assert sorted(one["ID"] for batch in found for one in batch) == [2, 3]
     keyed.do("upsert", rows(0, 5))
     (batch,) = stream.rest()
-    assert [(one["id"], sorted(one)) for one in batch] == [(5, ["amount", "id"])]
+    assert [(one["ID"], sorted(one)) for one in batch] == [(5, ["ID", "amount"])]
 
 
 def test_large_pieces_are_cut_for_tasks(connection: Connection) -> None:
@@ -348,6 +348,10 @@ def test_mistaken_options(appended: Lane) -> None:
         appended.stream(version="1")
     with pytest.raises(InvalidInputError, match="primary key"):
         appended.stream(changes="true").batch()
+    wrong = struct_of(appended.do("schema")).add("nope", StringType())
+    reader = LakehouseStreamReader(appended.connection, appended.name, ReadOptions(), wrong)
+    with pytest.raises(InvalidInputError, match="nope"):
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     with pytest.raises(InvalidInputError, match="no position"):
         appended.stream().reader.latestOffset({"x": 1}, ReadAllAvailable())
 
