@@ -16,7 +16,7 @@ from lakehouse.spark.jobs_rewrite import rewrite
 from lakehouse.spark.join import JoinReport, join, plan_join
 from lakehouse.spark.merge import Merge
 from lakehouse.spark.scan import create_view, table
-from lakehouse.spark.session import session
+from lakehouse.spark.session import cluster_config, session
 from lakehouse.spark.source import register
 from lakehouse.spark.stream_writer import write_stream
 from lakehouse.spark.write import Write, write
@@ -28,6 +28,7 @@ __all__ = [
     "Merge",
     "Write",
     "aggregate",
+    "cluster_config",
     "collect_index_metas",
     "compact",
     "count",
