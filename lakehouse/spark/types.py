@@ -9,7 +9,7 @@ decimal(p, s)       decimal(p, s)
 string, varchar(n)  string                 lengths are rules for writers, who check them
 binary              binary
 date                date
-time                time(6)                microseconds; Spark counts nanoseconds, the rest is zero
+time                time(6)                microseconds; SQL on it needs spark.sql.timeType.enabled
 timestamp           timestamp              a moment; the session's time zone only shows it
 timestamp_ntz       timestamp_ntz          what a clock on a wall shows
 array, map, struct  the same               nulls inside as the table says

@@ -455,3 +455,11 @@ def test_every_type_arrives_as_itself(lane: Lane) -> None:
     assert found.pop("at").astimezone(dt.UTC) == full.pop("at")
     assert found == {**full, "m": dict(full["m"])}
     assert {value for name, value in second.asDict().items() if name != "id"} == {None}
+
+
+def test_tables_in_the_object_store_are_read(spark: SparkSession, s3_connection: Connection) -> None:
+    """What the connection says of the store travels to the processes that plan and those that read."""
+    lane = Lane(spark, s3_connection)
+    table = lane.make(primary_key="id")
+    lane.do(table.upsert, rows(1, 2, 3))
+    assert sorted(row.id for row in lane.read().where("id > 1").collect()) == [2, 3]
