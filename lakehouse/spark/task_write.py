@@ -63,6 +63,7 @@ _FINAL = (InvalidInputError, AlreadyExistsError, CorruptionError, NotFoundError)
 _TABLE_ROWS = 1 << 17
 _TABLE_BYTES = 16 << 20
 """Batches are put together up to here: they are small, and each step has its price."""
+_TABLES_PER_BUFFER = 4
 _MEMORY_SHARE = 8
 """A buffer is such a part of the memory that a worker may have: three are held, and files besides."""
 _BUFFER_BYTES_MIN = 1 << 20
@@ -173,7 +174,8 @@ class _Task:
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """The rows to write, in tables of a good size."""
-        job, tables = self._job, together(batches)
+        # Smaller than a buffer, so that nobody cuts them again, between rows of a key.
+        job, tables = self._job, together(batches, self._options.write_buffer_bytes // _TABLES_PER_BUFFER)
         if job.by_key:
             tables = _between_keys(tables, job.schema.primary_key)
         if job.mixed:
@@ -245,7 +247,7 @@ def _buffer_bytes(options: TableOptions) -> int:
     return max(_BUFFER_BYTES_MIN, min(options.write_buffer_bytes, limit // _MEMORY_SHARE))
 
 
-def together(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
+def together(batches: Iterable[pa.RecordBatch], most: int = _TABLE_BYTES) -> Generator[pa.Table, None, None]:
     """The rows of batches in tables of a good size."""
     waiting: list[pa.RecordBatch] = []
     rows = weight = 0
@@ -255,7 +257,7 @@ def together(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, Non
         waiting.append(batch)
         rows += batch.num_rows
         weight += batch.nbytes
-        if rows >= _TABLE_ROWS or weight >= _TABLE_BYTES:
+        if rows >= _TABLE_ROWS or weight >= min(most, _TABLE_BYTES):
             yield pa.Table.from_batches(waiting)
             waiting, rows, weight = [], 0, 0
     if waiting:
