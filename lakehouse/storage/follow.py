@@ -1,6 +1,7 @@
 """Changes of a table as they are committed, resumed where a reader left off.
 
-Invariant: the tables between two tokens are the net changes between their two snapshots, whole. A reader
+Invariant: the tables between two tokens are the net changes between their two snapshots, whole; of a table
+without a primary key, the rows that came. A reader
 that keeps the token of what it has dealt with, and resumes from it, misses nothing; what it had begun
 and not finished comes again.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.storage.appended import appended_between
 from lakehouse.storage.changes import net_changes
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
@@ -40,8 +42,15 @@ class ChangeBatch:
     have the token from before the step: a step is dealt with as a whole."""
 
 
-async def changes_between(core: OpenTable, start: View, end: View) -> AsyncGenerator[pa.Table, None]:
-    """Net changes of rows from one state to another."""
+async def changes_between(
+    core: OpenTable, start: View, end: View, *, net: bool = True
+) -> AsyncGenerator[pa.Table, None]:
+    """Net changes of rows from one state to another; without ``net`` those that can be told."""
+    if not end.schema.primary_key:
+        async with aclosing(appended_between(core, start, end, net=net)) as tables:
+            async for table in tables:
+                yield table
+        return
     found = net_changes(
         await start.entries(),
         await end.entries(),
@@ -71,7 +80,7 @@ async def follow_changes(
             continue
         check_kept(core, view, newest)
         waiting: pa.Table | None = None
-        async with aclosing(changes_between(core, view, newest)) as tables:
+        async with aclosing(changes_between(core, view, newest, net=False)) as tables:
             async for table in tables:
                 if waiting is not None:
                     yield _batch(core, waiting, newest, view)

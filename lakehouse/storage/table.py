@@ -327,14 +327,14 @@ class Table(TableMaintenance, TableIndexes):
         """Net changes of rows between two snapshots, whatever was compacted in between.
 
         Rows come with a column ``_change``: insert, update_before, update_after or delete. A row that
-        changed and changed back is left out.
+        changed and changed back is left out. A table without a primary key tells the rows that came, in
+        the order in which they came, and refuses where a commit in between took rows away.
 
         Args:
             start: id of a snapshot.
             end: id of a later one; None = the newest.
         """
         after = await self._core.view(snapshot=end)
-        await self._needs_key("changes", after)
         before = await self._core.view(snapshot=start)
         if before.snapshot.id > after.snapshot.id:
             raise InvalidInputError(f"changes from snapshot {start} to {end} go back: swap them")
@@ -347,9 +347,9 @@ class Table(TableMaintenance, TableIndexes):
     ) -> AsyncGenerator[ChangeBatch, None]:
         """Changes as they are committed, for as long as one listens.
 
-        Compaction does not show. A reader that keeps the ``token`` of the last batch it has dealt with
-        goes on from there, in any process; when that position has expired meanwhile, NotFoundError says
-        so.
+        Compaction does not show, nor do rows that are taken from a table without a primary key. A reader
+        that keeps the ``token`` of the last batch it has dealt with goes on from there, in any process;
+        when that position has expired meanwhile, NotFoundError says so.
 
         Args:
             after: a token, or the id of a snapshot whose state the reader has; None = from now on.
@@ -361,7 +361,6 @@ class Table(TableMaintenance, TableIndexes):
                 print(batch.rows.num_rows, "changes; go on from", batch.token)
                 break  # or never
         """
-        await self._needs_key("follow")
         found = follow_changes(self._core, after=after, poll_s=poll_s)
         async with contextlib.aclosing(found) as batches:
             async for batch in batches:

@@ -270,7 +270,8 @@ class Table(TableMaintenance, TableIndexes):
         """Net changes of rows between two snapshots, whatever was compacted in between.
 
         Rows come with a column ``_change``: insert, update_before, update_after or delete. A row that
-        changed and changed back is left out.
+        changed and changed back is left out. A table without a primary key tells the rows that came, in
+        the order in which they came, and refuses where a commit in between took rows away.
 
         Args:
             start: id of a snapshot.
@@ -283,9 +284,9 @@ class Table(TableMaintenance, TableIndexes):
     ) -> Generator[ChangeBatch, None, None]:
         """Changes as they are committed, for as long as one listens.
 
-        Compaction does not show. A reader that keeps the ``token`` of the last batch it has dealt with
-        goes on from there, in any process; when that position has expired meanwhile, NotFoundError says
-        so.
+        Compaction does not show, nor do rows that are taken from a table without a primary key. A reader
+        that keeps the ``token`` of the last batch it has dealt with goes on from there, in any process;
+        when that position has expired meanwhile, NotFoundError says so.
 
         Args:
             after: a token, or the id of a snapshot whose state the reader has; None = from now on.
