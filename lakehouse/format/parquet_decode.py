@@ -94,6 +94,8 @@ def decode_chunks(footer: RunFooter, image: U8, groups: Sequence[int], leaves: S
         # than columns of unequal weight.
         found = file.reader.read_row_groups(list(groups), column_indices=list(leaves), use_threads=False)
         return _with_texts(found)
+    except pa.ArrowMemoryError:
+        raise  # of the machine, and not of the file
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptionError(f"row groups {list(groups)} cannot be decoded: {error}") from error
 

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.lake import Lake, connect
+from lakehouse.spark.worker_memory import fit_into_limit
 from lakehouse.storage.opened import OpenTable
 from lakehouse.sync.bridge import Bridge
 
@@ -68,6 +69,7 @@ class Warehouse:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        fit_into_limit()
         self.lake: Lake = connect(
             connection.url,
             storage_options=dict(connection.storage_options),

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 from pyspark import Accumulator, SparkContext, inheritable_thread_target
@@ -30,11 +28,12 @@ from lakehouse.io.cost import Cost, counting, measure
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.tasks import run_tasks
+from lakehouse.spark.worker_memory import task_memory
 from lakehouse.storage.maintenance import ProgressCallback, Teller
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.table import Table
 
-__all__ = ["Counted", "Job", "TableAt", "Tally", "task_memory", "waves_of"]
+__all__ = ["Counted", "Job", "TableAt", "Tally", "memory_of_task", "waves_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,10 +48,6 @@ _PIN_S = 24 * 3600.0
 """How long a pin holds when the driver ends without taking it away."""
 _SLOTS_UNKNOWN = 8
 """Tasks that are taken to run at once where Spark does not say."""
-_ROOM = 0.4
-"""Share of the address space that is left which rows may take; the rest is for what decoders, allocators
-and threads keep beside them."""
-_LEAST_MEMORY = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +180,17 @@ class Job:
 
         return self.house.call(counted)
 
+    def task_memory(self) -> int:
+        """Bytes of rows and files that a task may hold, as an executor says it."""
+        found: list[int] = []
+        self.run(
+            "ask executors",
+            memory_of_task,
+            [[self.slots_of_machine]],
+            lambda results: found.extend(one for _, [one] in results),
+        )
+        return found[0]
+
     @contextlib.contextmanager
     def pinned(self, snapshot: int) -> Generator[None, None, None]:
         """Keeps a snapshot while the block runs, so that what tasks read stays, however long they take."""
@@ -287,36 +293,16 @@ def waves_of(units: Sequence[Sequence[object]], width: int) -> list[list[int]]:
     return waves
 
 
-def task_memory(wanted: int, slots: int) -> int:
-    """Bytes of rows and files that a task may hold: its share of what is wanted for a process, and of what
-    ``spark.executor.pyspark.memory`` leaves to its worker.
+async def memory_of_task(core: OpenTable, slots: int) -> int:
+    """Bytes of rows and files that a task may hold; in an executor.
 
     Args:
-        wanted: for all tasks of a machine together.
-        slots: how many of them there are; 0 = one for each core.
+        core: the table.
+        slots: how many tasks share the memory of a machine; 0 = one for each core.
     """
-    share = wanted // (slots or os.cpu_count() or 1)
-    room = _address_space_left()
-    if room is not None:
-        share = min(share, int(room * _ROOM))
-    return max(_LEAST_MEMORY, share)
-
-
-def _address_space_left() -> int | None:
-    """What the limit that Spark sets for its workers leaves of address space; None = there is none."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return None
-    try:
-        told = Path("/proc/self/statm").read_text()  # io-ok: no data
-        used = int(told.split()[0]) * resource.getpagesize()
-    except OSError:
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return max(0, limit - used)
+    settings = core.env.settings
+    wanted, cached = settings.table.compaction_memory_bytes, settings.cache.max_bytes
+    return task_memory(wanted, slots, cached=cached)
 
 
 def _in_executor(

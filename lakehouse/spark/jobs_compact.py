@@ -23,7 +23,7 @@ from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.fanout import map_bounded
 from lakehouse.spark.connection import Connection
-from lakehouse.spark.jobs import Job, task_memory
+from lakehouse.spark.jobs import Job, memory_of_task
 from lakehouse.storage.compact_cut import cut_task
 from lakehouse.storage.compact_plan import CompactionTask
 from lakehouse.storage.compaction import (
@@ -78,7 +78,7 @@ async def merge_part(core: OpenTable, part: MergePart) -> PartDone:
         part.task,
         schema=part.schema,
         time_ms=part.time_ms,
-        memory_bytes=task_memory(core.env.settings.table.compaction_memory_bytes, part.slots),
+        memory_bytes=await memory_of_task(core, part.slots),
         keys=part.keys,
     )
     return PartDone(outputs=merged.outputs, first_upload_ms=merged.first_upload_ms)
@@ -116,7 +116,7 @@ def compact(
         dry_run: only say what there is to do.
         progress: told how many rows were merged.
         task_bytes: what a task reads at most; larger merge units are cut. None = so much that all
-            executors have work, between a file and a gigabyte.
+            executors have work, between half a file and a gigabyte.
 
     Example::
 
@@ -157,7 +157,7 @@ class _Compaction:
         """Bytes of a task so that every executor has some work, and the last does not work alone for long."""
         total = sum(task.size for task in self._tasks)
         even = total // (2 * self._job.slots)
-        return min(_TASK_BYTES, max(self._view.options.file_target_bytes, even))
+        return min(_TASK_BYTES, max(self._view.options.file_target_bytes // 2, even))
 
     async def _cut(self, share: int) -> list[list[MergePart]]:
         source = TableRuns(self._job.core, self._view.schema)

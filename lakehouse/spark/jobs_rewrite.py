@@ -34,7 +34,7 @@ from lakehouse.io.cost import Cost, counting, measure
 from lakehouse.io.threads import in_thread
 from lakehouse.spark.connection import Connection
 from lakehouse.spark.errors import carried, plain_errors
-from lakehouse.spark.jobs import Job, TableAt, Tally, task_memory
+from lakehouse.spark.jobs import Job, TableAt, Tally, memory_of_task
 from lakehouse.storage.cluster import ClusterOrder, Curve, cut_at, parse_order, range_bounds
 from lakehouse.storage.cluster_files import WrittenInOrder, rows_with_places, sampled, write_in_order
 from lakehouse.storage.compact_plan import CompactionTask, Interval, covered_intervals, plan_rewrite
@@ -171,8 +171,7 @@ class _Rewrite:
 
     def __init__(self, job: Job, view: View, order: ClusterOrder, target_bytes: int | None) -> None:
         self._job, self._view, self._order, self._target = job, view, order, target_bytes
-        wanted = job.core.env.settings.table.compaction_memory_bytes
-        self._range_bytes = max(1, task_memory(wanted, job.slots_of_machine) // _RANGE_SHARE)
+        self._range_bytes = job.task_memory() // _RANGE_SHARE
         self._placed: list[MergedRuns] = []
         self._gave_way = self._commits = 0
         self._snapshot = view.snapshot.id
@@ -336,7 +335,7 @@ def _read_task(
     """The rows of some files, cut by ranges."""
     with carried():
         house, core = shuffle.at.opened()
-        memory = task_memory(core.env.settings.table.compaction_memory_bytes, shuffle.slots)
+        memory = house.call(memory_of_task, core, shuffle.slots)
         for number in [one for batch in batches for one in batch.column(0).to_pylist()]:
             cost = Cost()
             gathered = _Gathered(memory // _RANGE_SHARE)

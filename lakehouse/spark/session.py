@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.spark.worker_memory import WORKER_ENVIRONMENT
 
 __all__ = ["NEEDED", "cluster_config", "java_problem", "session"]
 
@@ -95,6 +96,7 @@ def session(
     wanted = {**NEEDED, **_FASTER, **_LOCAL, "spark.driver.memory": memory}
     if worker_memory is not None:
         wanted["spark.executor.pyspark.memory"] = worker_memory
+        wanted |= {f"spark.executorEnv.{key}": value for key, value in WORKER_ENVIRONMENT.items()}
     builder = SparkSession.builder.appName(app_name).master(master or _MASTER)
     for key, value in {**wanted, **given}.items():
         builder = builder.config(key, value)
@@ -128,7 +130,8 @@ def cluster_config(
     if archive is not None:
         found["spark.archives"] = f"{archive}#environment"
         found["spark.executorEnv.PYSPARK_PYTHON"] = "./environment/bin/python"
-    return found | {f"spark.executorEnv.{key}": value for key, value in (environment or {}).items()}
+    variables = {**WORKER_ENVIRONMENT, **(environment or {})}
+    return found | {f"spark.executorEnv.{key}": value for key, value in variables.items()}
 
 
 def java_problem() -> str | None:
