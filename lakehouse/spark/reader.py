@@ -13,8 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,6 @@ from lakehouse.format.snapshot import Ref, RefKind
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.index.selection import RowSelection
 from lakehouse.io.fanout import map_bounded
-from lakehouse.io.threads import in_thread
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.filters import translated
@@ -55,6 +53,8 @@ _SPLITS_PER_CORE = 3
 _BATCH_BYTES = 4 * 1024 * 1024
 """Of a batch on its way to the JVM: smaller ones cost it up to a fifth more time, larger ones only memory."""
 _BATCH_ROWS_MIN = 1024
+_AHEAD_BYTES = 64 * 1024 * 1024
+"""Of rows that a task decodes ahead, at most; rows that the caches of the processor still have cost half."""
 _OPENS = 16
 
 
@@ -216,31 +216,33 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
                     "or renamed meanwhile; make the data frame anew",
                     table=self._table,
                 )
-            for table in lake.iterate(partial(self._tables, core, partition)):
+            for table in lake.iterate(_tables, core, partition):
                 rows = self._options.batch_rows or _batch_rows(table)
-                yield from table.to_batches(max_chunksize=rows)
+                yield from as_spark(table, self._arrow).to_batches(max_chunksize=rows)
 
-    async def _tables(self, core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
-        plan, split = part.plan, part.split
-        scan = Scan(
-            split.entries,
-            plan.schema,
-            TableRuns(core, plan.schema),
-            columns=plan.columns,
-            where=plan.where,
-            keys=split.keys,
-            rows=split.rows,
-            settings=core.env.settings.table,
-        )
-        if part.selections:
 
-            async def known(_: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-                return IndexAnswers(rows=part.selections)
+async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a part, decoded some way ahead of whoever takes them."""
+    plan, split, settings = part.plan, part.split, core.env.settings.table
+    scan = Scan(
+        split.entries,
+        plan.schema,
+        TableRuns(core, plan.schema),
+        columns=plan.columns,
+        where=plan.where,
+        keys=split.keys,
+        rows=split.rows,
+        settings=replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, _AHEAD_BYTES)),
+    )
+    if part.selections:
 
-            await scan.ask_indexes(known)
-        async with aclosing(scan.tables()) as tables:
-            async for table in tables:
-                yield await in_thread(as_spark, table, self._arrow)
+        async def known(_: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+            return IndexAnswers(rows=part.selections)
+
+        await scan.ask_indexes(known)
+    async with aclosing(scan.tables()) as tables:
+        async for table in tables:
+            yield table
 
 
 def _batch_rows(table: pa.Table) -> int:
