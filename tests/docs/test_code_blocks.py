@@ -2,7 +2,8 @@
 
 A block is run as a program of its own, with ``s3://bucket`` standing for a fresh bucket and
 the credentials in the ``AWS_`` environment, as a reader would have them. A block that is
-not meant to run is preceded by ``<!-- not run: the reason -->``.
+not meant to run is preceded by ``<!-- not run: the reason -->``. Pages about Spark, and blocks that use it,
+run in ``tests/spark``, where there is a session.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 BLOCK = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
 
 
-def blocks() -> list[tuple[str, str]]:
-    """Every block that is meant to run, with where it stands."""
+def blocks(*, spark: bool = False) -> list[tuple[str, str]]:
+    """Every block that is meant to run, with or without Spark, and where it stands."""
     found = []
     for page in PAGES:
         text = page.read_text()
         for match in BLOCK.finditer(text):
             line = text.count("\n", 0, match.start("code")) + 1
-            if not match["reason"]:
+            about = page.stem.startswith("spark") or "lakehouse.spark" in match["code"]
+            if not match["reason"] and about == spark:
                 found.append((f"{page.relative_to(ROOT)}:{line}", match["code"]))
     return found
 
