@@ -63,9 +63,9 @@ def plain_errors() -> Iterator[None]:
         yield
     except Exception as wrapped:
         found = error_in(wrapped) if _is_sparks(wrapped) else None
-        if found is None:
-            raise
-        raise found from wrapped
+        if found is not None:
+            raise found from wrapped
+        raise
 
 
 def error_in(exception: BaseException) -> LakehouseError | None:
