@@ -72,7 +72,7 @@ async def _bulk(plan: Plan, found: SparkSides, rows: int) -> list[Result]:
     path = stage(found.folder, rows)
     cases = [Case(side=side.name, run=_asking(side.write, "orders", path)) for side in found.sides.values()]
     ours = found.sides[LAKEHOUSE]
-    cases.append(Case(side=_NO_KEY, run=_asking(ours.write, "rows", path, primary_key=None, bucket=1)))
+    cases.append(Case(side=_NO_KEY, run=_asking(ours.write, "rows", path, primary_key=[], bucket=1)))
     results = await compare(
         cases,
         work=rows,

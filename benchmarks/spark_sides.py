@@ -85,9 +85,10 @@ async def open_spark_sides(
             given = {} if python is None else {"python": python}
             worker = await stack.enter_async_context(started(module, **given))
             options = {**server.storage_options, "endpoint_url": wire.url}
-            more = {"worker_memory": worker_memory} if name == LAKEHOUSE else {}
-            jars = [str(path) for path in jars_of(_ENVIRONMENT)] if name == ICEBERG else []
-            await worker.ask("connect", bucket=bucket, options=options, memory=memory, jars=jars, **more)
+            more: dict[str, Any] = {"worker_memory": worker_memory}
+            if name == ICEBERG:
+                more = {"jars": [str(path) for path in jars_of(_ENVIRONMENT)]}
+            await worker.ask("connect", bucket=bucket, options=options, memory=memory, **more)
             stack.push_async_callback(worker.ask, "stop")
             found[name] = SparkSide(name, worker)
         yield SparkSides(found, folder, wire)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,7 @@ from benchmarks.worker import serve
 from lakehouse import spark as lakehouse_spark
 from lakehouse.spark import Connection
 from lakehouse.spark.connection import warehouse
-from lakehouse.spark.jobs_compact import compact
 from lakehouse.spark.types import schema_of
-from lakehouse.spark.write import write
 
 _SAMPLE_S = 0.2
 
@@ -29,12 +27,7 @@ class _Lakehouse(SparkWorker):
     _connection: Connection
 
     def connect(
-        self,
-        bucket: str,
-        options: Mapping[str, Any],
-        memory: str,
-        jars: Sequence[str] = (),
-        worker_memory: str | None = None,
+        self, bucket: str, options: Mapping[str, Any], memory: str, worker_memory: str | None = None
     ) -> None:
         self.spark = lakehouse_spark.session(
             "lakehouse", master="local[2]", config=local_session_config(memory), worker_memory=worker_memory
@@ -53,15 +46,15 @@ class _Lakehouse(SparkWorker):
         table = f"bench.{name}"
         lake.call(lake.lake.drop_table, table, if_exists=True)
         lake.call(lake.lake.create_table, table, schema_of(rows.schema), **options)
-        write(rows, table).append()
+        lakehouse_spark.write(rows, table).append()
 
     def upsert(self, name: str, path: str) -> None:
         """Replaces rows by key and adds the others."""
-        write(self.source(path), f"bench.{name}").upsert()
+        lakehouse_spark.write(self.source(path), f"bench.{name}").upsert()
 
     def compact(self, name: str) -> None:
         """Makes one run of each bucket's."""
-        compact(self.spark, f"bench.{name}", full=True)
+        lakehouse_spark.compact(self.spark, f"bench.{name}", full=True)
 
     def held(self, name: str) -> list[int]:
         """Rows, files and bytes; rows that newer ones replaced count until they are gone."""

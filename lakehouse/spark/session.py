@@ -93,11 +93,15 @@ def session(
     problem = java_problem()
     if problem is not None:
         raise InvalidInputError(problem)
+    master = master or _MASTER
+    if master.startswith("local"):
+        # Else Spark looks for an address of this machine, and warns of the one it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     wanted = {**NEEDED, **_FASTER, **_LOCAL, "spark.driver.memory": memory}
     if worker_memory is not None:
         wanted["spark.executor.pyspark.memory"] = worker_memory
         wanted |= {f"spark.executorEnv.{key}": value for key, value in WORKER_ENVIRONMENT.items()}
-    builder = SparkSession.builder.appName(app_name).master(master or _MASTER)
+    builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in {**wanted, **given}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
