@@ -155,8 +155,7 @@ class Job:
         self.house = warehouse(found)
         self.core = self.house.table(table)
         self.at = TableAt(connection=found, name=table, uuid=self.core.uuid)
-        self.cost = Cost()
-        """Of the driver and of all tasks that counted."""
+        self._own, self._paid = Cost(), Cost()
         self._tell = progress
         self.teller = Teller(progress)
         context = _context(spark)
@@ -164,6 +163,15 @@ class Job:
         """About how many tasks run at once."""
         self.slots_of_machine = self._slots_of_machine(context)
         """How many of them share the memory of a machine; 0 = one for each of its cores."""
+
+    @property
+    def cost(self) -> Cost:
+        """Of the driver, and of all tasks that counted."""
+        return self._own + self._paid
+
+    def pay(self, cost: Cost) -> None:
+        """Adds what tasks cost."""
+        self._paid = self._paid + cost
 
     def _slots_of_machine(self, context: SparkContext | None) -> int:
         if context is not None and context.master.startswith("local"):
@@ -175,7 +183,7 @@ class Job:
         """What a coroutine of the engine returns, run in the driver."""
 
         async def counted() -> R:
-            with counting(self.cost):
+            with counting(self._own):
                 return await work(*args, **kwargs)
 
         return self.house.call(counted)
@@ -197,7 +205,7 @@ class Job:
 
         @contextlib.asynccontextmanager
         async def pin() -> AsyncIterator[None]:
-            with counting(self.cost):
+            with counting(self._own):
                 async with Table(self.core).pin(snapshot, ttl_s=_PIN_S):
                     yield
 
@@ -230,7 +238,7 @@ class Job:
         def settled(number: int, results: list[Counted[R]]) -> None:
             values = iter([one.value for one in results])
             for one in results:
-                self.cost = self.cost + one.cost
+                self.pay(one.cost)
             done([(at, [next(values) for _ in units[at]]) for at in waves[number]])
 
         weights = [sum(weight(task) for at in wave for task in units[at]) for wave in waves]

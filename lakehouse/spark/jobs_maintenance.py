@@ -278,7 +278,8 @@ def rebuild_indexes(
         return dataclasses.replace(planned_rebuild(view, work), dry_run=dry_run, cost=job.cost)
     units = [[one] for one in sorted(work, key=_rows, reverse=True)]
     with job.pinned(view.snapshot.id):
-        return _Rebuild(job, view).run(units)
+        found = _Rebuild(job, view).run(units)
+    return dataclasses.replace(found, cost=job.cost)
 
 
 def _rows(work: IndexWork) -> int:
@@ -300,7 +301,7 @@ class _Rebuild:
         """Indexes and commits."""
         work = partial(_index_one, self._view.schema)
         self._job.run("index rows", work, units, self._commit, weight=_rows)
-        return dataclasses.replace(self._done, cost=self._job.cost)
+        return self._done
 
     def _commit(self, results: Sequence[tuple[int, list[_Indexed]]]) -> None:
         entries = [entry for _, [(entry, _)] in results]

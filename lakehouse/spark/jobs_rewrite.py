@@ -195,7 +195,7 @@ class _Rewrite:
 
         def done(number: int, found: tuple[dict[int, WrittenInOrder], Cost]) -> None:
             written, cost = found
-            self._job.cost = self._job.cost + cost
+            self._job.pay(cost)
             units = works[number].args[0].units
             self._commit([_merged(tasks[at], units[at], written) for at in batches[number]])
 

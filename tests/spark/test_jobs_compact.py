@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.file_entry import FileEntry, Level
-from lakehouse.spark import jobs_compact
+from lakehouse.spark import jobs, jobs_compact
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.jobs import waves_of
 from lakehouse.spark.jobs_compact import compact
+from lakehouse.spark.tasks import run_tasks
 from lakehouse.storage.maintenance import Progress
 from lakehouse.storage.table import Table
 
@@ -221,3 +222,47 @@ def test_waves_keep_units_together() -> None:
     units = [["a"] * count for count in (3, 1, 1, 5, 1)]
     assert waves_of(units, 4) == [[0, 1], [2, 3], [4]]
     assert waves_of([], 4) == []
+
+
+def test_attempts_that_do_not_count_do_no_harm(
+    spark: SparkSession, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of tasks that ran twice one output is committed; the files of the other are orphans."""
+    house, table = filled(connection, "two buckets")
+    before = rows_of(house, table)
+
+    def twice(*args: Any) -> Any:
+        run_tasks(*args)
+        return run_tasks(*args)
+
+    monkeypatch.setattr(jobs, "run_tasks", twice)
+    done = compact(spark, "db.t", connection=connection, full=True)
+    assert (done.units, done.commits, done.files_out) == (2, 1, 2)
+    assert rows_of(house, table) == before
+    orphans = house.call(table.remove_orphans, older_than=2**50, dry_run=True)
+    assert orphans.by_kind["data"] == 2
+    assert is_sound(house, table)
+
+
+def test_an_error_of_an_executor_ends_the_job(spark: SparkSession, connection: Connection) -> None:
+    """A damaged file is named as in one process; nothing is committed, and the pin is gone."""
+    house, table = filled(connection)
+    directory = Path(connection.url.removeprefix("file://")) / table.core.root
+    file = directory / files_of(house, table)[0].path
+    file.write_bytes(file.read_bytes()[:-100])
+    files = {one.path for one in files_of(house, table)}
+    with pytest.raises(CorruptionError, match=file.name):
+        compact(spark, "db.t", connection=connection, full=True)
+    assert {one.path for one in files_of(house, table)} == files
+    assert house.call(table.tags).num_rows == 0
+
+
+def test_tables_in_the_object_store(spark: SparkSession, s3_connection: Connection) -> None:
+    """Executors reach the store with the options of the connection; requests of all are in the cost."""
+    house, table = filled(s3_connection, "two buckets")
+    before = rows_of(house, table)
+    done = compact(spark, "db.t", connection=s3_connection, full=True)
+    assert done.units == 2
+    assert done.cost.by_kind()["put"] >= 5  # two files, and three snapshots: a pin, the commit, no pin
+    assert rows_of(house, table) == before
+    assert is_sound(house, table)
