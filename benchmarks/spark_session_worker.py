@@ -5,6 +5,7 @@ Needs PySpark alone, of either version; our packages are not there in the peer's
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ def local_session_config(memory: str) -> dict[str, str]:
     return {**COMMON, "spark.driver.memory": memory}
 
 
-class SparkWorker:
+class SparkWorker(abc.ABC):
     """One side: a session, and tables by name. What is made of a table differs."""
 
     spark: Any
@@ -44,9 +45,9 @@ class SparkWorker:
         """Rows of local Parquet files."""
         return self.spark.read.parquet(path)
 
+    @abc.abstractmethod
     def table(self, name: str, columns: list[str] | None) -> Any:
         """A table of the warehouse as a data frame."""
-        raise NotImplementedError
 
     def query(self, name: str, what: str, where: str | None = None) -> list[Any]:
         """One row of aggregates, as text."""
