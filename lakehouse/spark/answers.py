@@ -23,8 +23,9 @@ from lakehouse.io.threads import in_thread
 from lakehouse.log import get_logger
 from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.errors import plain_errors
+from lakehouse.spark.reader import split_bytes_of
 from lakehouse.spark.registered import connection_of
-from lakehouse.spark.tasks import run_tasks
+from lakehouse.spark.tasks import cores_of, run_tasks
 from lakehouse.spark.types import struct_of_arrow
 from lakehouse.storage.answers import Answers, Question
 from lakehouse.storage.opened import OpenTable
@@ -35,7 +36,6 @@ from lakehouse.storage.splits import Split, plan_splits
 __all__ = ["aggregate", "count"]
 
 _log = get_logger(__name__)
-_SPLIT_BYTES = 128 * 1024 * 1024
 
 
 def aggregate(
@@ -123,7 +123,8 @@ def _answers(
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
         await scan.ask_indexes(partial(ask_table, core))
         answers, left = question.of_told(scan.files.units)
-        return answers, plan_splits(left, _SPLIT_BYTES), shown
+        total = sum(file.entry.size for unit in left for file in unit.files)
+        return answers, plan_splits(left, split_bytes_of(total, cores_of(spark))), shown
 
     answers, splits, shown = lake.call(plan)
     rest = _Rest(connection=connection, name=name, table=core.uuid, question=answers.question, where=shown)

@@ -39,7 +39,7 @@ from lakehouse.io import Cost, ObjectStore, measure
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried, plain_errors
 from lakehouse.spark.registered import connection_of
-from lakehouse.spark.tasks import run_tasks
+from lakehouse.spark.tasks import cores_of, run_tasks
 from lakehouse.spark.types import struct_of_arrow
 from lakehouse.storage.index_source import TableIndexSource
 from lakehouse.storage.names import Names, TableName
@@ -50,6 +50,8 @@ __all__ = ["IndexMetas", "collect_index_metas", "index_metas"]
 
 _FILES_PER_CHUNK = 500
 """Files that a task reads in one go; their rows are in memory together."""
+_TASKS = 200
+"""Where nobody knows how many run at once."""
 _WIDE = ("region_id", "target_expr_hash")
 _Layout = Literal["prefix", "greptime", "manifest"]
 
@@ -205,17 +207,11 @@ def _listed(
         return files, problems, cost
 
     files, problems, cost = lake.call(gather)
-    tasks = max(1, min(len(files), _parallelism(spark)))
+    tasks = max(1, min(len(files), cores_of(spark) or _TASKS))
     step = min(_FILES_PER_CHUNK, -(-len(files) // tasks)) or 1
     chunks = [pickle.dumps(files[at : at + step]) for at in range(0, len(files), step)]
     stats = ScanStats(failed_files=len(problems), cost=cost)
     return wanted, chunks, _Listing(stats=stats, problems=tuple(problems))
-
-
-def _parallelism(spark: SparkSession) -> int:
-    """Tasks at once; a Connect session does not tell."""
-    context = getattr(spark, "_sc", None)
-    return int(context.defaultParallelism) if context is not None else 200
 
 
 def _tables(lake: Warehouse, name: str | None) -> IndexSource:

@@ -33,11 +33,12 @@ from lakehouse.format.types import arrow_type
 from lakehouse.log import get_logger
 from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.errors import plain_errors
-from lakehouse.spark.frames import column, is_classic
+from lakehouse.spark.frames import column
 from lakehouse.spark.options import ReadOptions
 from lakehouse.spark.reader import LakehouseReader, ScanPart
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.scan import table
+from lakehouse.spark.tasks import cores_of
 from lakehouse.spark.types import spark_type, struct_of
 from lakehouse.storage.key_filter import among, fitting
 from lakehouse.storage.reads import to_expr
@@ -216,8 +217,7 @@ def plan_join(
     asked = [*([] if given is None else [given]), *filters]
     struct = st.StructType([struct_of(view.schema)[one.name] for one in fields])
     options = ReadOptions(where=all_of(*asked) if asked else None, version=view.snapshot.id)
-    cores = spark.sparkContext.defaultParallelism if is_classic(other) else None
-    reader = LakehouseReader(found, fact, options, struct, cores=cores)
+    reader = LakehouseReader(found, fact, options, struct, cores=cores_of(spark))
     parts = [one for one in reader.partitions() if isinstance(one, ScanPart)]
     report = JoinReport(
         snapshot=view.snapshot.id,

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import CorruptionError, InvalidInputError, LakehouseError, NotFoundError
 
-__all__ = ["TaskDone", "run_tasks"]
+__all__ = ["TaskDone", "cores_of", "run_tasks"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +37,12 @@ class TaskDone(Generic[R]):
     attempt: int
     """0 when the first try did it."""
     seconds: float
+
+
+def cores_of(spark: SparkSession) -> int | None:
+    """How many tasks run at once; None = a Connect session does not tell."""
+    context = getattr(spark, "sparkContext", None)
+    return None if context is None else int(context.defaultParallelism)
 
 
 def run_tasks(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -> list[TaskDone[R]]:
