@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lakehouse.errors import InvalidInputError
@@ -30,7 +30,7 @@ _PREFIXES = ("storage.", "setting.")
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "provider", "owner", "paths"})
 """What Spark puts among the options of a source for itself."""
 _OF_CATALOG = "option."
-"""How the catalog of Spark begins the names of options that it gives a second time."""
+"""How the names of options begin that a table of Spark's catalog was made with."""
 _SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
 _UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -107,8 +107,6 @@ class WriteOptions:
     writer_sequence: int | None = None
     message: str | None = None
     """For people; it stands in the snapshot."""
-    extra: Mapping[str, str] = field(default_factory=dict)
-    """What Spark put among the options."""
 
     def __post_init__(self) -> None:
         if (self.writer_id is None) != (self.writer_sequence is None):
@@ -117,8 +115,7 @@ class WriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """From options as Spark hands them over; those that say which table are left aside."""
-        extra = {name: text for name, text in options.items() if name.lower() in _OF_SPARK}
-        return cls(**_parsed(options, _WRITE, "writing"), extra=extra)
+        return cls(**_parsed(options, _WRITE, "writing"))
 
 
 def target_of(options: Mapping[str, str], default: Connection | None = None) -> tuple[Connection, str]:
@@ -159,19 +156,25 @@ def _parsed(
     found: dict[str, Any] = {}
     for given, text in options.items():
         name = given.lower()
-        if name in _TARGET or name in _OF_SPARK or name.startswith((*_PREFIXES, _OF_CATALOG)):
+        if name.startswith(_OF_CATALOG):
+            raise InvalidInputError(
+                "Spark's catalog hands no options on to Python sources, so a table in it knows not which "
+                "table it is: use CREATE TEMPORARY VIEW … USING lakehouse OPTIONS (…), or "
+                "lakehouse.spark.create_view"
+            )
+        if name in _TARGET or name in _OF_SPARK or name.startswith(_PREFIXES):
             continue
         if name not in known:
             names = sorted({*known, *_TARGET, *(prefix + "<name>" for prefix in _PREFIXES)})
             raise InvalidInputError(
-                f"there is no option {given!r} for {what}; {suggestion(name, names)}",
-                option=given,
+                f"there is no option {name!r} for {what}; {suggestion(name, names)}",
+                option=name,
                 nearest=nearest(name, names),
             )
         attribute, parse = known[name]
         value = parse(name, text)
         if found.setdefault(attribute, value) != value:
-            raise InvalidInputError(f"option {given!r} and its other name say different things", option=given)
+            raise InvalidInputError(f"option {name!r} and its other name say different things", option=name)
     return found
 
 

@@ -36,6 +36,7 @@ def test_moments_are_milliseconds_or_iso_text(text: str, value: object) -> None:
     ("options", "says"),
     [
         ({"colums": "a"}, "there is no option 'colums' for reading; did you mean 'columns'"),
+        ({"table": "db.t", "option.table": "db.t"}, "use CREATE TEMPORARY VIEW"),
         ({"version": "newest"}, "'version' is a whole number"),
         ({"split_bytes": "0"}, "'split_bytes' is a number of bytes"),
         ({"columns": "a,,b"}, "'columns' is names"),

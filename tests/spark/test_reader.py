@@ -349,12 +349,16 @@ def test_a_view_reads_the_columns_it_was_made_with(lane: Lane) -> None:
     assert [row.asDict() for row in lane.spark.sql("SELECT * FROM orders").collect()] == [{"id": 2}]
 
 
-def test_sql_makes_views_and_tables_of_the_source(lane: Lane) -> None:
-    """Spark's own statements take the options of the source."""
+def test_sql_makes_views_of_the_source(lane: Lane) -> None:
+    """Spark's own statement takes the options of the source; its catalog would lose them, and is told."""
     table = lane.make()
     lane.do(table.append, rows(1))
-    lane.spark.sql("CREATE TEMPORARY VIEW v USING lakehouse OPTIONS (table 'db.t', columns 'id, city')")
+    lane.spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW v USING lakehouse OPTIONS (table 'db.t', columns 'id, city')"
+    )
     assert [tuple(row) for row in lane.spark.sql("SELECT * FROM v").collect()] == [(1, "c1")]
+    with pytest.raises(InvalidInputError, match="use CREATE TEMPORARY VIEW"), plain_errors():
+        lane.spark.sql("CREATE TABLE kept USING lakehouse OPTIONS (table 'db.t')")
 
 
 @pytest.mark.parametrize(
