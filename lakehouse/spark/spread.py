@@ -5,9 +5,10 @@ ranges of the key, whose bounds come from a sample of the keys. A range has its 
 shuffle, so ranges of different tasks are apart, and files of all tasks form one run. Bucket numbers
 come from the engine's own hash, of the key columns alone, in an Arrow UDF.
 
-Within a task rows are sorted by key, then by the sequence field, then by the other columns, nulls
-first. So the row of a key that comes last is the same whatever the tasks were. (Maps have no order in
-Spark and take no part.)
+Within a task rows are sorted by key; rows of a key by the sequence field, then by the other columns,
+nulls first. So the row of a key that comes last is the same whatever the tasks were. (Maps have no order
+and take no part.) Spark sorts by the key alone, and the few rows that share one are sorted by the task,
+unless there are nested columns: comparing all columns made bulk writes half as slow again.
 
 Without a key nothing is shuffled, but for partitioned tables: there Spark balances rows by partition.
 
@@ -62,7 +63,7 @@ def spread(
         tasks: how many at most; None = as the size asks for, at most ``spark.sql.shuffle.partitions``.
         least: how many at least, where there may be so many.
         once: compute the rows once only, for which there are no more tasks than buckets.
-        ties: whether rows of a key are sorted too.
+        ties: whether rows of a key are to be in order too.
     """
     if not schema.primary_key:
         if not schema.partition_by:
@@ -103,11 +104,12 @@ def _order_key(schema: TableSchema) -> tuple[str, ...]:
 
 
 def _order(df: DataFrame, schema: TableSchema, key: Sequence[str], *, ties: bool) -> list[Column]:
-    """Key, sequence, all else: so that the last row of a key is the same in any run of a job."""
-    sequence = tuple(name for name in _sequence(schema) if name in df.columns)
-    types = {field.name: field.dataType for field in df.schema.fields}
-    others = [name for name in df.columns if name != _BUCKET and _has_order(types[name])]
-    names = dict.fromkeys((*key, *sequence, *others) if ties else key)
+    """The key, and where tasks cannot compare rows of a key themselves, the sequence and all else."""
+    types = {field.name: field.dataType for field in df.schema.fields if field.name != _BUCKET}
+    names = dict.fromkeys(key)
+    if ties and any(isinstance(kind, ArrayType | StructType) for kind in types.values()):
+        sequence = [name for name in _sequence(schema) if name in types]
+        names = dict.fromkeys((*key, *sequence, *(name for name, kind in types.items() if _has_order(kind))))
     return [column(name).asc_nulls_first() for name in names]
 
 

@@ -16,6 +16,7 @@ import resource
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -29,6 +30,7 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.expr import Expr
+from lakehouse.format.arrays import Mask
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.row_key import RowKeyCodec
 from lakehouse.format.table_options import TableOptions
@@ -180,8 +182,10 @@ class _Task:
             tables = _between_keys(tables, job.schema.primary_key)
         if job.mixed:
             tables = self._acted_upon(tables)
-        if job.unique and job.by_key:
+        if job.by_key and job.unique:
             tables = _each_key_once(tables, job.schema.primary_key)
+        elif job.by_key and not job.deletes:
+            tables = _ties_broken(tables, job.schema)
         return self._without_deletes(tables) if job.mixed else tables
 
     def _acted_upon(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
@@ -296,13 +300,48 @@ def _last_key_begins(rows: pa.Table, key: tuple[str, ...]) -> int:
 def _each_key_once(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator[pa.Table, None, None]:
     """Refuses keys that several rows have, which stand beside each other in one table."""
     for table in tables:
-        rows = table.num_rows - 1
-        same = None
-        for name in key if rows else ():
-            column = table.column(name)
-            here = pc.equal(column.slice(1), column.slice(0, rows))
-            same = here if same is None else pc.and_(same, here)
-        at = -1 if same is None else pc.index(same, True).as_py()
-        if at >= 0:
-            raise same_key({name: table.column(name)[at].as_py() for name in key})
+        repeated = np.flatnonzero(_has_key_before(table, key))
+        if len(repeated):
+            raise same_key({name: table.column(name)[int(repeated[0])].as_py() for name in key})
         yield table
+
+
+def _ties_broken(tables: Iterable[pa.Table], schema: TableSchema) -> Generator[pa.Table, None, None]:
+    """Rows of each key by the sequence field, then by all columns, nulls first.
+
+    Spark sorts by key alone much faster, and few keys have several rows. Where there are nested columns,
+    which have no order here, Spark has sorted by all of them (:mod:`lakehouse.spark.spread`).
+    """
+    sequence = next((rule.sequence for rule in schema.merging.rules.values() if rule.sequence), ())
+    for table in tables:
+        types = {field.name: field.type for field in table.schema}
+        names = [name for name in dict.fromkeys((*sequence, *types)) if name in types]
+        by = [name for name in names if not pa.types.is_map(types[name]) and name not in schema.primary_key]
+        has_before = _has_key_before(table, schema.primary_key)
+        if not by or not has_before.any() or any(pa.types.is_nested(types[name]) for name in by):
+            yield table
+            continue
+        tied = has_before.copy()
+        tied[:-1] |= has_before[1:]
+        rows = np.flatnonzero(tied)
+        some = table.take(pa.array(rows))
+        keys = [pa.array(np.cumsum(~has_before)[rows])]
+        for name in by:  # what is null is false in front of its column, and comes first
+            keys += [some.column(name).is_valid(), some.column(name)]
+        numbered = pa.table(keys, names=[str(place) for place in range(len(keys))])
+        order = pc.sort_indices(numbered, [(name, "ascending") for name in numbered.column_names])
+        places = np.arange(table.num_rows)
+        places[rows] = rows[order.to_numpy()]
+        yield table.take(pa.array(places))
+
+
+def _has_key_before(table: pa.Table, key: tuple[str, ...]) -> Mask:
+    """Of rows sorted by key, which have the key of the row before."""
+    same: Mask = np.zeros(table.num_rows, bool)
+    if table.num_rows > 1:
+        same[1:] = True
+        for name in key:
+            column = table.column(name)
+            found = pc.equal(column.slice(1), column.slice(0, table.num_rows - 1)).fill_null(False)
+            same[1:] &= found.to_numpy()
+    return same

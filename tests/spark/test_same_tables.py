@@ -33,8 +33,6 @@ _STEPS = 7
 _COMPARED = (
     "partition",
     "bucket",
-    "lo",
-    "hi",
     "level",
     "rows",
     "deletes",
@@ -143,8 +141,15 @@ class Pair:
         async def files() -> list[FileEntry]:
             return list(await (await table.core.newest()).files())
 
+        found = self._house.call(files)
+        # A compaction of several merge units is one commit or several, as they end.
+        numbers = sorted({at[0] for one in found for at in (one.lo, one.hi) if at is not None})
+
+        def place(at: Any) -> tuple[int, ...]:
+            return numbers.index(at[0]), *at[1:]
+
         return sorted(
-            (tuple(getattr(one, name) for name in _COMPARED) for one in self._house.call(files)),
+            ((place(one.lo), place(one.hi), *(getattr(one, name) for name in _COMPARED)) for one in found),
             key=repr,
         )
 

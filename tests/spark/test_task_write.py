@@ -47,6 +47,20 @@ def test_sorted_rows_are_one_run_however_many_buffers_they_fill(connection: Conn
     assert (done.written.rows, sum(one.rows for one in entries)) == (300_000, 60_000)
 
 
+def test_rows_of_a_key_are_put_in_order(connection: Connection) -> None:
+    """The row that is greatest by the sequence field and then by all columns, nulls first, comes last."""
+    made(connection, primary_key="id", options={"sequence.field": "v"})
+    mixed = [(1, "b", 1), (1, "a", 2), (2, "x", 5), (3, None, 7), (3, "c", 7), (3, "d", None), (4, "e", 4)]
+    table = pa.table(dict(zip(SCHEMA.names, zip(*mixed, strict=True), strict=True)), SCHEMA)
+    for order in ([0, 1, 2, 3, 4, 5, 6], [1, 0, 2, 5, 4, 3, 6]):
+        job = job_of(connection, by_key=True)
+        (entry,) = write_task(job, batches(table.take(order), 2)).written.entries
+        assert entry.rows == 4
+        assert entry.stats[2].low == b"a"
+        assert entry.stats[2].high == b"x"
+        assert entry.stats[2].nulls == 0
+
+
 def test_memory_of_a_worker_bounds_its_buffers(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
