@@ -73,6 +73,21 @@ def test_merging_keeps_below_the_limit(connection: Connection) -> None:
     assert found["shares"][0] == found["shares"][1] < 300 * MB
 
 
+def test_memory_that_runs_out_is_no_damage(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder without memory says so, and Spark may try again; the file is not called damaged."""
+    house = warehouse(connection)
+    house.call(house.lake.create_database, "db")
+    table = house.call(house.lake.create_table, "db.t", pa.schema({"id": pa.int64()}))
+    house.call(table.append, [{"id": 1}])
+
+    def short(*args: object, **options: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 1048576 failed")
+
+    monkeypatch.setattr("lakehouse.format.parquet_decode.pq.ParquetFile", short)
+    with pytest.raises(MemoryError, match="malloc"):
+        house.call(table.scan().to_arrow)
+
+
 def test_sessions_with_a_limit_have_the_environment() -> None:
     """What is configured for a cluster has what workers under a limit need."""
     found = cluster_config()
