@@ -1,6 +1,7 @@
 """Iceberg on Spark in a process of its own: ``python -m benchmarks.iceberg_spark_worker``, by its Python.
 
-Its catalog is in memory, so it never waits for one; its files are in the bucket. It answers what
+``InMemoryCatalog`` takes no ``io-impl``: it keeps data files in memory too, so a comparison with it is refused
+(:mod:`benchmarks.spark_sides`) until this has a catalog whose files are in the bucket. It answers what
 :mod:`benchmarks.spark_worker` answers.
 """
 

@@ -35,11 +35,14 @@ class SparkSide:
 
     name: str
     worker: Worker
+    wire: Relay
 
     async def write(self, table: str, path: str, **options: Any) -> None:
         """Makes a table of the rows of local files; lakehouse's has a key and four buckets."""
-        chosen = {**_OPTIONS[self.name], **options}
+        chosen, before = {**_OPTIONS[self.name], **options}, self.wire.sent
         await self.worker.ask("write", name=table, path=path, options=chosen)
+        # A side that keeps its files in memory is no peer of one that has them in the store.
+        assert self.wire.sent > before, f"{self.name} wrote {table} and sent nothing to the object store"
 
     async def ask(self, command: str, **arguments: Any) -> Any:
         """What the worker answers."""
@@ -90,5 +93,5 @@ async def open_spark_sides(
                 more = {"jars": [str(path) for path in jars_of(_ENVIRONMENT)]}
             await worker.ask("connect", bucket=bucket, options=options, memory=memory, **more)
             stack.push_async_callback(worker.ask, "stop")
-            found[name] = SparkSide(name, worker)
+            found[name] = SparkSide(name, worker, wire)
         yield SparkSides(found, folder, wire)
