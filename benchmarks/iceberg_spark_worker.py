@@ -1,6 +1,6 @@
 """Iceberg on Spark in a process of its own: ``python -m benchmarks.iceberg_spark_worker``, by its Python.
 
-``InMemoryCatalog`` takes no ``io-impl``: it keeps data files in memory too, so a comparison with it is refused
+``InMemoryCatalog`` takes no ``io-impl``: it keeps data files in memory too, so comparing it is refused
 (:mod:`benchmarks.spark_sides`) until this has a catalog whose files are in the bucket. It answers what
 :mod:`benchmarks.spark_worker` answers.
 """
