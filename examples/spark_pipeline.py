@@ -128,4 +128,6 @@ now = lakehouse.spark.table(spark, "plant.devices")
 assert (then.count(), now.count()) == (200, 220)
 changes = lakehouse.spark.table(spark, "plant.devices", incremental_from=before)
 changes.groupBy("_change").count().show()
-lakehouse.spark.table(spark, "plant.devices", relation="snapshots").select("snapshot", "kind", "message").show()
+lakehouse.spark.table(spark, "plant.devices", relation="snapshots").select(
+    "snapshot", "kind", "message"
+).show()

@@ -81,7 +81,7 @@ async def test_commits_stand_above_what_was_acknowledged_before(layout: str) -> 
 
 
 async def test_keys_are_deleted_whose_columns_stand_in_another_order() -> None:
-    """A writer deletes keys of several columns that the primary key names in another order than the schema."""
+    """A writer deletes keys whose columns the primary key names in another order than the schema."""
     store = await restored({})
     lake = process(store)
     await lake.create_database("db")
