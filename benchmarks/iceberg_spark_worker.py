@@ -1,13 +1,13 @@
 """Iceberg on Spark in a process of its own: ``python -m benchmarks.iceberg_spark_worker``, by its Python.
 
-``InMemoryCatalog`` takes no ``io-impl``: it keeps data files in memory too, so comparing it is refused
-(:mod:`benchmarks.spark_sides`) until this has a catalog whose files are in the bucket. It answers what
-:mod:`benchmarks.spark_worker` answers.
+Its catalog is a SQLite file beside the process, its files are in the bucket. (``InMemoryCatalog`` would
+keep these in memory too: it takes no ``io-impl``.) It answers what :mod:`benchmarks.spark_worker` answers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +16,9 @@ from benchmarks.worker import serve
 
 
 class _Iceberg(SparkWorker):
+    def __init__(self) -> None:
+        self._place = tempfile.TemporaryDirectory(prefix="lakehouse-iceberg-")
+
     def connect(self, bucket: str, options: Mapping[str, Any], memory: str, jars: Sequence[str]) -> None:
         # Only the environment of this worker has this version.
         from pyspark.sql import SparkSession
@@ -23,10 +26,12 @@ class _Iceberg(SparkWorker):
         catalog = "spark.sql.catalog.lake"
         config = {
             **local_session_config(memory),
-            "spark.jars": ",".join(jars),
+            "spark.driver.extraClassPath": ":".join(jars),
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             catalog: "org.apache.iceberg.spark.SparkCatalog",
-            f"{catalog}.catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog",
+            f"{catalog}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            f"{catalog}.uri": f"jdbc:sqlite:{self._place.name}/catalog.db",
+            f"{catalog}.jdbc.schema-version": "V1",
             f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             f"{catalog}.warehouse": f"s3://{bucket}/iceberg",
             f"{catalog}.s3.endpoint": options["endpoint_url"],
@@ -40,6 +45,10 @@ class _Iceberg(SparkWorker):
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()
         self.spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+
+    def stop(self) -> None:
+        super().stop()
+        self._place.cleanup()
 
     def table(self, name: str, columns: list[str] | None) -> Any:
         return self.spark.table(f"lake.bench.{name}")

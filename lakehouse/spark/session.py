@@ -32,7 +32,7 @@ NEEDED: Mapping[str, str] = {
 that take them."""
 
 _FASTER: Mapping[str, str] = {
-    # Rows on their way to Python, as writes send them: batches of the default 10,000 cost twice the time.
+    # Rows on their way to Python, as writes send them: fewer and larger batches than the default 10,000 rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
 }
