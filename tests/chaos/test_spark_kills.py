@@ -1,4 +1,4 @@
-"""The kill test of Spark, with more kills and other moments; see ``tests/spark/test_kills.py``."""
+"""The kill test of Spark with more kills, for ``make chaos``; ``make test`` has a short one."""
 
 from __future__ import annotations
 
