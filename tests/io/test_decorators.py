@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "head": (("k",), {}),
     "list_page": (("p",), {"start_after": "a", "delimiter": "/", "page": "x", "limit": 7}),
     "put": (("k", b"data"), {}),
-    "put_if_absent": (("k", b"data"), {"token": "t"}),
+    "put_if_absent": (("k", b"data"), {"token": "t", "timed": False}),
     "put_if_match": (("k", b"data"), {"version": "v", "token": "t"}),
     "delete": (("k",), {}),
     "delete_batch": ((["k", "l"],), {}),
