@@ -71,9 +71,8 @@ def show_spark(url: str, storage_options: dict[str, Any], *, rows: int, indexes:
         )
         for number in range(_UPSERTS):
             changed = _readings(spark.range(number, rows + 10, 10), number + 2)
-            steps.take(
-                f"upsert {rows // 10 + 1:,} rows, one of them new", lambda: write(changed, _NAME).upsert()
-            )  # noqa: B023
+            upsert = write(changed, _NAME).upsert
+            steps.take(f"upsert {rows // 10 + 1:,} rows, one of them new", upsert)
         count = steps.take(
             "count those above 20 °C by Spark",
             lambda: table(spark, _NAME, columns=["id"], where="celsius > 20").count(),
