@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
+from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+from lakehouse.testing.proxy import FaultProxy
 from tests.io.crew import tasks
 
 
@@ -25,3 +27,17 @@ async def nothing_left(anyio_backend: str) -> AsyncIterator[None]:
     loop.set_exception_handler(handler)
     assert tasks() == before
     assert overlooked == []
+
+
+@pytest.fixture(scope="module")
+def bucket(minio: ServerInfo) -> Iterator[str]:
+    """One bucket for all tests of a module; each has keys of its own."""
+    with fresh_bucket(minio) as name:
+        yield name
+
+
+@pytest.fixture
+async def proxy(minio: ServerInfo) -> AsyncIterator[FaultProxy]:
+    """A proxy in front of the store."""
+    async with FaultProxy(minio.endpoint_url) as found:
+        yield found

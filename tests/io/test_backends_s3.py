@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -22,25 +22,11 @@ from lakehouse.errors import (
     UnavailableError,
 )
 from lakehouse.io import ObjectStore, open_store
-from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+from lakehouse.testing.endpoint import ServerInfo
 from lakehouse.testing.proxy import FaultProxy
 from lakehouse.testing.proxy_rules import Action, Rule, Truncate, on, s3_error
 
 BOUNDED_S = 10.0
-
-
-@pytest.fixture(scope="module")
-def bucket(minio: ServerInfo) -> Iterator[str]:
-    """One bucket for all of these tests."""
-    with fresh_bucket(minio) as name:
-        yield name
-
-
-@pytest.fixture
-async def proxy(minio: ServerInfo) -> AsyncIterator[FaultProxy]:
-    """A proxy in front of the store."""
-    async with FaultProxy(minio.endpoint_url) as proxy:
-        yield proxy
 
 
 def settings(fast_reads: str) -> IoSettings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -11,25 +10,11 @@ from lakehouse.config import IoSettings
 from lakehouse.errors import CommitUnknownError, ConflictError, NotFoundError, UnavailableError
 from lakehouse.ids import new_token
 from lakehouse.io import ObjectStore, open_store
-from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+from lakehouse.testing.endpoint import ServerInfo
 from lakehouse.testing.proxy import FaultProxy
 from lakehouse.testing.proxy_rules import LoseAnswer, Reset, Rule, on, s3_error
 
 QUICK = IoSettings(retry_base_s=0.01, retry_cap_s=0.05, retry_attempts=4, fast_reads="require")
-
-
-@pytest.fixture(scope="module")
-def bucket(minio: ServerInfo) -> Any:
-    """One bucket for all of these tests; each has a key of its own."""
-    with fresh_bucket(minio) as name:
-        yield name
-
-
-@pytest.fixture
-async def proxy(minio: ServerInfo) -> AsyncIterator[FaultProxy]:
-    """A proxy in front of the store."""
-    async with FaultProxy(minio.endpoint_url) as proxy:
-        yield proxy
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ and nobody is told. These tests fail when the read-back is taken out of
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -16,25 +15,11 @@ from lakehouse.config import IoSettings
 from lakehouse.errors import CommitUnknownError, ConflictError, UnavailableError
 from lakehouse.ids import new_token
 from lakehouse.io import ObjectStore, open_backend, open_store
-from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+from lakehouse.testing.endpoint import ServerInfo
 from lakehouse.testing.proxy import FaultProxy
 from lakehouse.testing.proxy_rules import Action, Answer, LoseAnswer, Reset, Rule, on, s3_error
 
 QUICK = IoSettings(retry_base_s=0.01, retry_cap_s=0.05, retry_attempts=4, fast_reads="off")
-
-
-@pytest.fixture(scope="module")
-def bucket(minio: ServerInfo) -> Any:
-    """One bucket for all of these tests; each has keys of its own."""
-    with fresh_bucket(minio) as name:
-        yield name
-
-
-@pytest.fixture
-async def proxy(minio: ServerInfo) -> AsyncIterator[FaultProxy]:
-    """A proxy in front of the store."""
-    async with FaultProxy(minio.endpoint_url) as proxy:
-        yield proxy
 
 
 @pytest.fixture
