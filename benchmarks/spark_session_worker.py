@@ -30,6 +30,13 @@ QUERIES = {
 }
 """What is selected; the last two under a filter."""
 
+_COLUMNS = {
+    "two columns": ["customer", "amount"],
+    "range of keys": ["id", "amount", "city"],
+    "one customer": ["customer", "amount", "city"],
+}
+"""What a query needs; Iceberg finds it in the query, a source in Python has to be told."""
+
 
 def local_session_config(memory: str) -> dict[str, str]:
     """Settings that both sides have: two cores, so much memory."""
@@ -51,8 +58,7 @@ class SparkWorker(abc.ABC):
 
     def query(self, name: str, what: str, where: str | None = None) -> list[Any]:
         """One row of aggregates, as text."""
-        columns = {"two columns": ["customer", "amount"]}.get(what)
-        found = self.table(name, columns)
+        found = self.table(name, _COLUMNS.get(what))
         if where is not None:
             found = found.where(where)
         [row] = found.selectExpr(*QUERIES[what].split(", ")).collect()

@@ -26,7 +26,7 @@ class Relay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until both ends have closed it."""
-        up_reader, up_writer = await asyncio.open_connection(*self._to)
+        up_reader, up_writer = await asyncio.open_connection(*self._to, limit=_CHUNK)
 
         async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, up: bool) -> None:
             with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ async def relay(url: str) -> AsyncIterator[Relay]:
     assert parts.hostname is not None
     assert parts.port is not None
     found = Relay(parts.hostname, parts.port)
-    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0, limit=_CHUNK)
     found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield found
