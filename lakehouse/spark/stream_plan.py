@@ -9,7 +9,7 @@ planned again has the same rows. Consecutive batches leave nothing out and bring
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -37,7 +37,7 @@ from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import Lifetime, lifetime
 from lakehouse.storage.runs import Piece
-from lakehouse.storage.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.sections import EVERY_KEY, KeyRange, has_keys
 from lakehouse.storage.splits import Split, files_to_open, plan_splits
 from lakehouse.storage.where import bind_where
 
@@ -239,11 +239,8 @@ class StreamPlan:
             size = sum(piece.size for piece in group) // len(ranges)
             for keys in ranges:
                 before, after = (
-                    tuple(_with_keys(files, keys))
-                    for files in (
-                        [entry for piece in group for entry in piece.before],
-                        [entry for piece in group for entry in piece.after],
-                    )
+                    tuple(entry for files in sides for entry in files if has_keys(entry, keys))
+                    for sides in ([piece.before for piece in group], [piece.after for piece in group])
                 )
                 split = Split(entries=after, keys=keys, size=size)
                 found.append(
@@ -348,11 +345,3 @@ class StreamPlan:
                 "with the columns as they are now",
                 columns=tuple(changed),
             )
-
-
-def _with_keys(entries: Iterable[FileEntry], keys: KeyRange) -> Iterator[FileEntry]:
-    """Files that may have keys of a range."""
-    low, end = keys
-    for entry in entries:
-        if (low is None or (entry.max_key or b"") >= low) and (end is None or (entry.min_key or b"") < end):
-            yield entry

@@ -22,7 +22,7 @@ from lakehouse.format.snapshot import CommitKind, Snapshot
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.opened import OpenTable
-from lakehouse.storage.plan import appended_order, units_of
+from lakehouse.storage.plan import apart, appended_order, key_ends, units_of
 from lakehouse.storage.state import placed
 
 __all__ = [
@@ -132,16 +132,7 @@ def _apart(entries: Sequence[FileEntry], schema: TableSchema) -> Iterator[list[F
     """Files in groups, none with keys of another, by merge unit and key."""
     for runs in units_of(entries, schema).values():
         files = sorted((one for run in runs for one in run), key=lambda one: (one.min_key or b"", one.path))
-        group: list[FileEntry] = []
-        reach = b""
-        for file in files:
-            if group and (file.min_key or b"") > reach:
-                yield group
-                group = []
-            reach = max(reach, file.max_key or b"") if group else file.max_key or b""
-            group.append(file)
-        if group:
-            yield group
+        yield from apart(files, key_ends)
 
 
 async def appended_in(core: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, ...]:

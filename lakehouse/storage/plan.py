@@ -16,10 +16,10 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from lakehouse.errors import InternalError
 from lakehouse.expr.bounds import Verdict
@@ -34,13 +34,17 @@ __all__ = [
     "PlannedUnit",
     "Prunes",
     "Unit",
+    "apart",
     "appended_order",
     "interval",
+    "key_ends",
+    "overlapping",
     "plan_files",
     "unit_of",
     "units_of",
 ]
 
+T = TypeVar("T")
 Unit = tuple[tuple[bytes, ...], int]
 """A merge unit: partition (empty when a key may move between partitions) and bucket."""
 MIXED_BUCKETS = -1
@@ -120,6 +124,34 @@ def interval(entry: FileEntry) -> tuple[Position, Position]:
     return entry.lo or own, entry.hi or own
 
 
+def key_ends(entry: FileEntry) -> tuple[bytes, bytes] | None:
+    """The least and the greatest row key of a file; None in a table without a primary key."""
+    if entry.min_key is None or entry.max_key is None:
+        return None
+    return entry.min_key, entry.max_key
+
+
+def apart(items: Iterable[T], ends_of: Callable[[T], tuple[Any, Any] | None]) -> Iterator[list[T]]:
+    """Items in groups of which none overlaps another, each as small as that allows.
+
+    Args:
+        items: by their first end; groups keep the order.
+        ends_of: the first and the last of what an item covers; None = it overlaps nothing.
+    """
+    group: list[T] = []
+    reach: Any = None
+    for item in items:
+        ends = ends_of(item)
+        if group and (ends is None or reach is None or ends[0] > reach):
+            yield group
+            group, reach = [], None
+        group.append(item)
+        if ends is not None:
+            reach = ends[1] if reach is None else max(reach, ends[1])
+    if group:
+        yield group
+
+
 def unit_of(entry: FileEntry, schema: TableSchema) -> Unit:
     """The merge unit of a file."""
     return entry.partition if schema.key_holds_partition else (), entry.bucket
@@ -169,6 +201,11 @@ def appended_order(entry: FileEntry) -> tuple[object, ...]:
     return interval(entry), entry.partition, entry.bucket, entry.run, entry.path
 
 
+def overlapping(files: Iterable[PlannedFile]) -> Iterator[list[PlannedFile]]:
+    """The files of a merge unit, by first key, in groups that share keys as far as their bounds tell."""
+    return apart(files, lambda file: key_ends(file.entry))
+
+
 def _plan_appended(
     entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes | None, pruned: dict[str, int]
 ) -> Iterable[PlannedUnit]:
@@ -198,7 +235,8 @@ def _plan_keyed(
     for unit, runs in units_of(kept, schema).items():
         files = plan_unit(runs, prunes, pruned)
         if files:
-            yield PlannedUnit(unit=unit, files=tuple(_marked_alone(sorted(files, key=_first_key))))
+            files.sort(key=lambda file: (file.entry.min_key or b"", file.age))
+            yield PlannedUnit(unit=unit, files=tuple(_marked_alone(files)))
 
 
 def _plan_unit(
@@ -259,17 +297,11 @@ class _KeyRanges:
 
 def _marked_alone(files: Sequence[PlannedFile]) -> Iterator[PlannedFile]:
     """The files, by first key, with word of which overlap none of the others."""
-    reach: bytes | None = None
-    for at, file in enumerate(files):
-        low, high = file.entry.min_key or b"", file.entry.max_key or b""
-        is_free = reach is None or low > reach
-        is_last = at + 1 == len(files) or (files[at + 1].entry.min_key or b"") > high
-        yield dataclasses.replace(file, alone=True) if is_free and is_last else file
-        reach = high if reach is None else max(reach, high)
-
-
-def _first_key(file: PlannedFile) -> tuple[bytes, int]:
-    return file.entry.min_key or b"", file.age
+    for group in overlapping(files):
+        if len(group) == 1:
+            yield dataclasses.replace(group[0], alone=True)
+        else:
+            yield from group
 
 
 def _count(pruned: dict[str, int], told: str) -> None:

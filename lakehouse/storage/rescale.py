@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.file_entry import FileEntry, Level, Position
+from lakehouse.format.file_entry import FileEntry, Level
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import BUCKETS_MAX, TableSchema
@@ -28,7 +28,7 @@ from lakehouse.storage.maintenance import ProgressCallback, Teller, check_count
 from lakehouse.storage.merge_runs import merge_runs
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable
-from lakehouse.storage.plan import interval, unit_of
+from lakehouse.storage.plan import apart, interval, unit_of
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.resplit import SplitRun, split_run
 from lakehouse.storage.upload import delete_files, object_paths
@@ -133,17 +133,8 @@ def _clusters(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> 
         meeting.setdefault((partition, one.total_buckets, bucket if alone else None), []).append(one)
     found: list[_Cluster] = []
     for group in meeting.values():
-        begun: list[FileEntry] = []
-        reach: Position | None = None
-        first = len(found)
-        for one in sorted(group, key=interval):
-            lo, hi = interval(one)
-            if reach is not None and lo > reach:
-                found.append(_cluster(begun, is_oldest=len(found) == first))
-                begun, reach = [], None
-            begun.append(one)
-            reach = hi if reach is None else max(reach, hi)
-        found.append(_cluster(begun, is_oldest=len(found) == first))
+        parts = apart(sorted(group, key=interval), interval)
+        found += [_cluster(files, is_oldest=number == 0) for number, files in enumerate(parts)]
     return found
 
 

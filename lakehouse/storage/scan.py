@@ -37,7 +37,7 @@ from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.runs import EVERY_ROW, RowRange, RunReader
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.section_reader import SectionReader, Wanted
-from lakehouse.storage.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep
+from lakehouse.storage.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep, has_keys
 from lakehouse.storage.where import bind_where
 
 __all__ = ["RunSource", "Scan", "fields_named"]
@@ -120,7 +120,7 @@ class Scan:
         self._limit = limit
         self._every = schema.fields
         self._keys, self._rows = keys, rows
-        entries = [one for one in entries if self._has_keys(one.min_key, one.max_key)]
+        entries = [one for one in entries if has_keys(one, keys)]
         self._entries, self._schema, self._condition = entries, schema, where
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
@@ -272,17 +272,12 @@ class Scan:
             return file.entry.min_key or b""
         return _PLACE.pack(number, piece)
 
-    def _has_keys(self, low: bytes | None, high: bytes | None) -> bool:
-        """Whether a file or piece with keys from ``low`` to ``high`` may have one that is asked for."""
-        first, end = self._keys
-        return (first is None or high is None or high >= first) and (end is None or low is None or low < end)
-
     def _chunks(self, number: int, file: PlannedFile, reader: RunReader) -> list[Chunk]:
         """The pieces of a file that may take part."""
         self.report.pieces += len(reader.pieces)
         chunks = []
         for at, piece in enumerate(reader.pieces):
-            if not self._has_keys(piece.min_key, piece.max_key):
+            if not has_keys(piece, self._keys):
                 continue
             if not self._rows[0] <= piece.first_row < self._rows[1]:
                 continue

@@ -17,7 +17,7 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.key_arrays import KeyColumns
-from lakehouse.storage.plan import Unit, unit_of
+from lakehouse.storage.plan import Unit, apart, key_ends, unit_of
 from lakehouse.storage.repeated_keys import repeated_key, same_key
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import RunSource
@@ -43,11 +43,7 @@ async def refuse_shared_keys(entries: Sequence[FileEntry], schema: TableSchema, 
     """
     keys = KeyColumns(schema.key_fields)
     for files in _overlapping(entries, schema):
-
-        async def opened(entry: FileEntry) -> RunReader:
-            return await source.open(entry)
-
-        readers = [one async for one in map_bounded(opened, files, _OPENS)]
+        readers = [one async for one in map_bounded(source.open, files, _OPENS)]
         sweep = Sweep(_SECTION_ROWS)
         for reader in readers:
             sweep.add(_chunks(reader))
@@ -98,17 +94,7 @@ def _overlapping(entries: Sequence[FileEntry], schema: TableSchema) -> Iterator[
     for one in entries:
         units.setdefault(unit_of(one, schema), []).append(one)
     for unit in sorted(units):
-        cluster: list[FileEntry] = []
-        reach = b""
-        for one in sorted(units[unit], key=lambda one: (one.min_key or b"", one.run)):
-            if cluster and (one.min_key or b"") > reach:
-                yield from _of_several_runs(cluster)
-                cluster = []
-            cluster.append(one)
-            reach = max(reach, one.max_key or b"")
-        yield from _of_several_runs(cluster)
-
-
-def _of_several_runs(cluster: list[FileEntry]) -> Iterator[list[FileEntry]]:
-    if len({one.run for one in cluster}) > 1:
-        yield cluster
+        files = sorted(units[unit], key=lambda one: (one.min_key or b"", one.run))
+        for group in apart(files, key_ends):
+            if len({one.run for one in group}) > 1:
+                yield group

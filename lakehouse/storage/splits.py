@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.storage.compact_cut import key_ranges
-from lakehouse.storage.plan import PlannedFile, PlannedUnit
+from lakehouse.storage.plan import PlannedFile, PlannedUnit, overlapping
 from lakehouse.storage.runs import EVERY_ROW, Piece, RowRange
-from lakehouse.storage.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.sections import EVERY_KEY, KeyRange, has_keys
 
 __all__ = ["Split", "files_to_open", "plan_splits"]
 
@@ -64,7 +64,7 @@ def plan_splits(
             size = 0
 
     for unit in units:
-        for group in _groups(unit):
+        for group in overlapping(unit.files):
             more = _size(group)
             if more > _LARGE * split_bytes:
                 close()
@@ -83,25 +83,10 @@ def files_to_open(units: Iterable[PlannedUnit], split_bytes: int) -> list[FileEn
     return [
         file.entry
         for unit in units
-        for group in _groups(unit)
+        for group in overlapping(unit.files)
         if 1 < len(group) <= _OPENED_MAX and _size(group) > _LARGE * split_bytes
         for file in group
     ]
-
-
-def _groups(unit: PlannedUnit) -> Iterator[list[PlannedFile]]:
-    """Files that share keys, as far as their bounds tell; by first key."""
-    group: list[PlannedFile] = []
-    reach = b""
-    for file in unit.files:
-        low, high = file.entry.min_key, file.entry.max_key
-        if group and (low is None or low > reach):
-            yield group
-            group = []
-        reach = max(reach, high or b"") if group else high or b""
-        group.append(file)
-    if group:
-        yield group
 
 
 def _size(files: Iterable[PlannedFile]) -> int:
@@ -123,14 +108,9 @@ def _cut(
     ]
     total = sum(entry.size for entry in entries)
     ranges = key_ranges(known, split_bytes)
-    for low, end in ranges:
-        inside = [
-            entry
-            for entry in entries
-            if (low is None or (entry.max_key or b"") >= low)
-            and (end is None or (entry.min_key or b"") < end)
-        ]
-        yield Split(entries=tuple(inside), keys=(low, end), size=total // len(ranges))
+    for keys in ranges:
+        inside = tuple(one for one in entries if has_keys(one, keys))
+        yield Split(entries=inside, keys=keys, size=total // len(ranges))
 
 
 def _cut_file(entry: FileEntry, split_bytes: int) -> Iterator[Split]:
