@@ -30,6 +30,7 @@ from lakehouse.spark.types import struct_of_arrow
 from lakehouse.storage.answers import Answers, Question
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.splits import Split, plan_splits
 
@@ -118,8 +119,7 @@ def _answers(
     async def plan() -> tuple[Answers, list[Split], Expr | None]:
         view = await core.view(snapshot=at[0], timestamp=at[1], tag=at[2])
         question = Question.parse(view.schema, wanted, group_by)
-        given = to_expr(where)
-        shown = given if view.shows is None else view.shows.also(given)
+        shown = shown_where(to_expr(where), view.shows)
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
         await scan.ask_indexes(partial(ask_table, core))
         answers, left = question.of_told(scan.files.units)
@@ -151,9 +151,8 @@ def _scan(core: OpenTable, split: Split, question: Question, where: Expr | None)
 def _read(rest: _Rest, split: Split) -> Answers:
     """What the rows of a split say; in an executor."""
     lake = warehouse(rest.connection)
-    core = lake.table(rest.name)
-    if core.uuid != rest.table:
-        raise InvalidInputError(f"{rest.name} is another table than it was when the query was planned")
+    error = InvalidInputError(f"{rest.name} is another table than it was when the query was planned")
+    core = lake.same_table(rest.name, rest.table, error)
 
     async def read() -> Answers:
         answers = Answers(rest.question)

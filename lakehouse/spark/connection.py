@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import InvalidInputError, LakehouseError
 from lakehouse.lake import Lake, connect
 from lakehouse.spark.worker_memory import fit_into_limit
 from lakehouse.storage.opened import OpenTable
@@ -97,6 +98,19 @@ class Warehouse:
     def table(self, name: str) -> OpenTable:
         """The table of that name, as the engine's functions take it."""
         return self.call(self.lake.table, name).core
+
+    def same_table(self, name: str, known: uuid.UUID, otherwise: LakehouseError) -> OpenTable:
+        """The table of that name, if it is still the one with that id.
+
+        Args:
+            name: the table's.
+            known: its id when the work began.
+            otherwise: is raised when another table has the name by now.
+        """
+        core = self.table(name)
+        if core.uuid != known:
+            raise otherwise
+        return core
 
     def close(self) -> None:
         """Gives the connections back."""

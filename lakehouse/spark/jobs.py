@@ -61,14 +61,12 @@ class TableAt:
     def opened(self) -> tuple[Warehouse, OpenTable]:
         """The table and the process's lake, wherever this is called."""
         house = warehouse(self.connection)
-        core = house.table(self.name)
-        if core.uuid != self.uuid:
-            raise NotFoundError(
-                f"{self.name} is another table now than the one the job began with: somebody has dropped or "
-                "renamed it meanwhile",
-                table=self.name,
-            )
-        return house, core
+        error = NotFoundError(
+            f"{self.name} is another table now than the one the job began with: somebody has dropped or "
+            "renamed it meanwhile",
+            table=self.name,
+        )
+        return house, house.same_table(self.name, self.uuid, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,10 +54,8 @@ class LookupJob:
 def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows ``(source, key columns…)`` as ``(source, target)``."""
     lake = warehouse(job.connection)
-    core = lake.table(job.name)
-    if core.uuid != job.table:
-        raise NotFoundError(f"table {job.name} was dropped while rows were merged into it", table=job.name)
-    schema = job.schema
+    error = NotFoundError(f"table {job.name} was dropped while rows were merged into it", table=job.name)
+    core, schema = lake.same_table(job.name, job.table, error), job.schema
     lookup = Lookup(
         job.entries,
         schema,

@@ -94,13 +94,11 @@ class TableTarget:
         warehouse(self._connection).call(undo_write, core, done)
 
     def _core(self) -> OpenTable:
-        core = warehouse(self._connection).table(self._name)
-        if core.uuid != self._uuid:
-            raise NotFoundError(
-                f"table {self._name} was dropped while it was written, and another one has its name now",
-                table=self._name,
-            )
-        return core
+        error = NotFoundError(
+            f"table {self._name} was dropped while it was written, and another one has its name now",
+            table=self._name,
+        )
+        return warehouse(self._connection).same_table(self._name, self._uuid, error)
 
 
 class LakehouseWriter(DataSourceArrowWriter):  # type: ignore[misc]
