@@ -26,7 +26,6 @@ from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.snapshot import Ref, RefKind
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.index.selection import RowSelection
-from lakehouse.io.fanout import map_bounded
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.filters import translated
@@ -38,10 +37,9 @@ from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import PlannedUnit
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.row_size import value_width
-from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
-from lakehouse.storage.splits import Split, files_to_open, plan_splits
+from lakehouse.storage.splits import Split, opened_splits
 
 __all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "columns_asked", "split_bytes_of", "view_of"]
 
@@ -55,7 +53,6 @@ _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS_MIN = 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
 """Of rows that a task decodes ahead, at most; rows that the caches of the processor still have cost half."""
-_OPENS = 16
 
 
 async def view_of(core: OpenTable, options: ReadOptions) -> View:
@@ -194,12 +191,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         # Of few columns more files make a task of the same size.
         share = _share_read(plan)
         size = self._options.split_bytes or int(split_bytes_of(int(total * share), self._cores) / share)
-        pieces: dict[str, Sequence[Piece]] = {}
-        opened = map_bounded(source.open, files_to_open(units, size), _OPENS, ordered=False)
-        async with aclosing(opened) as readers:
-            async for reader in readers:
-                pieces[reader.entry.path] = reader.pieces
-        return plan_splits(units, size, pieces=pieces)
+        return await opened_splits(units, size, source)
 
     # --- executors ----------------------------------------------------------------
 

@@ -17,9 +17,7 @@ from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.expr import Expr
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
-from lakehouse.io.fanout import map_bounded
 from lakehouse.spark.stream_offsets import StreamOffset
-from lakehouse.storage.compact_cut import key_ranges
 from lakehouse.storage.follow import check_kept, token_of, view_behind
 from lakehouse.storage.increments import (
     Increment,
@@ -31,23 +29,17 @@ from lakehouse.storage.increments import (
     read_snapshots,
     state_pieces,
 )
+from lakehouse.storage.key_cut import LARGE, OPENED_MAX, cut_files, pieces_of
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import plan_files
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import Lifetime, lifetime
-from lakehouse.storage.runs import Piece
 from lakehouse.storage.sections import EVERY_KEY, KeyRange, has_keys
-from lakehouse.storage.splits import Split, files_to_open, plan_splits
+from lakehouse.storage.splits import Split, opened_splits
 from lakehouse.storage.where import bind_where
 
 __all__ = ["StreamPlan", "StreamWork"]
-
-_LARGE = 1.5
-"""Changes of keys that overlap are cut from so many shares on."""
-_OPENED_MAX = 64
-"""Files whose pieces are looked up for the sake of where to cut."""
-_OPENS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,11 +206,8 @@ class StreamPlan:
         entries = [entry for piece in pieces for entry in piece.after]
         units = plan_files(entries, schema, pruner).units
         step = self._split_bytes(sum(entry.size for entry in entries))
-        known = await self._opened(files_to_open(units, step))
-        return [
-            StreamWork(split=one, compared=False, schema=schema, shows=(None, shows))
-            for one in plan_splits(units, step, pieces=known)
-        ]
+        splits = await opened_splits(units, step, TableRuns(self._core, schema))
+        return [StreamWork(split=one, compared=False, schema=schema, shows=(None, shows)) for one in splits]
 
     async def _compared(
         self, pieces: Sequence[Increment], shows: tuple[Lifetime | None, Lifetime | None]
@@ -250,19 +239,11 @@ class StreamPlan:
 
     async def _ranges(self, group: Sequence[Increment], step: int) -> list[KeyRange]:
         """Ranges of keys to read a group in; groups of several pieces are small."""
-        if len(group) > 1 or group[0].size < _LARGE * step:
+        if len(group) > 1 or group[0].size < LARGE * step:
             return [EVERY_KEY]
-        known = await self._opened(group[0].brought[:_OPENED_MAX])
-        return key_ranges(
-            [(piece.min_key or b"", piece.size) for pieces in known.values() for piece in pieces], step
-        )
-
-    async def _opened(self, entries: Sequence[FileEntry]) -> dict[str, Sequence[Piece]]:
-        """The pieces of files, by path."""
-        source = TableRuns(self._core, self._read_with)
-        opened = map_bounded(source.open, entries, _OPENS, ordered=False)
-        async with aclosing(opened) as readers:
-            return {reader.entry.path: reader.pieces async for reader in readers}
+        files = group[0].brought
+        pieces = await pieces_of(TableRuns(self._core, self._read_with), files[:OPENED_MAX])
+        return cut_files(files, step, pieces)
 
     async def _state(self, view: View) -> list[Increment]:
         return state_pieces(await view.entries(), self._read_with)

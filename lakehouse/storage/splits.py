@@ -14,19 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.format.file_entry import FileEntry
-from lakehouse.storage.compact_cut import key_ranges
+from lakehouse.storage.key_cut import LARGE, OPENED_MAX, PieceSizes, cut_files, pieces_of
 from lakehouse.storage.plan import PlannedFile, PlannedUnit, overlapping
-from lakehouse.storage.runs import EVERY_ROW, Piece, RowRange
+from lakehouse.storage.runs import EVERY_ROW, RowRange
+from lakehouse.storage.scan import RunSource
 from lakehouse.storage.sections import EVERY_KEY, KeyRange, has_keys
 
-__all__ = ["Split", "files_to_open", "plan_splits"]
+__all__ = ["Split", "files_to_open", "opened_splits", "plan_splits"]
 
-_LARGE = 1.5
-"""From so many splits on, something is cut."""
 _ROWS_MIN = 16_384
 """Rows that a cut by rows leaves at least: no piece for scans has fewer."""
-_OPENED_MAX = 64
-"""Files whose pieces are looked up for the sake of where to cut; of more, their own bounds will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +39,14 @@ class Split:
     """About how many bytes of files are read."""
 
 
+async def opened_splits(units: Sequence[PlannedUnit], split_bytes: int, source: RunSource) -> list[Split]:
+    """The splits of a plan; of files that are to be cut by keys, the pieces are looked up."""
+    pieces = await pieces_of(source, files_to_open(units, split_bytes))
+    return plan_splits(units, split_bytes, pieces=pieces)
+
+
 def plan_splits(
-    units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Mapping[str, Sequence[Piece]] | None = None
+    units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Mapping[str, PieceSizes] | None = None
 ) -> list[Split]:
     """The splits of a plan, in the order of its files.
 
@@ -66,7 +69,7 @@ def plan_splits(
     for unit in units:
         for group in overlapping(unit.files):
             more = _size(group)
-            if more > _LARGE * split_bytes:
+            if more > LARGE * split_bytes:
                 close()
                 found += _cut(group, split_bytes, pieces or {})
                 continue
@@ -84,7 +87,7 @@ def files_to_open(units: Iterable[PlannedUnit], split_bytes: int) -> list[FileEn
         file.entry
         for unit in units
         for group in overlapping(unit.files)
-        if 1 < len(group) <= _OPENED_MAX and _size(group) > _LARGE * split_bytes
+        if 1 < len(group) <= OPENED_MAX and _size(group) > LARGE * split_bytes
         for file in group
     ]
 
@@ -93,21 +96,14 @@ def _size(files: Iterable[PlannedFile]) -> int:
     return sum(file.entry.size for file in files)
 
 
-def _cut(
-    group: Sequence[PlannedFile], split_bytes: int, pieces: Mapping[str, Sequence[Piece]]
-) -> Iterator[Split]:
+def _cut(group: Sequence[PlannedFile], split_bytes: int, pieces: Mapping[str, PieceSizes]) -> Iterator[Split]:
     """A group that is too large, in several splits."""
     entries = [file.entry for file in group]
     if len(entries) == 1:
         yield from _cut_file(entries[0], split_bytes)
         return
-    known = [
-        (piece.min_key or b"", piece.size)
-        for entry in entries
-        for piece in pieces.get(entry.path, (_whole(entry),))
-    ]
     total = sum(entry.size for entry in entries)
-    ranges = key_ranges(known, split_bytes)
+    ranges = cut_files(entries, split_bytes, pieces)
     for keys in ranges:
         inside = tuple(one for one in entries if has_keys(one, keys))
         yield Split(entries=inside, keys=keys, size=total // len(ranges))
@@ -119,7 +115,3 @@ def _cut_file(entry: FileEntry, split_bytes: int) -> Iterator[Split]:
         begin, end = entry.rows * number // count, entry.rows * (number + 1) // count
         rows = (begin, end if number + 1 < count else EVERY_ROW[1])
         yield Split(entries=(entry,), rows=rows, size=entry.size // count)
-
-
-def _whole(entry: FileEntry) -> Piece:
-    return Piece(rows=entry.rows, first_row=0, size=entry.size, min_key=entry.min_key, max_key=entry.max_key)

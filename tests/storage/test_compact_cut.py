@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakehouse.config import TableSettings
 from lakehouse.format.parquet_run import KIND_FIELD, SEQUENCE_FIELD
 from lakehouse.format.row_key import RowKeyCodec
-from lakehouse.storage.compact_cut import cut_task, key_ranges
+from lakehouse.storage.compact_cut import cut_task
 from lakehouse.storage.compact_plan import CompactionTask
 from lakehouse.storage.compaction import commit_merged, merge_task, plan_table
 from lakehouse.storage.merge_runs import MergedRuns
@@ -35,30 +35,6 @@ MB = 1 << 20
 def between(cuts: list[bytes]) -> list[KeyRange]:
     """The ranges that some keys cut all keys into."""
     return list(itertools.pairwise([None, *sorted(set(cuts)), None]))
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.binary(max_size=2), st.integers(1, 100)), max_size=60), st.integers(1, 400))
-def test_ranges_follow_each_other(pieces: list[tuple[bytes, int]], share: int) -> None:
-    """From no bound to no bound, ascending, each begins where the one before ends, none is empty."""
-    ranges = key_ranges(pieces, share)
-    assert ranges[0][0] is None
-    assert ranges[-1][1] is None
-    cuts = [high for _, high in ranges[:-1]]
-    assert cuts == sorted(set(cuts)) == [low for low, _ in ranges[1:]]
-    assert all(any(key >= low for key, _ in pieces) for low, _ in ranges[1:])
-
-
-def test_ranges_are_of_about_one_size() -> None:
-    """A thousand equal pieces in ten shares are ten ranges of a hundred."""
-    pieces = [(bytes([number >> 8, number & 255]), 10) for number in range(1000)]
-    sizes = [
-        sum(size for key, size in pieces if (low or b"") <= key and (high is None or key < high))
-        for low, high in key_ranges(pieces, 1000)
-    ]
-    assert len(sizes) == 10
-    assert max(sizes) <= 1010
-    assert min(sizes) >= 990
 
 
 @settings(deadline=None)

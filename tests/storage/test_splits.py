@@ -17,10 +17,10 @@ from lakehouse.storage import splits
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.plan import PlannedFile, PlannedUnit
 from lakehouse.storage.reads import TableRuns
-from lakehouse.storage.runs import EVERY_ROW, Piece
+from lakehouse.storage.runs import EVERY_ROW
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.sections import EVERY_KEY
-from lakehouse.storage.splits import Split, files_to_open, plan_splits
+from lakehouse.storage.splits import Split, files_to_open, opened_splits, plan_splits
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
 
@@ -97,9 +97,7 @@ def test_pieces_tell_where_to_cut() -> None:
     """Two files over all keys are cut where a piece begins."""
     files = [file("a", "a", "z", size=20), file("b", "a", "z", size=20)]
     assert [entry.path for entry in files_to_open([unit(*files)], 20)] == ["a", "b"]
-    pieces = [
-        Piece(rows=1, first_row=at, size=10, min_key=key, max_key=key) for at, key in enumerate((b"a", b"m"))
-    ]
+    pieces = [(b"a", 10), (b"m", 10)]
     found = plan_splits([unit(*files)], 20, pieces={"a": pieces, "b": pieces})
     assert [one.keys for one in found] == [(None, b"m"), (b"m", None)]
     assert paths(found) == [["a", "b"], ["a", "b"]]
@@ -125,10 +123,7 @@ async def _scanned(core: OpenTable, where: str | None, split_bytes: int | None) 
     if split_bytes is None:
         scans = [whole]
     else:
-        pieces = {}
-        for entry in files_to_open(whole.files.units, split_bytes):
-            pieces[entry.path] = (await source.open(entry)).pieces
-        cut = plan_splits(whole.files.units, split_bytes, pieces=pieces)
+        cut = await opened_splits(whole.files.units, split_bytes, source)
         scans = [scan(one.entries, keys=one.keys, rows=one.rows) for one in cut]
     found: list[dict[str, object]] = []
     for one in scans:
