@@ -3,11 +3,15 @@
 Invariant: :class:`BloomBuilder` writes the same bytes however its input is cut into arrays, and
 they are GreptimeDB's for the same rows.
 
-Values are looked at in batches: a dictionary of a batch tells equal values apart exactly, only
-its entries are hashed, and each pair of segment and entry counts once.
+Compiled loops look at one value after another (:mod:`lakehouse.format.segment_terms`). Where nothing is
+compiled, or segments are so small that they would not be worth it, values are looked at in batches: a
+dictionary of a batch tells equal values apart, only its entries are hashed, and each pair of segment and
+entry counts once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +21,19 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.arrays import I32, I64, U64
 from lakehouse.format.bloom import BloomMeta, wide_values
 from lakehouse.format.bloom_filter import BLOCK_BYTES, build_filters, check_rate
+from lakehouse.format.segment_terms import SegmentTerms
 from lakehouse.format.siphash import hash_values
 from lakehouse.format.tail import LENGTH_BYTES
+from lakehouse.format.term_loops import TERM_LOOPS
+from lakehouse.format.tokenizer_english import ascii_text
 
 __all__ = ["BloomBuilder", "build_bloom"]
 
 _BATCH_VALUES = 1 << 17
 """Values looked at together; more use more memory and no less time."""
 _BATCH_SEGMENTS = 1 << 12
+_COMPILED_SEGMENT_LEAST = 256
+"""Rows that a segment has where loops that go segment by segment pay."""
 _TABLE_PER_PAIR_MAX = 64
 """Pairs are told apart by a table up to so many times their number, by sorting where it would be larger."""
 
@@ -36,18 +45,7 @@ class BloomBuilder:
     one row any number of values. Nulls count as rows and add nothing.
     """
 
-    __slots__ = (
-        "_counts",
-        "_filters",
-        "_indices",
-        "_kept",
-        "_last",
-        "_pending",
-        "_pending_values",
-        "_rate",
-        "_rows",
-        "_rows_per_segment",
-    )
+    __slots__ = ("_counts", "_filters", "_indices", "_last", "_rate", "_rows", "_rows_per_segment", "_terms")
 
     def __init__(self, rows_per_segment: int, false_positive_rate: float) -> None:
         if rows_per_segment < 1:
@@ -56,10 +54,7 @@ class BloomBuilder:
         self._rows_per_segment = rows_per_segment
         self._rate = false_positive_rate
         self._rows = 0
-        # Values that are in no filter yet, with the segment each belongs to.
-        self._pending = [(pa.array([], pa.large_binary()), np.empty(0, np.int64))]
-        self._pending_values = 0
-        self._kept = 0
+        self._terms: SegmentTerms | _Batches | None = None
         self._filters: list[bytes] = []
         self._counts: list[int] = []
         self._indices: list[int] = []
@@ -71,20 +66,36 @@ class BloomBuilder:
             for chunk in array.chunks:
                 self.push(chunk)
             return
+        terms = self._terms_for(len(array))
         for start in range(0, len(array), _BATCH_VALUES):
             piece = array[start : start + _BATCH_VALUES]
-            values, rows = _values_and_rows(piece)
-            if len(values):
-                self._pending.append((values, (rows + self._rows) // self._rows_per_segment))
-                self._pending_values += len(values)
-            self._rows += len(piece)
-            # What stays of an open segment is looked at again, so that must not come too often.
-            if self._pending_values - self._kept >= max(_BATCH_VALUES, self._kept):
-                self._close_segments(self._rows // self._rows_per_segment)
+            terms.push_values(*_values_and_rows(piece), len(piece))
+        self._rows += len(array)
+
+    def push_text(self, texts: pa.LargeStringArray, *, case_sensitive: bool) -> bool:
+        """Adds rows that have the tokens of English text, if that is quicker than to push the tokens.
+
+        Args:
+            texts: a slice of :func:`lakehouse.format.tokenizer_english.text_slices`.
+            case_sensitive: leaves the tokens as they are.
+
+        Returns:
+            Whether it did: otherwise the tokens are to be pushed.
+        """
+        terms = self._terms_for(len(texts))
+        if isinstance(terms, _Batches):
+            return False
+        text = ascii_text(texts, case_sensitive=case_sensitive)
+        if text is None:
+            return False
+        terms.push_text(text)
+        self._rows += len(texts)
+        return True
 
     def finish(self) -> bytes:
         """The blob; the builder is used up."""
-        self._close_segments(-(-self._rows // self._rows_per_segment))
+        if self._terms is not None:
+            self._terms.finish()
         sizes = np.array([len(one) for one in self._filters], np.int64)
         meta = BloomMeta(
             rows_per_segment=self._rows_per_segment,
@@ -96,9 +107,67 @@ class BloomBuilder:
         ).encode()
         return b"".join([*self._filters, meta, len(meta).to_bytes(LENGTH_BYTES, "little")])
 
+    def _terms_for(self, rows: int) -> SegmentTerms | _Batches:
+        """What tells terms apart; the first rows decide what is quicker."""
+        if self._terms is None:
+            is_worth_it = self._rows_per_segment >= _COMPILED_SEGMENT_LEAST
+            compiled = TERM_LOOPS.compiled_for(rows if is_worth_it else 0)
+            self._terms = (
+                _Batches(self._rows_per_segment, self._rate, self._add_filter)
+                if compiled is None
+                else SegmentTerms(compiled, self._rows_per_segment, self._rate, self._add_filter)
+            )
+        return self._terms
+
+    def _add_filter(self, count: int, one: bytes) -> None:
+        """Takes the filter of the next segment, and the number of its terms."""
+        if (count, one) != self._last:
+            self._filters.append(one)
+            self._counts.append(count)
+            self._last = (count, one)
+        self._indices.append(len(self._filters) - 1)
+
+
+class _Batches:
+    """The distinct terms of segments, found in batches; does what :class:`SegmentTerms` does."""
+
+    __slots__ = (
+        "_close",
+        "_closed",
+        "_kept",
+        "_pending",
+        "_pending_values",
+        "_rate",
+        "_rows",
+        "_rows_per_segment",
+    )
+
+    def __init__(self, rows_per_segment: int, rate: float, close: Callable[[int, bytes], None]) -> None:
+        self._rows_per_segment, self._rate, self._close = rows_per_segment, rate, close
+        self._rows = 0
+        self._closed = 0
+        # Values that are in no filter yet, with the segment each belongs to.
+        self._pending = [(pa.array([], pa.large_binary()), np.empty(0, np.int64))]
+        self._pending_values = 0
+        self._kept = 0
+
+    def push_values(self, values: pa.Array, rows: I64, count: int) -> None:
+        """Adds ``count`` rows with these values."""
+        if len(values):
+            self._pending.append((values, (rows + self._rows) // self._rows_per_segment))
+            self._pending_values += len(values)
+        self._rows += count
+        # What stays of an open segment is looked at again, so that must not come too often.
+        if self._pending_values - self._kept >= max(_BATCH_VALUES, self._kept):
+            self._close_segments(self._rows // self._rows_per_segment)
+
+    def finish(self) -> None:
+        """Ends the last segment."""
+        self._close_segments(-(-self._rows // self._rows_per_segment))
+
     def _close_segments(self, until: int) -> None:
-        """Writes the filters of all segments before ``until``; keeps what belongs to later ones."""
-        first = len(self._indices)
+        """Makes the filters of all segments before ``until``; keeps what belongs to later ones."""
+        first, self._closed = self._closed, until
         values = pa.concat_arrays([values for values, _ in self._pending])
         segments = np.concatenate([segments for _, segments in self._pending]) - first
         encoded = values.dictionary_encode()
@@ -119,13 +188,8 @@ class BloomBuilder:
         body, blocks = build_filters(hashes, owners, counts, self._rate)
         start = 0
         for count, size in zip(counts.tolist(), (blocks * BLOCK_BYTES).tolist(), strict=True):
-            one = body[start : start + size]
+            self._close(count, body[start : start + size])
             start += size
-            if (count, one) != self._last:
-                self._filters.append(one)
-                self._counts.append(count)
-                self._last = (count, one)
-            self._indices.append(len(self._filters) - 1)
 
 
 def build_bloom(

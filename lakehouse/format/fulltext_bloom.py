@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakehouse.format.bloom_builder import BloomBuilder
 from lakehouse.format.fulltext import GRANULARITY, Analyzer, FulltextConfig
 from lakehouse.format.tokenizer_chinese import chinese_tokens
-from lakehouse.format.tokenizer_english import english_tokens
+from lakehouse.format.tokenizer_english import english_tokens, text_slices
 
 __all__ = ["FALSE_POSITIVE_RATE", "FulltextBloomBuilder", "query_tokens", "tokenize"]
 
@@ -40,7 +40,12 @@ class FulltextBloomBuilder:
 
     def push(self, texts: pa.Array | pa.ChunkedArray) -> None:
         """Adds rows of text; a null is a text without words."""
-        self._bloom.push(tokenize(texts, self._config))
+        if self._config.analyzer is Analyzer.CHINESE:
+            self._bloom.push(tokenize(texts, self._config))
+            return
+        for piece in text_slices(texts):
+            if not self._bloom.push_text(piece, case_sensitive=self._config.case_sensitive):
+                self._bloom.push(tokenize(piece, self._config))
 
     def finish(self) -> bytes:
         """The blob; the builder is used up."""

@@ -6,9 +6,9 @@ eight little-endian bytes and then the value itself, as Rust's ``Hash`` for byte
 Invariant: :func:`hash_values` of a column is, value for value, the SipHash-1-3 of the reference
 description, whatever the lengths are; a test compares it with an implementation of that.
 
-A column is hashed word by word: word k of every value that has one goes through the round
-together. Values are sorted by their number of words first, so those still alive are always a
-prefix of the state, and the arrays are views, never copies. A few very long values at the end
+Where nothing is compiled, a column is hashed word by word: word k of every value that has one goes
+through the round together. Values are sorted by their number of words first, so those still alive are
+always a prefix of the state, and the arrays are views, never copies. A few very long values at the end
 of a column are finished one by one, where calls into numpy would cost more than they do.
 """
 
@@ -17,8 +17,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.format.arrays import I64, U8, U64
+from lakehouse.format.arrays import I64, U64
 from lakehouse.format.greptime_value import binary_parts
+from lakehouse.format.padded_words import padded_words
+from lakehouse.format.term_loops import TERM_LOOPS
 
 __all__ = ["hash_values"]
 
@@ -44,22 +46,17 @@ def hash_values(array: pa.Array) -> U64:
     """The hashes of a binary array; what the hash of a null is does not matter."""
     offsets, data = binary_parts(array)
     lengths = np.diff(offsets)
-    words = _padded_words(data, int(offsets[0]), int(offsets[-1]))
+    words = padded_words(data, int(offsets[0]), int(offsets[-1]))
     starts = offsets[:-1] - (offsets[0] & ~7)
     out = np.empty(len(lengths), np.uint64)
+    compiled = TERM_LOOPS.compiled_for(len(lengths))
+    if compiled is not None:
+        compiled.hash_all(words, starts, lengths, out)
+        return out
     for begin in range(0, len(lengths), _BLOCK):
         part = slice(begin, begin + _BLOCK)
         out[part] = _hash_block(words, starts[part], lengths[part])
     return out
-
-
-def _padded_words(data: U8, begin: int, end: int) -> U64:
-    """The bytes from ``begin & ~7`` to ``end`` as little-endian words, two words of zeros behind them."""
-    begin &= ~7
-    size = (end - begin + 7) // 8 + 2
-    padded = np.zeros(size * 8, np.uint8)
-    padded[: end - begin] = data[begin:end]
-    return padded.view("<u8")
 
 
 def _hash_block(words: U64, starts: I64, lengths: I64) -> U64:

@@ -23,11 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.arrays import I64, U8, Mask
+from lakehouse.format.arrays import I64, U8, U64, Mask
 from lakehouse.format.characters import SPECIAL, lower_table, lower_text, word_table
+from lakehouse.format.padded_words import padded_words
 from lakehouse.format.roaring import U32
 
-__all__ = ["TOKENS", "english_tokens", "lowered_points", "text_slices"]
+__all__ = ["TOKENS", "AsciiText", "ascii_text", "english_tokens", "lowered_points", "text_slices"]
 
 TOKENS = pa.list_(pa.binary())
 """Type of tokenized columns: for each row its tokens, in the order of the text."""
@@ -56,12 +57,45 @@ def text_slices(texts: pa.Array | pa.ChunkedArray) -> Iterator[pa.LargeStringArr
             start = stop
 
 
-def _slice_tokens(texts: pa.LargeStringArray, case_sensitive: bool) -> pa.ListArray:
-    """The tokens of a slice."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AsciiText:
+    """Rows of ASCII text, for loops that cut them."""
+
+    words: U64
+    """The bytes, lower-cased unless case matters, as :func:`padded_words` has them."""
+    bounds: I64
+    """Where rows begin, and the last one ends."""
+    is_word: Mask
+    """For each byte, whether tokens have it."""
+
+    @property
+    def data(self) -> U8:
+        """The same as bytes."""
+        return self.words.view(np.uint8)
+
+
+def ascii_text(texts: pa.LargeStringArray, *, case_sensitive: bool) -> AsciiText | None:
+    """A slice of :func:`text_slices` as it is; None when it has other characters than ASCII."""
+    raw, bounds = _raw(texts)
+    if int(raw.max(initial=0)) >= _ASCII_END:
+        return None
+    if not case_sensitive:
+        raw = np.frombuffer(raw.tobytes().translate(_ascii().lower), np.uint8)
+    is_word = np.frombuffer(_ascii().is_word, np.bool_)
+    return AsciiText(words=padded_words(raw, 0, len(raw)), bounds=bounds, is_word=is_word)
+
+
+def _raw(texts: pa.LargeStringArray) -> tuple[U8, I64]:
+    """The bytes of a slice, and where in them its rows begin and the last one ends."""
     bounds = _bounds(texts)
     body = texts.buffers()[2]
     raw = np.frombuffer(body, np.uint8)[bounds[0] : bounds[-1]] if body else np.empty(0, np.uint8)
-    bounds = bounds - bounds[0]
+    return raw, bounds - bounds[0]
+
+
+def _slice_tokens(texts: pa.LargeStringArray, case_sensitive: bool) -> pa.ListArray:
+    """The tokens of a slice."""
+    raw, bounds = _raw(texts)
     if int(raw.max(initial=0)) < _ASCII_END:
         data = raw.tobytes()
         starts, sizes = _spans(np.frombuffer(data.translate(_ascii().is_word), np.bool_), bounds)

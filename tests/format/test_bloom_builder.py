@@ -14,13 +14,18 @@ from lakehouse.format.bloom_builder import BloomBuilder, build_bloom
 from lakehouse.format.greptime_value import encode_array
 from tests.format.bloom_reference import bloom_filter, segment_sets
 from tests.format.samples import bloom_meta, footer_of, manifest, sample, stored
+from tests.format.sstable_samples import WAYS, looped
+
+every_way = pytest.mark.parametrize("way", WAYS)
 
 
-def test_the_sample_is_built_byte_for_byte() -> None:
+@every_way
+def test_the_sample_is_built_byte_for_byte(way: str) -> None:
     """From the sample's rows comes the sample's blob: sizes, nulls, sharing and empty segment."""
     rows = manifest()["bloom-one.puffin"]["columns"]["3"]["rows"]
     data = sample("bloom-one")
-    assert build_bloom(pa.array(rows), 128, 0.01) == stored(data, footer_of(data).blobs[0])
+    with looped(way):
+        assert build_bloom(pa.array(rows), 128, 0.01) == stored(data, footer_of(data).blobs[0])
 
 
 def test_blob_sizes_are_upstreams() -> None:
@@ -31,20 +36,39 @@ def test_blob_sizes_are_upstreams() -> None:
     assert len(build_bloom(tokens, 4, 0.001)) == 89
 
 
+@pytest.mark.skipif(len(WAYS) < 2, reason="numba is not installed")
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.none() | st.binary(max_size=20), max_size=60), st.integers(1, 40))
+def test_both_ways_make_the_same_blob(values: list[bytes | None], size: int) -> None:
+    """Values of any bytes, such as differ in zeros at their ends, are told apart either way."""
+    column = pa.array([*values, b"", b"\0", b"\0\0", b"a", b"a\0"], pa.binary())
+    blobs = set()
+    for way in WAYS:
+        with looped(way):
+            blobs.add(build_bloom(column, size, 0.01))
+    assert len(blobs) == 1
+
+
 rows_of_one = st.lists(st.none() | st.integers(0, 9).map(lambda n: b"v%d" % n), max_size=60)
 rows_of_many = st.lists(
     st.none() | st.lists(st.none() | st.integers(0, 9).map(lambda n: b"v%d" % n), max_size=4), max_size=40
 )
 
 
+@every_way
 @settings(max_examples=80, deadline=None)
-@given(rows_of_one | rows_of_many, st.integers(1, 12), st.sampled_from([0.3, 0.01, 1e-9]))
+@given(
+    rows=rows_of_one | rows_of_many,
+    size=st.integers(1, 12),
+    rate=st.sampled_from([0.3, 0.01, 1e-9, 1e-40]),
+)
 def test_blobs_follow_the_specification(
-    rows: list[bytes | list[bytes] | None], size: int, rate: float
+    way: str, rows: list[bytes | list[bytes] | None], size: int, rate: float
 ) -> None:
     """Filters, sharing and counts are those of a plain walk over the rows."""
     many = any(isinstance(row, list) for row in rows)
-    blob = build_bloom(pa.array(rows, pa.list_(pa.binary()) if many else pa.binary()), size, rate)
+    with looped(way):
+        blob = build_bloom(pa.array(rows, pa.list_(pa.binary()) if many else pa.binary()), size, rate)
     filters: list[tuple[int, bytes]] = []
     indices = []
     for values in segment_sets(rows, size):
@@ -59,31 +83,37 @@ def test_blobs_follow_the_specification(
     assert blob[: meta.bloom_filter_size] == b"".join(body for _, body in filters)
 
 
+@every_way
 @settings(max_examples=60, deadline=None)
-@given(rows_of_one | rows_of_many, st.integers(1, 12), st.lists(st.integers(0, 60), max_size=6))
+@given(
+    rows=rows_of_one | rows_of_many, size=st.integers(1, 12), cuts=st.lists(st.integers(0, 60), max_size=6)
+)
 def test_pieces_give_the_same_bytes(
-    rows: list[bytes | list[bytes] | None], size: int, cuts: list[int]
+    way: str, rows: list[bytes | list[bytes] | None], size: int, cuts: list[int]
 ) -> None:
     """However a column is cut into arrays, chunks and slices, the blob is the same."""
     many = any(isinstance(row, list) for row in rows)
     column = pa.array(rows, pa.list_(pa.binary()) if many else pa.binary())
     builder = BloomBuilder(size, 0.01)
     bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    for start, end in itertools.pairwise(bounds):
-        builder.push(pa.chunked_array([column[start:end]]) if start % 2 else column[start:end])
-    assert builder.finish() == build_bloom(column, size, 0.01)
+    with looped(way):
+        for start, end in itertools.pairwise(bounds):
+            builder.push(pa.chunked_array([column[start:end]]) if start % 2 else column[start:end])
+        assert builder.finish() == build_bloom(column, size, 0.01)
 
 
+@every_way
 @pytest.mark.parametrize("size", [1000, 150_000, 10_000_000])
-def test_columns_longer_than_a_batch_give_the_same_bytes(size: int) -> None:
+def test_columns_longer_than_a_batch_give_the_same_bytes(way: str, size: int) -> None:
     """Segments that span many batches, and batches that span many segments, lose nothing."""
     values = [b"%d" % (i * 7919 % 140_000) for i in range(300_000)]
     column = pa.array(values)
-    blob = build_bloom(column, size, 0.1)
     builder = BloomBuilder(size, 0.1)
-    for start in range(0, len(values), 39_997):
-        builder.push(column[start : start + 39_997])
-    assert builder.finish() == blob
+    with looped(way):
+        blob = build_bloom(column, size, 0.1)
+        for start in range(0, len(values), 39_997):
+            builder.push(column[start : start + 39_997])
+        assert builder.finish() == blob
     expected = [len(segment) for segment in segment_sets(values, size)]
     meta = bloom_meta(blob)
     assert meta.element_counts[meta.segment_loc_indices].tolist() == expected

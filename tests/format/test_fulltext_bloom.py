@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +13,9 @@ from lakehouse.format.bloom import BloomMeta, segments_that_may_hold
 from lakehouse.format.bloom_builder import build_bloom
 from lakehouse.format.fulltext import Analyzer, FulltextConfig
 from lakehouse.format.fulltext_bloom import FulltextBloomBuilder, query_tokens, tokenize
+from tests.format.sstable_samples import WAYS, looped
+
+every_way = pytest.mark.parametrize("way", WAYS)
 
 texts = st.lists(st.none() | st.text(alphabet="abAB_ é中", max_size=12), max_size=20)
 
@@ -35,18 +41,37 @@ def test_sizes_are_those_of_upstreams_tests() -> None:
     )
 
 
+@every_way
 @settings(deadline=None)
-@given(texts, st.integers(1, 5), st.booleans())
-def test_a_blob_is_the_bloom_of_its_tokens(rows: list[str | None], size: int, case_sensitive: bool) -> None:
+@given(rows=texts, size=st.integers(1, 5), case_sensitive=st.booleans())
+def test_a_blob_is_the_bloom_of_its_tokens(
+    way: str, rows: list[str | None], size: int, case_sensitive: bool
+) -> None:
     """The filters hold the tokens of each segment; pieces make the same bytes."""
     config = FulltextConfig(case_sensitive=case_sensitive, granularity=size, false_positive_rate=0.01)
     column = pa.array(rows, pa.string())
-    whole = blob_of(rows, config)
-    assert whole == build_bloom(tokenize(column, config), size, 0.01)
-    pieces = FulltextBloomBuilder(config)
-    for start in range(0, len(rows), 3):
-        pieces.push(column[start : start + 3])
-    assert pieces.finish() == whole
+    with looped("interpreted"):
+        expected = build_bloom(tokenize(column, config), size, 0.01)
+    with looped(way):
+        assert blob_of(rows, config) == expected
+        pieces = FulltextBloomBuilder(config)
+        for start in range(0, len(rows), 3):
+            pieces.push(column[start : start + 3])
+        assert pieces.finish() == expected
+
+
+@every_way
+def test_many_texts_give_the_same_blob_as_their_tokens(way: str) -> None:
+    """Segments larger than what is looked at together, and slices of other scripts, lose nothing."""
+    choose = random.Random(7)
+    words = [f"{'Word' * (at % 4)}{at}_" for at in range(30_000)]
+    rows: list[str | None] = [" ".join(choose.choices(words, k=6)) + "." * (at % 3) for at in range(40_000)]
+    rows[33_000], rows[33_001] = "Größe: 中文 word1_", None
+    config = FulltextConfig(granularity=25_000)
+    with looped("interpreted"):
+        expected = build_bloom(tokenize(pa.array(rows), config), 25_000, 0.01)
+    with looped(way):
+        assert blob_of(rows, config) == expected
 
 
 @settings(deadline=None)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from lakehouse.format.siphash import hash_values
 from tests.format.bloom_reference import siphash
+from tests.format.sstable_samples import WAYS, looped
 
+every_way = pytest.mark.parametrize("way", WAYS)
 LONG = st.integers(0, 700).flatmap(lambda size: st.binary(min_size=size, max_size=size))
 
 
@@ -23,23 +25,31 @@ def test_hashes_are_upstreams(value: bytes, expected: int) -> None:
     assert siphash(value) == expected
 
 
+@every_way
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.none() | st.binary(max_size=40) | LONG, max_size=40), st.integers(0, 5), st.booleans())
-def test_columns_hash_as_their_values_do(values: list[bytes | None], skip: int, wide: bool) -> None:
+@given(
+    values=st.lists(st.none() | st.binary(max_size=40) | LONG, max_size=40),
+    skip=st.integers(0, 5),
+    wide=st.booleans(),
+)
+def test_columns_hash_as_their_values_do(way: str, values: list[bytes | None], skip: int, wide: bool) -> None:
     """Each value of a column, of any lengths and from any offset, has its own hash."""
     array = pa.array(values, pa.large_binary() if wide else pa.binary())[skip:]
-    hashes = hash_values(array).tolist()
+    with looped(way):
+        hashes = hash_values(array).tolist()
     wanted = values[skip:]
     assert [h for h, v in zip(hashes, wanted, strict=True) if v is not None] == [
         siphash(v) for v in wanted if v is not None
     ]
 
 
-def test_columns_of_many_blocks_hash_alike() -> None:
+@every_way
+def test_columns_of_many_blocks_hash_alike(way: str) -> None:
     """Columns longer than what is hashed together hash value for value as short ones."""
     values = [b"%d" % (i * i) for i in range(40_000)]
     array = pa.array(values)
-    hashes = hash_values(array)
+    with looped(way):
+        hashes = hash_values(array)
     assert [int(hashes[i]) for i in range(0, 40_000, 997)] == [
         siphash(values[i]) for i in range(0, 40_000, 997)
     ]
