@@ -34,6 +34,7 @@ __all__ = [
     "IsNull",
     "Not",
     "Or",
+    "all_given",
     "all_of",
     "any_of",
     "col",
@@ -345,6 +346,12 @@ def lit(value: object) -> Expr:
 def all_of(*args: Expr) -> Expr:
     """True when all are; true of none. Nested ands become one."""
     return _joined(And, args, empty=True)
+
+
+def all_given(*args: Expr | None) -> Expr | None:
+    """True when all are of those that are given; None = none is given."""
+    given = [arg for arg in args if arg is not None]
+    return all_of(*given) if given else None
 
 
 def any_of(*args: Expr) -> Expr:

@@ -20,6 +20,7 @@ from lakehouse.storage.changes import CHANGE_COLUMN
 from lakehouse.storage.increments import appended_in, read_snapshots
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
 
 __all__ = ["appended_between"]
@@ -64,12 +65,11 @@ async def _brought(core: OpenTable, snapshot: Snapshot, end: View) -> AsyncGener
     found += await core.runs.entries(covered, end.schema)
     if not found:
         return
-    shows = end.shows
     scan = Scan(
         found,
         end.schema,
         TableRuns(core, end.schema),
-        where=None if shows is None else shows.also(None),
+        where=shown_where(None, end.shows),
         settings=core.env.settings.table,
     )
     async with aclosing(scan.tables()) as tables:

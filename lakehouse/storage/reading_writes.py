@@ -39,6 +39,7 @@ from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns, ask_table
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.where import bind_where
@@ -265,13 +266,12 @@ class _ReplaceMatching:
 
     async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
         """Rows that delete the keys of the rows that match."""
-        shows = view.shows
         scan = Scan(
             entries,
             view.schema,
             TableRuns(self._core, view.schema),
             columns=view.schema.primary_key,
-            where=self._where if shows is None else shows.also(self._where),
+            where=shown_where(self._where, view.shows),
             settings=self._core.env.settings.table,
         )
         await scan.ask_indexes(partial(ask_table, self._core))

@@ -24,6 +24,7 @@ from lakehouse.io.threads import in_thread
 from lakehouse.storage.answers import Question
 from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion, ask_indexes
 from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
@@ -121,13 +122,12 @@ class TableScan:
     async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
         """A scan, planned and not begun."""
         view = await self._read_view()
-        shows = view.shows
         found = Scan(
             await view.entries(),
             view.schema,
             TableRuns(self._core, view.schema),
             columns=self._columns if columns is None else columns,
-            where=self._where if shows is None else shows.also(self._where),
+            where=shown_where(self._where, view.shows),
             limit=self._limit,
             settings=self._core.env.settings.table,
         )

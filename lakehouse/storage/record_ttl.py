@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakehouse.expr import Expr, all_of, bind, col, matching
-from lakehouse.expr.nodes import IsNull
+from lakehouse.expr.nodes import IsNull, all_given
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, Primitive
 
-__all__ = ["Lifetime", "lifetime", "may_drop_hidden"]
+__all__ = ["Lifetime", "lifetime", "may_drop_hidden", "shown_where"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _YEARS_MAX = dt.timedelta(days=1960 * 365)
@@ -31,10 +31,6 @@ class Lifetime:
     """The column that tells."""
     where: Expr
     """The condition that they match."""
-
-    def also(self, where: Expr | None) -> Expr:
-        """What a reader asks for, of the rows that are shown."""
-        return self.where if where is None else all_of(where, self.where)
 
     def differs(self, other: Lifetime | None) -> Expr:
         """The condition of rows that one of both shows, and the other does not."""
@@ -64,6 +60,11 @@ def lifetime(schema: TableSchema, time_ms: int, *, later: TableSchema | None = N
         return None
     column = col(field.name)
     return Lifetime(field=field, where=IsNull(column) | (column > _cutoff(field, time_ms - merging.ttl_ms)))
+
+
+def shown_where(where: Expr | None, shows: Lifetime | None) -> Expr | None:
+    """The condition of what a reader asks for, of the rows that a snapshot shows; None = all rows."""
+    return all_given(where, None if shows is None else shows.where)
 
 
 def may_drop_hidden(schema: TableSchema) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, all_of, any_of, bind, col, lit, matching, parse_where, to_sql
 from lakehouse.expr.evaluate import evaluate
-from lakehouse.expr.nodes import Compare, CompareOp, Constant, In, IsNull, Not
+from lakehouse.expr.nodes import Compare, CompareOp, Constant, In, IsNull, Not, all_given
 
 TABLE = pa.table(
     {
@@ -208,6 +208,17 @@ def test_expressions_have_no_truth_value() -> None:
     with pytest.raises(InvalidInputError, match="&"):
         bool(col("a") == 1)
     assert isinstance(all_of(), Constant)
+
+
+def test_conditions_that_are_not_given_do_not_count() -> None:
+    """All conditions hold that are given; of none there is no condition."""
+    one, other = col("a") == 1, col("b") > 2
+    assert all_given() is None
+    assert all_given(None, None) is None
+    assert all_given(None, one) is one
+    both = all_given(one, None, other)
+    assert both is not None
+    assert both.same_as(one & other)
 
 
 @pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
