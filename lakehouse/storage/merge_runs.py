@@ -7,8 +7,8 @@ what runs it may be another process.
 Invariant: the output holds the fold of the rows of the inputs, each with the snapshot it came with
 (``_SEQUENCE_NUMBER``), and stands at the hull of their intervals. Rows that delete stay unless the task has
 the oldest run. It ends with all files in the store, or with an error and none of them (as far as the store
-lets them be deleted). Memory keeps to what it is given, however large the runs are: a section whose keys
-cannot be told apart any further aside.
+lets them be deleted). Memory keeps to what it is given, however large the runs are and however many
+(:mod:`lakehouse.storage.merge_passes`), as long as it has room for a few row groups.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.compact_plan import CompactionTask, Interval
 from lakehouse.storage.cut import Part, cut_rows
+from lakehouse.storage.merge_passes import MergePass, PassPlanner
 from lakehouse.storage.plan import interval
 from lakehouse.storage.record_ttl import Lifetime, may_drop_hidden
+from lakehouse.storage.row_size import RowSize
 from lakehouse.storage.runs import Piece, RunReader
 from lakehouse.storage.scan import RunSource, Scan
 from lakehouse.storage.sections import EVERY_KEY, KeyRange
@@ -57,6 +59,10 @@ _SCAN_SHARE = 4
 """Sections under way get one part in four of the memory."""
 _FILE_SHARE = 5
 """Rows of a file one in five: such rows are being collected, encoded, and there encoded once or twice."""
+_GUESSES = 3
+"""So much more than is guessed rows may take in memory, for all that entries tell."""
+_LINEAGE_BYTES = 9
+"""Of a row's snapshot and kind."""
 _TELLING_ROWS = 1024
 """Fewer rows do not tell what a row takes in a file."""
 
@@ -111,41 +117,123 @@ async def merge_runs(
         keys: only rows of these keys: a part of the output, which other calls make the rest of.
         watch: told how many rows were read so far, whenever there is news.
     """
-    level = Level.BOTTOM if task.bottom else Level.COMPACTED
-    uploads = FileUploads(store, root, schema, options, format=FileFormat(options.file_format), level=level)
-    settings = dataclasses.replace(
-        settings or TableSettings(), scan_memory_bytes=max(1, memory_bytes // _SCAN_SHARE)
+    writing = _Writing(
+        store, root, schema, source, memory_bytes, settings or TableSettings(), shows, keys, watch
     )
-    scan = _scan(schema, task, source, settings, shows if may_drop_hidden(schema) else None, keys)
-    cutting = _Cutting(uploads, schema, task, max(1, memory_bytes // _FILE_SHARE))
-
-    async def jobs() -> AsyncGenerator[_Job, None]:
-        async with aclosing(scan.tables()) as tables:
-            async for table in tables:
-                if watch is not None:
-                    watch(scan.report.rows_read)
-                async with aclosing(cutting.add(table)) as full:
-                    async for job in full:
-                        yield job
-                del table
-        for job in cutting.rest():
-            yield job
-
-    async def upload(job: _Job) -> tuple[int, FileEntry]:
-        return await uploads.upload(job.take())
-
+    planner = await _planner(schema, options, task, source, memory_bytes)
+    if planner is None:
+        return await writing.run(task, options)
+    between: list[str] = []
+    inputs = task.inputs
     try:
-        async with aclosing(map_bounded(upload, jobs(), _FILES_UNDER_WAY, ordered=False)) as files:
-            entries = {number: entry async for number, entry in files}
-    except BaseException:
-        await delete_files(store, root, uploads.paths)
-        raise
-    lo, hi = task.interval
-    return MergedRuns(
-        task=task,
-        outputs=tuple(dataclasses.replace(entries[at], lo=lo, hi=hi) for at in sorted(entries)),
-        first_upload_ms=uploads.first_answer_ms,
+        while (todo := planner.next_pass(inputs)) is not None:
+            made = await _done(writing, todo, task, options)
+            between += [one.path for one in made]
+            merged = {one.path for group in todo.groups for one in group}
+            inputs = (*(one for one in inputs if one.path not in merged), *made)
+            planner = planner.knowing([one.path for one in made], todo.piece_rows)
+        found = await writing.run(dataclasses.replace(task, inputs=inputs), options)
+    finally:
+        await delete_files(store, root, between)
+    return dataclasses.replace(found, task=task)
+
+
+async def _planner(
+    schema: TableSchema, options: TableOptions, task: CompactionTask, source: RunSource, memory_bytes: int
+) -> PassPlanner | None:
+    """Plans passes; None where one is clearly enough. Else a piece is read, to know what rows take."""
+    if not schema.primary_key:
+        return None  # nothing is merged
+    guess = RowSize(schema.fields, schema.fields, task.inputs).bytes_per_row
+    planner = PassPlanner(
+        memory_bytes=memory_bytes, row_bytes=guess * _GUESSES, piece_rows=options.parquet_row_group_rows
     )
+    if planner.fits(task.inputs):
+        return None
+    reader = await source.open(max(task.inputs, key=lambda one: one.rows))
+    some = await reader.read(schema.fields, [0])
+    rows = max(planner.piece_rows, *(piece.rows for piece in reader.pieces))
+    return dataclasses.replace(
+        planner, row_bytes=some.nbytes / some.num_rows + _LINEAGE_BYTES, piece_rows=rows
+    )
+
+
+async def _done(
+    writing: _Writing, todo: MergePass, task: CompactionTask, options: TableOptions
+) -> list[FileEntry]:
+    """The files of a pass; none is left where it fails."""
+    small = dataclasses.replace(
+        options, file_format=FileFormat.PARQUET.value, parquet_row_group_rows=todo.piece_rows
+    )
+    plain = writing.without_indexes()
+    made: list[FileEntry] = []
+    try:
+        for group in todo.groups:
+            found = await plain.run(dataclasses.replace(task, inputs=group, bottom=False), small)
+            made += found.outputs
+    except BaseException:
+        await delete_files(writing.store, writing.root, [one.path for one in made])
+        raise
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """What the merges of a task have in common; see :func:`merge_runs`."""
+
+    store: ObjectStore
+    root: str
+    schema: TableSchema
+    source: RunSource
+    memory_bytes: int
+    settings: TableSettings
+    shows: Lifetime | None
+    keys: KeyRange
+    watch: Callable[[int], None] | None
+
+    def without_indexes(self) -> _Writing:
+        """For files that are read once, by whoever wrote them; of whose rows nobody is told."""
+        return dataclasses.replace(self, schema=dataclasses.replace(self.schema, indexes=()), watch=None)
+
+    async def run(self, task: CompactionTask, options: TableOptions) -> MergedRuns:
+        """Merges the runs of a task at once."""
+        level = Level.BOTTOM if task.bottom else Level.COMPACTED
+        uploads = FileUploads(
+            self.store, self.root, self.schema, options, format=FileFormat(options.file_format), level=level
+        )
+        memory = self.memory_bytes
+        settings = dataclasses.replace(self.settings, scan_memory_bytes=max(1, memory // _SCAN_SHARE))
+        shows = self.shows if may_drop_hidden(self.schema) else None
+        scan = _scan(self.schema, task, self.source, settings, shows, self.keys)
+        cutting = _Cutting(uploads, self.schema, task, max(1, memory // _FILE_SHARE))
+
+        async def jobs() -> AsyncGenerator[_Job, None]:
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    if self.watch is not None:
+                        self.watch(scan.report.rows_read)
+                    async with aclosing(cutting.add(table)) as full:
+                        async for job in full:
+                            yield job
+                    del table
+            for job in cutting.rest():
+                yield job
+
+        async def upload(job: _Job) -> tuple[int, FileEntry]:
+            return await uploads.upload(job.take())
+
+        try:
+            async with aclosing(map_bounded(upload, jobs(), _FILES_UNDER_WAY, ordered=False)) as files:
+                entries = {number: entry async for number, entry in files}
+        except BaseException:
+            await delete_files(self.store, self.root, uploads.paths)
+            raise
+        lo, hi = task.interval
+        return MergedRuns(
+            task=task,
+            outputs=tuple(dataclasses.replace(entries[at], lo=lo, hi=hi) for at in sorted(entries)),
+            first_upload_ms=uploads.first_answer_ms,
+        )
 
 
 def _scan(
