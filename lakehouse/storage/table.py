@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.errors import InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.expr import Expr
 from lakehouse.format.snapshot import CommitKind, Ref, RefKind, Snapshot
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import DataType
 from lakehouse.io.fanout import map_bounded
+from lakehouse.log import get_logger
 from lakehouse.storage import relations
 from lakehouse.storage.alter import Alter, restored_schema
 from lakehouse.storage.auto_compaction import auto_compaction
@@ -57,6 +58,7 @@ from lakehouse.storage.writes import WriterId, add_rows, check_writer
 
 __all__ = ["Table"]
 
+_log = get_logger(__name__)
 _Moment = dt.datetime | int | str
 _SNAPSHOT_READS = 16
 
@@ -419,7 +421,10 @@ class Table(TableMaintenance, TableIndexes):
 
     @contextlib.asynccontextmanager
     async def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AsyncIterator[int]:
-        """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it."""
+        """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it.
+
+        What the block came to does not depend on whether the pin can be taken away then: it ends by itself.
+        """
         view = await self._core.view(snapshot=snapshot)
         name = f"pin-{uuid.uuid4().hex}"
         expires = self._core.history.time.now_ms() + int(ttl_s * 1000)
@@ -428,8 +433,12 @@ class Table(TableMaintenance, TableIndexes):
         try:
             yield view.snapshot.id
         finally:
-            with contextlib.suppress(NotFoundError):
+            try:
                 await self._change(ChangeRefs(drop=(name,)))
+            except NotFoundError:
+                pass
+            except LakehouseError as error:
+                _log.warning("a pin stays until it ends", pin=name, seconds=ttl_s, error=error)
 
     async def rollback(
         self,
