@@ -30,6 +30,7 @@ from lakehouse.spark.types import struct_of_arrow
 from lakehouse.storage.answers import Answers, Question
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.splits import Split, plan_splits
 
@@ -118,8 +119,7 @@ def _answers(
     async def plan() -> tuple[Answers, list[Split], Expr | None]:
         view = await core.view(snapshot=at[0], timestamp=at[1], tag=at[2])
         question = Question.parse(view.schema, wanted, group_by)
-        given = to_expr(where)
-        shown = given if view.shows is None else view.shows.also(given)
+        shown = shown_where(to_expr(where), view.shows)
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
         await scan.ask_indexes(partial(ask_table, core))
         answers, left = question.of_told(scan.files.units)

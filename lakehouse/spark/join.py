@@ -27,7 +27,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.expr import Expr, all_of, col
+from lakehouse.expr import Expr, col
+from lakehouse.expr.nodes import all_given
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import arrow_type
 from lakehouse.log import get_logger
@@ -213,10 +214,8 @@ def plan_join(
     with plain_errors():
         keys = _collected(other, pairs, view.schema)
     filters, said = _filters(keys, view.schema, max_keys)
-    given = to_expr(where)
-    asked = [*([] if given is None else [given]), *filters]
     struct = st.StructType([struct_of(view.schema)[one.name] for one in fields])
-    options = ReadOptions(where=all_of(*asked) if asked else None, version=view.snapshot.id)
+    options = ReadOptions(where=all_given(to_expr(where), *filters), version=view.snapshot.id)
     reader = LakehouseReader(found, fact, options, struct, cores=cores_of(spark))
     parts = [one for one in reader.partitions() if isinstance(one, ScanPart)]
     report = JoinReport(

@@ -44,7 +44,7 @@ from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.frames import by_name, column, fitted, refuse_differences
 from lakehouse.spark.merge_lookup import SOURCE, TARGET, LookupJob, beside_target
 from lakehouse.spark.scan import table
-from lakehouse.spark.spread import spread, tasks_of
+from lakehouse.spark.spread import Brought, brought, spread, tasks_of
 from lakehouse.spark.task_write import ACTION, DELETE, NOTHING, PUT
 from lakehouse.spark.types import arrow_for_spark, spark_type, struct_of
 from lakehouse.spark.write_commit import Wanted, WriteBase
@@ -130,20 +130,20 @@ class Merge:
             # No condition and whole rows: what is there does not matter.
             wanted = Wanted(operation="upsert", writer=writer, message=message)
 
-            def upserted(base: WriteBase) -> DataFrame:
+            def upserted(base: WriteBase) -> Brought:
                 rows = fitted(self._df, base.schema.fields, self._name)
-                return spread(rows, base.schema, tasks=self._tasks, ties=False)
+                return brought(rows, base.schema, tasks=self._tasks, ties=False)
 
             return run_write(self._name, self._connection, wanted, upserted, unique=True)
         wanted = Wanted(operation="merge", writer=writer, message=message, whole_table=not on_key)
 
-        def rows(base: WriteBase) -> DataFrame:
+        def rows(base: WriteBase) -> Brought:
             self._check(base.schema)
             if on_key:
-                return self._acted(self._beside(base), base.schema)
+                return Brought(rows=self._acted(self._beside(base), base.schema))
             acted = self._acted(self._joined(base), base.schema)
             kept = acted.where(sf.col(ACTION) != NOTHING)
-            return spread(kept, base.schema, tasks=self._tasks, ties=False)
+            return brought(kept, base.schema, tasks=self._tasks, ties=False)
 
         return run_write(self._name, self._connection, wanted, rows)
 

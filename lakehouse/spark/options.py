@@ -121,7 +121,8 @@ class WriteOptions:
 def target_of(options: Mapping[str, str], default: Connection | None = None) -> tuple[Connection, str]:
     """Which warehouse and which table the options say; what they leave open, the default says.
 
-    Options of the same warehouse are added to the default's, and win over them.
+    Options of the same warehouse are added to the default's, and win over them; but where
+    ``storage_options`` are given, nothing of the default's is added.
     """
     given = {name.lower(): text for name, text in options.items()}
     url = given.get("warehouse", default.url if default is not None else None)
@@ -133,11 +134,12 @@ def target_of(options: Mapping[str, str], default: Connection | None = None) -> 
     table = given.get("table", given.get("path"))
     if table is None:
         raise InvalidInputError("which table? .load('database.table'), or .option('table', 'database.table')")
-    is_default = default is not None and url == default.url
-    storage: dict[str, Any] = dict(default.storage_options) if default is not None and is_default else {}
-    settings: dict[str, Any] = dict(default.settings) if default is not None and is_default else {}
+    storage: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if "storage_options" in given:
-        storage |= _json_object("storage_options", given["storage_options"])
+        storage = _json_object("storage_options", given["storage_options"])
+    elif default is not None and url == default.url:
+        storage, settings = dict(default.storage_options), dict(default.settings)
     for name, text in given.items():
         if name.startswith("storage."):
             storage[name.removeprefix("storage.")] = _value(text, numbers=False)

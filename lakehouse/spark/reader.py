@@ -21,7 +21,8 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.expr import Expr, all_of
+from lakehouse.expr import Expr
+from lakehouse.expr.nodes import all_given
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.snapshot import Ref, RefKind
 from lakehouse.format.table_schema import TableSchema
@@ -36,6 +37,7 @@ from lakehouse.storage.intents import ChangeRefs
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import PlannedUnit
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.row_size import value_width
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
@@ -152,14 +154,12 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
     async def _parts(self, core: OpenTable, view: View) -> list[InputPartition]:
         if self._options.pin_s is not None:
             await _pin(core, view, self._options.pin_s)
-        given = to_expr(self._options.where)
-        asked = [*([] if given is None else [given]), *self._filters]
-        where = all_of(*asked) if asked else None
+        where = all_given(to_expr(self._options.where), *self._filters)
         plan = ScanPlan(
             table=core.uuid,
             schema=view.schema,
             columns=columns_asked(self._struct, view.schema),
-            where=where if view.shows is None else view.shows.also(where),
+            where=shown_where(where, view.shows),
         )
         source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
 

@@ -1,49 +1,90 @@
-"""Bringing rows together before they are written: by bucket, or by ranges of the key, sorted in tasks.
+"""Bringing rows together before they are written: by bucket, or by ranges of the key.
 
 Where a table has enough buckets for the tasks, a task gets whole buckets; else each bucket is cut by
 ranges of the key, whose bounds come from a sample of the keys. A range has its own partition of the
 shuffle, so ranges of different tasks are apart, and files of all tasks form one run. Bucket numbers
-come from the engine's own hash, of the key columns alone, in an Arrow UDF.
+come from the engine's own hash, of the key columns alone.
 
-Within a task rows are sorted by key; rows of a key by the sequence field, then by the other columns,
-nulls first. So the row of a key that comes last is the same whatever the tasks were. (Maps have no order
-and take no part.) Spark sorts by the key alone, and the few rows that share one are sorted by the task,
-unless there are nested columns: comparing all columns made bulk writes half as slow again.
+Rows to be written go through the shuffle packed (:mod:`lakehouse.spark.exchange`), and the task sorts them
+by key (:mod:`lakehouse.spark.key_sort`); small frames are one task's as they are. Where Spark has to sort,
+because other steps follow or rows of a key differ in nested columns, which Arrow cannot compare, they go as
+rows, and an Arrow UDF tells the bucket.
+
+Rows of a key stand by the sequence field, then by the other columns, nulls first. So the row of a key that
+comes last is the same whatever the tasks were. (Maps have no order and take no part.)
 
 Without a key nothing is shuffled, but for partitioned tables: there Spark balances rows by partition.
 
-Invariant: all rows of a key are in one task, beside each other; where rows go is a function of the key.
+Invariant: all rows of a key are in one task; where rows go is a function of the key.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from lakehouse.errors import InvalidInputError
-from lakehouse.format.bucket_hash import buckets_of
 from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.exchange import PACKED, RANGE, TASK, Exchange, buckets, packed
 from lakehouse.spark.frames import column, is_classic
-from lakehouse.storage.conform import conform
+from lakehouse.spark.key_sort import order_key
+from lakehouse.spark.task_write import together
 from lakehouse.storage.row_size import value_width
 
-__all__ = ["spread", "tasks_of"]
+__all__ = ["Brought", "brought", "spread", "tasks_of"]
 
 _PID, _BUCKET = "__lakehouse_task", "__lakehouse_bucket"
 _TASK_BYTES = 64 << 20
 """Rows of one task, about, before more tasks are worth it."""
+_SMALL_BYTES = 8 << 20
+"""Of so many bytes that are only read, one task is sooner done than two steps and a shuffle."""
+_READS = frozenset({"Filter", "LocalRelation", "LogicalRDD", "LogicalRelation", "Project", "Range"})
+"""Steps of a plan that are quick where it is small."""
 _SAMPLED = 100
 """Keys per range that are looked at to find its bounds."""
 _UNKNOWN_BYTES = 1 << 60
 """What Spark says of a plan whose size it does not know is more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """Rows in the tasks that write them."""
+
+    rows: DataFrame
+    sorts: bool = False
+    """The tasks have to sort them by key."""
+    packed: bool = False
+    """They are packed (:mod:`lakehouse.spark.exchange`)."""
+
+
+def brought(
+    df: DataFrame, schema: TableSchema, *, tasks: int | None = None, once: bool = False, ties: bool = True
+) -> Brought:
+    """The rows where they are to be written; the arguments are those of :func:`spread`."""
+    if not schema.primary_key or (ties and _has_nested(df)):
+        return Brought(rows=spread(df, schema, tasks=tasks, once=once, ties=ties))
+    key = order_key(schema)
+    ranges = _ranges(df, schema, key, tasks=tasks, least=1, once=once)
+    if ranges.tasks <= 1 and _is_small(df):
+        return Brought(rows=df.coalesce(1), sorts=True)
+    if ranges.bounds is None:
+        exchange = Exchange(schema=schema, tasks=max(1, min(ranges.tasks, schema.buckets)))
+    else:
+        parts = len(ranges.bounds) + 1
+        exchange = Exchange(schema=schema, ranges=parts, tasks=parts * schema.buckets)
+        df = df.withColumn(RANGE, _place(df, key, ranges.bounds))
+
+    def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from packed(exchange, together(batches))
+
+    rows = df.mapInArrow(each, PACKED).repartitionById(exchange.tasks, TASK)
+    return Brought(rows=rows, sorts=True, packed=True)
 
 
 def spread(
@@ -69,19 +110,19 @@ def spread(
         if not schema.partition_by:
             return df
         return df.hint("rebalance", *(column(name) for name in schema.partition_by))
-    key = _order_key(schema)
+    key = order_key(schema)
     ranges = _ranges(df, schema, key, tasks=tasks, least=least, once=once)
-    buckets, by_bucket = schema.buckets, schema.buckets > 1
+    by_bucket = schema.buckets > 1
     if by_bucket:
         df = df.withColumn(_BUCKET, _bucket_udf(schema)(*(column(name) for name in schema.primary_key)))
     if ranges.tasks <= 1:
         count, place = 1, sf.lit(0)
     elif ranges.bounds is None:
-        count = min(ranges.tasks, buckets)
-        place = sf.floor(sf.col(_BUCKET) * count / buckets).cast("int")
+        count = min(ranges.tasks, schema.buckets)
+        place = sf.floor(sf.col(_BUCKET) * count / schema.buckets).cast("int")
     else:
         parts = len(ranges.bounds) + 1
-        count = parts * buckets
+        count = parts * schema.buckets
         place = _place(df, key, ranges.bounds)
         if by_bucket:
             place = sf.col(_BUCKET) * parts + place
@@ -96,21 +137,19 @@ def tasks_of(size: int) -> int:
     return max(1, -(-size // _TASK_BYTES))
 
 
-def _order_key(schema: TableSchema) -> tuple[str, ...]:
-    """The key's columns, those first that say the partition where each has merge units of its own."""
-    if not schema.key_holds_partition:
-        return schema.primary_key
-    return tuple(dict.fromkeys((*schema.partition_by, *schema.primary_key)))
-
-
 def _order(df: DataFrame, schema: TableSchema, key: Sequence[str], *, ties: bool) -> list[Column]:
     """The key, and where tasks cannot compare rows of a key themselves, the sequence and all else."""
     types = {field.name: field.dataType for field in df.schema.fields if field.name != _BUCKET}
     names = dict.fromkeys(key)
-    if ties and any(isinstance(kind, ArrayType | StructType) for kind in types.values()):
+    if ties and _has_nested(df):
         sequence = [name for name in _sequence(schema) if name in types]
         names = dict.fromkeys((*key, *sequence, *(name for name, kind in types.items() if _has_order(kind))))
     return [column(name).asc_nulls_first() for name in names]
+
+
+def _has_nested(df: DataFrame) -> bool:
+    """Whether rows of a key may differ in what Arrow cannot compare."""
+    return any(isinstance(field.dataType, ArrayType | StructType) for field in df.schema.fields)
 
 
 def _sequence(schema: TableSchema) -> tuple[str, ...]:
@@ -132,31 +171,12 @@ def _has_order(kind: DataType) -> bool:
 
 
 def _bucket_udf(schema: TableSchema) -> Callable[..., Column]:
-    fields, count = schema.key_fields, schema.buckets
-    key_schema = TableSchema(
-        fields=fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
-    )
-
-    def buckets(*columns: pa.Array) -> pa.Array:
-        given = pa.table(list(columns), names=[field.name for field in fields])
-        keys = given.drop_null()
-        found = np.zeros(given.num_rows, np.int32)
-        try:
-            keys = conform(keys, key_schema)
-        except InvalidInputError:
-            return pa.array(found)  # whoever writes the rows says what is wrong with them
-        numbers = buckets_of(keys.columns, fields, count)
-        if keys.num_rows == given.num_rows:
-            return pa.array(numbers)
-        valid = np.ones(given.num_rows, bool)
-        for one in given.columns:
-            valid &= one.is_valid().to_numpy()
-        found[valid] = numbers
-        return pa.array(found)
+    def numbers(*columns: pa.Array) -> pa.Array:
+        return pa.array(buckets(pa.table(list(columns), names=list(schema.primary_key)), schema))
 
     # Given in full, because annotations that are text tell Spark nothing.
-    buckets.__annotations__ = {"columns": pa.Array, "return": pa.Array}
-    made: Callable[..., Column] = sf.arrow_udf(buckets, "int")
+    numbers.__annotations__ = {"columns": pa.Array, "return": pa.Array}
+    made: Callable[..., Column] = sf.arrow_udf(numbers, "int")
     return made
 
 
@@ -204,6 +224,21 @@ def _plan_bytes(df: DataFrame) -> int | None:
         return None
     size = int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     return size if size < _UNKNOWN_BYTES else None
+
+
+def _is_small(df: DataFrame) -> bool:
+    """Whether the frame is few bytes, which Spark only has to read."""
+    size = _plan_bytes(df)
+    if size is None or size > _SMALL_BYTES:
+        return False
+    steps = [df._jdf.queryExecution().optimizedPlan()]
+    while steps:
+        step = steps.pop()
+        if step.nodeName() not in _READS:
+            return False
+        inputs = step.children()
+        steps += [inputs.apply(at) for at in range(inputs.size())]
+    return True
 
 
 def _sampled(df: DataFrame, key: Sequence[str], count: int) -> tuple[list[tuple[Any, ...]], int]:

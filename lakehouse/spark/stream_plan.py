@@ -34,7 +34,7 @@ from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import plan_files
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns
-from lakehouse.storage.record_ttl import Lifetime, lifetime
+from lakehouse.storage.record_ttl import Lifetime, lifetime, shown_where
 from lakehouse.storage.sections import EVERY_KEY, KeyRange, has_keys
 from lakehouse.storage.splits import Split, opened_splits
 from lakehouse.storage.where import bind_where
@@ -201,7 +201,7 @@ class StreamPlan:
 
     async def _held(self, pieces: Sequence[Increment], shows: Lifetime | None) -> list[StreamWork]:
         """Tasks that read what files hold."""
-        schema, where = self._read_with, self._where if shows is None else shows.also(self._where)
+        schema, where = self._read_with, shown_where(self._where, shows)
         pruner = None if where is None else Pruner(bind_where(where, schema), schema)
         entries = [entry for piece in pieces for entry in piece.after]
         units = plan_files(entries, schema, pruner).units

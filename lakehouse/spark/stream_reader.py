@@ -59,6 +59,7 @@ from lakehouse.storage.changes import CHANGE_COLUMN, net_changes
 from lakehouse.storage.increments import Limit
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, to_expr
+from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.where import bind_where
 
@@ -219,13 +220,12 @@ async def _held(
     core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
 ) -> AsyncGenerator[pa.Table, None]:
     """The rows that files hold."""
-    shows = work.shows[1]
     scan = Scan(
         work.split.entries,
         work.schema,
         TableRuns(core, work.schema),
         columns=columns,
-        where=where if shows is None else shows.also(where),
+        where=shown_where(where, work.shows[1]),
         keys=work.split.keys,
         rows=work.split.rows,
         settings=core.env.settings.table,

@@ -38,6 +38,8 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried
+from lakehouse.spark.exchange import unpacked
+from lakehouse.spark.key_sort import in_key_order, key_schema
 from lakehouse.storage.conform import conform
 from lakehouse.storage.decided import KeyRange
 from lakehouse.storage.reading_writes import matching_rows
@@ -66,6 +68,8 @@ _TABLE_ROWS = 1 << 17
 _TABLE_BYTES = 16 << 20
 """Batches are put together up to here: they are small, and each step has its price."""
 _TABLES_PER_BUFFER = 4
+_SORTED_BYTES_MAX = 1 << 30
+"""Arrow counts the bytes of a column of text in 31 bits."""
 _MEMORY_SHARE = 8
 """A buffer is such a part of the memory that a worker may have: three are held, and files besides."""
 _BUFFER_BYTES_MIN = 1 << 20
@@ -86,7 +90,11 @@ class WriteJob:
     mixed: bool = False
     """Rows carry :data:`ACTION`."""
     by_key: bool = False
-    """Rows come sorted by key, all rows of a key in one task."""
+    """All rows of a key come to one task, and sorted by key unless the task sorts them."""
+    sorts: bool = False
+    """The task sorts rows by key."""
+    packed: bool = False
+    """Rows come as :mod:`lakehouse.spark.exchange` packs them."""
     unique: bool = False
     """Several rows of a key are an error."""
     where: Expr | None = None
@@ -176,9 +184,12 @@ class _Task:
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """The rows to write, in tables of a good size."""
+        job, room = self._job, self._options.write_buffer_bytes
         # Smaller than a buffer, so that nobody cuts them again, between rows of a key.
-        job, tables = self._job, together(batches, self._options.write_buffer_bytes // _TABLES_PER_BUFFER)
-        if job.by_key:
+        tables = unpacked(batches) if job.packed else together(batches, room // _TABLES_PER_BUFFER)
+        if job.sorts:
+            tables = in_key_order(tables, job.schema, min(room, _SORTED_BYTES_MAX))
+        elif job.by_key:
             tables = _between_keys(tables, job.schema.primary_key)
         if job.mixed:
             tables = self._acted_upon(tables)
@@ -190,9 +201,9 @@ class _Task:
 
     def _acted_upon(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
         """Rows to which something is done; of all others only the range of their keys counts."""
-        codec = RowKeyCodec(self._job.schema.key_fields)
+        codec, of_key = RowKeyCodec(self._job.schema.key_fields), key_schema(self._job.schema)
         for table in tables:
-            keys = conform(table.select(self._job.schema.primary_key), self._key_schema)
+            keys = conform(table.select(self._job.schema.primary_key), of_key)
             low, high = pc.min_max(codec.encode(keys.columns).cast(pa.large_binary())).as_py().values()
             if self.looked_at is not None:
                 low, high = min(low, self.looked_at[0]), max(high, self.looked_at[1])
@@ -213,11 +224,6 @@ class _Task:
                 rows = rows.filter(pc.invert(is_deleted))
             if rows.num_rows:
                 yield rows
-
-    @property
-    def _key_schema(self) -> TableSchema:
-        schema = self._job.schema
-        return dataclasses.replace(schema, fields=schema.key_fields, partition_by=(), indexes=())
 
     def _flush_deletes(self) -> None:
         if self._deletes:

@@ -1,7 +1,8 @@
 """Work in executors: values go out, values come back, and what failed for good comes back as itself.
 
 Invariant: results are in the order of the tasks, one for each. An error that another try cannot mend is
-raised in the driver as it was in the executor; all others are left to Spark, which tries again.
+raised in the driver as it was in the executor; all others are left to Spark, which tries again, and raised
+when it gives up.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import CorruptionError, InvalidInputError, LakehouseError, NotFoundError
+from lakehouse.spark.errors import carried, plain_errors
 
 __all__ = ["TaskDone", "cores_of", "run_tasks"]
 
@@ -54,7 +56,8 @@ def run_tasks(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -
         tasks: values that can be pickled.
 
     Raises:
-        LakehouseError: the first error by order of the tasks that no other try can mend.
+        LakehouseError: the first error by order of the tasks that no other try can mend, or the one for which
+            Spark gave up.
     """
     if not tasks:
         return []
@@ -63,12 +66,14 @@ def run_tasks(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -
     def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                outcome = _outcome(work, sent[number])
+                with carried():
+                    outcome = _outcome(work, sent[number])
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([number], pa.int64()), pa.array([outcome], pa.binary())], schema=_ARROW
                 )
 
-    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, _SCHEMA).collect()
+    with plain_errors():
+        rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, _SCHEMA).collect()
     found: dict[int, Any] = {row.task: pickle.loads(bytes(row.outcome)) for row in rows}  # noqa: S301 - ours
     for number in sorted(found):
         if isinstance(found[number], LakehouseError):

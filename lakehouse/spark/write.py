@@ -31,7 +31,7 @@ from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.frames import column, fitted
 from lakehouse.spark.merge import Merge
 from lakehouse.spark.registered import connection_of
-from lakehouse.spark.spread import spread
+from lakehouse.spark.spread import Brought, brought
 from lakehouse.spark.types import schema_of
 from lakehouse.spark.write_commit import Wanted, WriteBase
 from lakehouse.spark.write_job import run_write
@@ -173,17 +173,17 @@ class Write:
     def run(self, wanted: Wanted) -> CommitResult:
         """What the other methods do."""
 
-        def rows(base: WriteBase) -> DataFrame:
+        def rows(base: WriteBase) -> Brought:
             return self._prepared(base, wanted)
 
         return run_write(self._name, self._connection, wanted, rows)
 
-    def _prepared(self, base: WriteBase, wanted: Wanted) -> DataFrame:
-        """The frame as tasks write it: the table's names, brought together by key."""
+    def _prepared(self, base: WriteBase, wanted: Wanted) -> Brought:
+        """The frame as tasks write it: the table's names, rows of a key together."""
         df, schema = self._df, base.schema
         fields: Sequence[Field] = schema.fields
         if wanted.operation == "delete":
             fields = schema.key_fields
             folded = {field.name.casefold() for field in fields}
             df = df.select(*(column(one) for one in df.columns if one.casefold() in folded))
-        return spread(fitted(df, fields, self._name), schema, tasks=self._tasks, once=self._once)
+        return brought(fitted(df, fields, self._name), schema, tasks=self._tasks, once=self._once)

@@ -20,6 +20,7 @@ from lakehouse.errors import ConflictError
 from lakehouse.format.table_options import TableOptions
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import plain_errors
+from lakehouse.spark.spread import Brought
 from lakehouse.spark.task_write import TaskFiles, WriteJob, outcomes
 from lakehouse.spark.write_commit import Wanted, WriteBase, begin_write, finish_write, undo_write
 from lakehouse.storage.commit_result import CommitResult
@@ -37,7 +38,7 @@ def run_write(
     name: str,
     connection: Connection,
     wanted: Wanted,
-    rows: Callable[[WriteBase], DataFrame],
+    rows: Callable[[WriteBase], Brought],
     *,
     unique: bool = False,
 ) -> CommitResult:
@@ -50,7 +51,7 @@ def run_write(
         name: the table.
         connection: its warehouse.
         wanted: what to do.
-        rows: makes the rows that tasks write, given what the table is.
+        rows: brings the rows to the tasks that write them, given what the table is.
         unique: whether several rows of a key are an error.
     """
     check_writer(wanted.writer)
@@ -60,19 +61,22 @@ def run_write(
     merges = wanted.operation == "merge"
     tries = TableOptions.parse(base.schema.options).commit_max_retries if merges else 1
     while base.recorded is None:
-        job = WriteJob(
-            connection=connection,
-            root=core.root,
-            schema=base.schema,
-            deletes=wanted.operation == "delete",
-            mixed=merges,
-            by_key=bool(base.schema.primary_key),
-            unique=unique or merges,
-            where=wanted.where,
-        )
         try:
             with _pinned(lake, core, base) if merges else contextlib.nullcontext():
-                return _done(lake, core, base, wanted, _uploaded(rows(base), job))
+                brought = rows(base)
+                job = WriteJob(
+                    connection=connection,
+                    root=core.root,
+                    schema=base.schema,
+                    deletes=wanted.operation == "delete",
+                    mixed=merges,
+                    by_key=bool(base.schema.primary_key),
+                    sorts=brought.sorts,
+                    packed=brought.packed,
+                    unique=unique or merges,
+                    where=wanted.where,
+                )
+                return _done(lake, core, base, wanted, _uploaded(brought.rows, job))
         except ConflictError:
             newest = lake.call(begin_write, core, wanted)
             if not tries or (not merges and newest.snapshot.schema == base.snapshot.schema):

@@ -4,6 +4,9 @@
 in ``STORAGE`` and Spark's master in ``MASTER``. It begins from the first step whenever it is started; what it
 did before, it must find done. :func:`run_to_the_end` starts it, kills workers and whole drivers at random
 moments, starts it again, and asks for a look at the tables after every kill.
+
+Workers are those of tasks, which Spark does again. Python processes that plan for the driver are killed with
+it: Spark ends a query whose planner is lost.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -30,7 +34,12 @@ ROWS = 300
 KEYS = 1_000
 """Keys that steps write."""
 ROOT = Path(__file__).parents[2]
-_END_S = 240.0
+_SILENCE_S = 300.0
+"""A driver that says nothing for so long hangs; how long all of it takes depends on the machine."""
+_LOOK_S = 2.0
+_POLL_S = 0.1
+_TASK_WORKER = "pyspark.worker"
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 def keys_of(step: int) -> list[int]:
@@ -59,7 +68,12 @@ def stream(spark: SparkSession, last: int) -> None:
     query = lakehouse.spark.write_stream(
         incoming, "db.copies", checkpoint=os.environ["CHECKPOINT"], trigger={"availableNow": True}
     )
-    query.awaitTermination()
+    seen = None
+    while not query.awaitTermination(_LOOK_S):
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] != seen:
+            seen = progress["batchId"]
+            print("batch", seen, flush=True)
     print("step", last, flush=True)
 
 
@@ -87,7 +101,7 @@ def run_to_the_end(
     worker_kills: int,
     seed: int,
     look: Callable[[], None],
-    master: str = "local[2, 8]",
+    master: str,
 ) -> None:
     """Runs a driver until it has ended by itself.
 
@@ -117,7 +131,6 @@ def run_to_the_end(
                 cwd=ROOT,
                 env=environment,
                 stdout=subprocess.PIPE,
-                text=True,
                 start_new_session=True,
             ) as driver:
                 try:
@@ -127,24 +140,48 @@ def run_to_the_end(
             look()
 
 
-def _one_life(driver: subprocess.Popen[str], moments: random.Random, workers: int, *, ends: bool) -> None:
+def _one_life(driver: subprocess.Popen[bytes], moments: random.Random, workers: int, *, ends: bool) -> None:
     """Kills workers at random moments; then the driver, unless this life may end by itself."""
-    assert driver.stdout is not None
-    while (line := driver.stdout.readline()).strip() != "started":
+    said = _Said(driver)
+    while (line := said.line()) != "started":
         assert line, f"the driver ended with status {driver.wait()}"
     for _ in range(workers):
         time.sleep(moments.uniform(0.2, 2.0))
-        found = _workers(driver.pid)
+        while not (found := _workers(driver.pid)) and driver.poll() is None:
+            time.sleep(_POLL_S)
         if found:
             _kill(moments.choice(found))
-    if ends:
-        told, _ = driver.communicate(timeout=_END_S)
-        assert driver.returncode == 0, f"the driver ended with status {driver.returncode}: {told}"
-    else:
+    if not ends:
         time.sleep(moments.uniform(0.5, 6.0))
+        return
+    while said.line():
+        pass
+    assert driver.wait() == 0, f"the driver ended with status {driver.returncode}: {said.lines}"
 
 
-def _kill_group(driver: subprocess.Popen[str]) -> None:
+class _Said:
+    """What a driver says, as it says it."""
+
+    def __init__(self, driver: subprocess.Popen[bytes]) -> None:
+        assert driver.stdout is not None
+        self.lines: list[str] = []
+        self._from, self._rest = driver.stdout.fileno(), b""
+
+    def line(self) -> str:
+        """The next line; empty = it has ended."""
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([self._from], [], [], _SILENCE_S)
+            assert ready, f"nothing came for {_SILENCE_S:g} s after {self.lines}"
+            more = os.read(self._from, 1 << 16)
+            if not more:
+                return ""
+            self._rest += more
+        line, _, self._rest = self._rest.partition(b"\n")
+        self.lines.append(line.decode())
+        return self.lines[-1]
+
+
+def _kill_group(driver: subprocess.Popen[bytes]) -> None:
     """The driver, its JVM and its workers, none of which can say goodbye."""
     for pid in [driver.pid, *(pid for pid, _ in _descendants(driver.pid))]:
         _kill(pid)
@@ -158,10 +195,16 @@ def _kill(pid: int) -> None:
 
 
 def _workers(driver: int) -> list[int]:
-    """Python processes below the JVM, and JVMs below it: workers, their daemon, executors."""
-    found = _descendants(driver)
-    jvms = [pid for pid, name in found if name == "java"]
-    return [pid for pid, _ in found if pid not in jvms[:1]] if jvms else []
+    """Processes of tasks below a driver: Python workers, the daemon that forks them, and executors."""
+    found = []
+    for pid, _ in _descendants(driver):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+        except OSError:
+            continue
+        if words[-1] == _TASK_WORKER or _EXECUTOR in words:
+            found.append(pid)
+    return found
 
 
 def _descendants(root: int) -> list[tuple[int, str]]:

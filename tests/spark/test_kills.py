@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,14 @@ _COLUMNS = pa.schema({"id": pa.int64(), "step": pa.int32()})
 
 
 def check_kills(
-    url: str, storage: dict[str, Any], *, steps: int, driver_kills: int, worker_kills: int, seed: int
+    url: str,
+    storage: dict[str, Any],
+    *,
+    steps: int,
+    driver_kills: int,
+    worker_kills: int,
+    seed: int,
+    master: str = "local[2, 8]",
 ) -> None:
     """Appends, upserts and compactions, and a stream over what was appended."""
     with sync.connect(url, storage_options=storage) as lake:
@@ -27,7 +35,6 @@ def check_kills(
         log = lake.create_table("db.log", _COLUMNS)
         state = lake.create_table("db.state", _COLUMNS, primary_key="id", bucket=2)
         copies = lake.create_table("db.copies", _COLUMNS)
-        kills = {"driver_kills": driver_kills, "worker_kills": worker_kills, "seed": seed}
 
         def whole(table: Any) -> None:
             steps = table.scan(columns=["step"]).to_arrow()["step"].value_counts().to_pylist()
@@ -39,7 +46,20 @@ def check_kills(
             newest = max(found.values(), default=0)
             assert found == _model(newest), f"the state is not that of step {newest}"
 
-        run_to_the_end("writes", url, storage, last=steps, look=look, **kills)
+        def run(what: str, look: Callable[[], None]) -> None:
+            run_to_the_end(
+                what,
+                url,
+                storage,
+                last=steps,
+                driver_kills=driver_kills,
+                worker_kills=worker_kills,
+                seed=seed,
+                look=look,
+                master=master,
+            )
+
+        run("writes", look)
         assert log.scan().count() == steps * ROWS
         assert {row["id"]: row["step"] for row in state.scan().to_pylist()} == _model(steps)
 
@@ -47,7 +67,7 @@ def check_kills(
             steps = copies.scan(columns=["step"]).to_arrow()["step"].value_counts().to_pylist()
             assert all(one["counts"] <= ROWS for one in steps), f"rows came twice: {steps}"
 
-        run_to_the_end("stream", url, storage, last=steps, look=once, **kills)
+        run("stream", once)
         whole(copies)
         assert copies.scan().count() == steps * ROWS
         for table in (log, state, copies):

@@ -97,6 +97,12 @@ def test_options_add_to_the_warehouse_of_the_session() -> None:
     assert connection.settings == {"a.b": 1, "table.scan_concurrency": 2}
 
 
+def test_storage_options_as_a_whole_are_all_there_are() -> None:
+    """Nothing of the session's is added, neither key nor bound, though the warehouse is the same."""
+    connection, _ = target_of({"table": "db.t", "storage_options": '{"anon": true}'}, _DEFAULT)
+    assert connection == Connection(url="s3://b/w", storage_options={"anon": True})
+
+
 def test_another_warehouse_takes_nothing_from_the_session() -> None:
     """Its storage options are other ones."""
     connection, _ = target_of(

@@ -1,0 +1,103 @@
+"""Rows on their way to the tasks that write them: Arrow data, which Spark's shuffle looks at no further.
+
+Rows that come from Spark are cut by tasks in Python, beside where they are made, and go through the shuffle
+as a few large values. So they are turned from rows of the JVM into Arrow data once, not twice, and Spark
+sorts nothing.
+
+Invariant: all rows of a key go to one task; where a row goes is a function of its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.arrays import I32
+from lakehouse.format.bucket_hash import buckets_of
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.key_sort import key_schema
+from lakehouse.storage.conform import conform
+
+__all__ = ["PACKED", "RANGE", "TASK", "Exchange", "buckets", "packed", "unpacked"]
+
+TASK, _ROWS = "__lakehouse_task", "__lakehouse_rows"
+PACKED = f"{TASK} int, {_ROWS} binary"
+"""A task, and rows for it."""
+RANGE = "__lakehouse_range"
+"""The last column of rows whose bucket is cut: the number of the range that the key is in."""
+_ARROW = pa.schema({TASK: pa.int32(), _ROWS: pa.binary()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Which task a row goes to."""
+
+    schema: TableSchema
+    ranges: int = 1
+    """Of each bucket; with several, rows have :data:`RANGE`."""
+    tasks: int
+    """At most one for each range of each bucket."""
+
+    def places(self, rows: pa.Table) -> I32:
+        """The task of each row."""
+        if self.tasks == 1:
+            return np.zeros(rows.num_rows, np.int32)
+        schema = self.schema
+        found = buckets(rows.select(schema.primary_key), schema).astype(np.int64) * self.ranges
+        if self.ranges > 1:
+            found += rows.column(RANGE).to_numpy()
+        tasks: I32 = (found * self.tasks // (schema.buckets * self.ranges)).astype(np.int32)
+        return tasks
+
+
+def buckets(keys: pa.Table, schema: TableSchema) -> I32:
+    """The bucket of each key; 0 where it is none: whoever writes the rows says what is wrong with it."""
+    found = np.zeros(keys.num_rows, np.int32)
+    whole = keys.drop_null()
+    try:
+        whole = conform(whole, key_schema(schema))
+    except InvalidInputError:
+        return found
+    numbers = buckets_of(whole.columns, schema.key_fields, schema.buckets)
+    if whole.num_rows == keys.num_rows:
+        return numbers
+    valid = np.ones(keys.num_rows, bool)
+    for one in keys.columns:
+        valid &= one.is_valid().to_numpy()
+    found[valid] = numbers
+    return found
+
+
+def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Rows by tasks, for ``mapInArrow``; each table becomes one value for each task."""
+    for table in tables:
+        places = exchange.places(table)
+        rows = table.drop_columns([RANGE]) if exchange.ranges > 1 else table
+        counts = np.bincount(places)
+        tasks = np.flatnonzero(counts)
+        if len(tasks) > 1:
+            order = np.argsort(places.astype(np.min_scalar_type(exchange.tasks)), kind="stable")
+            rows = rows.take(pa.array(order))
+        ends = np.cumsum(counts[tasks]).tolist()
+        begins = [0, *ends[:-1]]
+        values = [_bytes(rows.slice(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
+        columns = [pa.array(tasks, pa.int32()), pa.array(values, pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
+    """The rows again, in the task that they were for."""
+    for batch in batches:
+        for value in batch.column(_ROWS):
+            yield pa.ipc.open_stream(value.as_buffer()).read_all()
+
+
+def _bytes(rows: pa.Table) -> memoryview:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)  # io-ok: into a sink in memory
+    return memoryview(sink.getvalue())

@@ -1,0 +1,55 @@
+"""Rows packed for the tasks that write them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakehouse.format.bucket_hash import buckets_of
+from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.connection import Connection, warehouse
+from lakehouse.spark.exchange import RANGE, TASK, Exchange, packed, unpacked
+from tests.spark.written import NAME, made
+
+IDS = np.random.default_rng(3).permutation(1_000)
+
+
+def schema_of(connection: Connection) -> TableSchema:
+    """Of a table with four buckets."""
+    made(connection, primary_key="id", bucket=4)
+    schema: TableSchema = warehouse(connection).call(warehouse(connection).table(NAME).known).schema
+    return schema
+
+
+@pytest.mark.parametrize(("ranges", "tasks"), [(1, 1), (1, 2), (1, 4), (3, 12)])
+def test_rows_go_where_their_keys_say(connection: Connection, ranges: int, tasks: int) -> None:
+    """Whole buckets to a task, or each range of a bucket to one; all rows arrive."""
+    schema = schema_of(connection)
+    rows = pa.table({"id": IDS, "part": ["a"] * 1_000, "v": IDS})
+    given = rows.append_column(RANGE, pa.array(IDS % 3, pa.int32())) if ranges > 1 else rows
+    exchange = Exchange(schema=schema, ranges=ranges, tasks=tasks)
+    batches = list(packed(exchange, [given.slice(0, 600), given.slice(600)]))
+    buckets = buckets_of([rows.column("id")], schema.key_fields, 4)
+    places = dict(
+        zip(IDS.tolist(), (buckets * ranges + (IDS % 3 if ranges > 1 else 0)).tolist(), strict=True)
+    )
+    seen = []
+    for task in range(tasks):
+        mine = [batch.filter(pa.compute.equal(batch.column(TASK), task)) for batch in batches]
+        for table in unpacked(mine):
+            assert table.schema.names == ["id", "part", "v"]
+            found = table.column("id").to_pylist()
+            assert {places[one] * tasks // (4 * ranges) for one in found} == {task}
+            seen += found
+    assert sorted(seen) == list(range(1_000))
+
+
+def test_what_is_no_key_goes_to_the_first_task(connection: Connection) -> None:
+    """Its writer refuses it; the keys beside it go where they belong."""
+    exchange = Exchange(schema=schema_of(connection), tasks=4)
+    ids = pa.array([*IDS.tolist(), None])
+    places = exchange.places(pa.table({"id": ids}))
+    assert places[-1] == 0
+    assert places[:-1].tolist() == exchange.places(pa.table({"id": IDS})).tolist()
+    assert exchange.places(pa.table({"id": ["text"]})).tolist() == [0]
