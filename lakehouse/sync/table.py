@@ -333,7 +333,10 @@ class Table(TableMaintenance, TableIndexes):
         return self._bridge.call(self._wrapped.delete_tag, name)
 
     def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AbstractContextManager[int]:
-        """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it."""
+        """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it.
+
+        What the block came to does not depend on whether the pin can be taken away then: it ends by itself.
+        """
         return self._bridge.hold(self._wrapped.pin, snapshot, ttl_s=ttl_s)
 
     def rollback(
