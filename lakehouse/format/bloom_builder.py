@@ -32,6 +32,8 @@ __all__ = ["BloomBuilder", "build_bloom"]
 _BATCH_VALUES = 1 << 17
 """Values looked at together; more use more memory and no less time."""
 _BATCH_SEGMENTS = 1 << 12
+_TOKEN_BYTES = 6
+"""About what a word of a text takes, and what separates it from the next."""
 _COMPILED_SEGMENT_LEAST = 256
 """Rows that a segment has where loops that go segment by segment pay."""
 _TABLE_PER_PAIR_MAX = 64
@@ -45,7 +47,16 @@ class BloomBuilder:
     one row any number of values. Nulls count as rows and add nothing.
     """
 
-    __slots__ = ("_counts", "_filters", "_indices", "_last", "_rate", "_rows", "_rows_per_segment", "_terms")
+    __slots__ = (
+        "_counts",
+        "_filters",
+        "_indices",
+        "_last",
+        "_rate",
+        "_rows",
+        "_rows_per_segment",
+        "_terms",
+    )
 
     def __init__(self, rows_per_segment: int, false_positive_rate: float) -> None:
         if rows_per_segment < 1:
@@ -54,7 +65,9 @@ class BloomBuilder:
         self._rows_per_segment = rows_per_segment
         self._rate = false_positive_rate
         self._rows = 0
-        self._terms: SegmentTerms | _Batches | None = None
+        self._terms: SegmentTerms | _Batches = _Batches(
+            rows_per_segment, false_positive_rate, self._add_filter
+        )
         self._filters: list[bytes] = []
         self._counts: list[int] = []
         self._indices: list[int] = []
@@ -82,7 +95,7 @@ class BloomBuilder:
         Returns:
             Whether it did: otherwise the tokens are to be pushed.
         """
-        terms = self._terms_for(len(texts))
+        terms = self._terms_for(texts.nbytes // _TOKEN_BYTES)
         if isinstance(terms, _Batches):
             return False
         text = ascii_text(texts, case_sensitive=case_sensitive)
@@ -94,8 +107,7 @@ class BloomBuilder:
 
     def finish(self) -> bytes:
         """The blob; the builder is used up."""
-        if self._terms is not None:
-            self._terms.finish()
+        self._terms.finish()
         sizes = np.array([len(one) for one in self._filters], np.int64)
         meta = BloomMeta(
             rows_per_segment=self._rows_per_segment,
@@ -107,16 +119,15 @@ class BloomBuilder:
         ).encode()
         return b"".join([*self._filters, meta, len(meta).to_bytes(LENGTH_BYTES, "little")])
 
-    def _terms_for(self, rows: int) -> SegmentTerms | _Batches:
-        """What tells terms apart; the first rows decide what is quicker."""
-        if self._terms is None:
+    def _terms_for(self, more: int) -> SegmentTerms | _Batches:
+        """What tells so many more terms apart, beside those so far: from where it pays on, compiled."""
+        if isinstance(self._terms, _Batches):
             is_worth_it = self._rows_per_segment >= _COMPILED_SEGMENT_LEAST
-            compiled = TERM_LOOPS.compiled_for(rows if is_worth_it else 0)
-            self._terms = (
-                _Batches(self._rows_per_segment, self._rate, self._add_filter)
-                if compiled is None
-                else SegmentTerms(compiled, self._rows_per_segment, self._rate, self._add_filter)
-            )
+            compiled = TERM_LOOPS.compiled_for(more if is_worth_it else 0)
+            if compiled is not None:
+                left = self._terms.left()
+                self._terms = SegmentTerms(compiled, self._rows_per_segment, self._rate, self._add_filter)
+                self._terms.push_values(*left)
         return self._terms
 
     def _add_filter(self, count: int, one: bytes) -> None:
@@ -160,6 +171,13 @@ class _Batches:
         # What stays of an open segment is looked at again, so that must not come too often.
         if self._pending_values - self._kept >= max(_BATCH_VALUES, self._kept):
             self._close_segments(self._rows // self._rows_per_segment)
+
+    def left(self) -> tuple[pa.Array, I64, int]:
+        """Values of segments that have no filter yet, their rows among those of these segments, and how
+        many rows these have. Of a row is said which segment it is in."""
+        values = pa.concat_arrays([values for values, _ in self._pending])
+        segments = np.concatenate([segments for _, segments in self._pending]) - self._closed
+        return values, segments * self._rows_per_segment, self._rows - self._closed * self._rows_per_segment
 
     def finish(self) -> None:
         """Ends the last segment."""

@@ -26,6 +26,7 @@ These functions run interpreted and compiled (see :mod:`lakehouse.format.loops`)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -260,7 +261,7 @@ NODE_FUNCTIONS = (
     _decode_any, decode_node, transition, find_input,
 )  # fmt: skip
 """All of them, callees first, for :class:`lakehouse.format.loops.Loops`."""
-NODE_STAND_INS = {
+NODE_STAND_INS: Mapping[str, Any] = {
     "_COMMON_BYTE": np.frombuffer(_COMMON_BYTE, np.uint8),
     "_COMMON_PLACE": np.frombuffer(_COMMON_PLACE, np.uint8),
 }

@@ -21,8 +21,8 @@ from typing import Any
 __all__ = ["Loops", "numba_available"]
 
 _START_UP_PAYS_FROM = 30_000
-"""Work items above which importing numba and loading compiled code pays: a second, and some more of
-compiling the first time on a machine."""
+"""Interpreted items that take as long as importing numba and loading compiled code: a second (and some more
+of compiling the first time on a machine)."""
 _WARM_PAYS_FROM = 64
 """The same once the code is loaded: preparing arrays costs some 20 microseconds."""
 
@@ -47,14 +47,19 @@ class Loops:
 
     Args:
         functions: callees before callers; each refers to the others by its plain name.
+        pays_from: how many items, done the other way, take as long as loading compiled code.
         stand_ins: what to put under a name in the compiled run: a function to compile, or an array.
     """
 
-    __slots__ = ("_compiled", "_functions", "_lock", "_stand_ins")
+    __slots__ = ("_compiled", "_done", "_functions", "_lock", "_pays_from", "_stand_ins")
 
-    def __init__(self, *functions: Callable[..., Any], **stand_ins: Any) -> None:
+    def __init__(
+        self, *functions: Callable[..., Any], pays_from: int = _START_UP_PAYS_FROM, **stand_ins: Any
+    ) -> None:
         self._functions = functions
         self._stand_ins = stand_ins
+        self._pays_from = pays_from
+        self._done = 0
         self._compiled: types.SimpleNamespace | None = None
         self._lock = threading.Lock()
 
@@ -66,12 +71,20 @@ class Loops:
     def compiled_for(self, work: int, *, wanted: bool | None = None) -> types.SimpleNamespace | None:
         """The compiled functions as attributes, or None when interpreting is better or all there is.
 
+        Nobody knows what is still to come, so code is loaded as soon as what was asked for so far would
+        have paid for it: a process never takes more than twice as long as if it had known.
+
         Args:
             work: about how many items the loop will handle.
             wanted: True compiles whatever the work, False never does; None decides by the work.
         """
-        pays_from = _START_UP_PAYS_FROM if self._compiled is None else _WARM_PAYS_FROM
-        if not (work >= pays_from if wanted is None else wanted) or not numba_available():
+        if wanted is None:
+            if self._compiled is None:
+                self._done += work
+                wanted = self._done >= self._pays_from
+            else:
+                wanted = work >= _WARM_PAYS_FROM
+        if not wanted or not numba_available():
             return None
         with self._lock:
             if self._compiled is None:

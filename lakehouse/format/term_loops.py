@@ -20,6 +20,8 @@ from lakehouse.format.loops import Loops
 
 __all__ = ["TERM_LOOPS", "add_keys", "cut_text", "cut_values", "hash_all", "move_keys", "set_bits"]
 
+_PAYS_FROM = 1 << 21
+"""Terms that numpy takes as long for as compiled code takes to load."""
 _V0, _V1 = 0x736F6D6570736575, 0x646F72616E646F6D ^ 42 << 56
 _V2, _V3 = 0x6C7967656E657261, 0x7465646279746573 ^ 42 << 56
 _MULTIPLIER = 0x517CC1B727220A95
@@ -210,5 +212,6 @@ TERM_LOOPS = Loops(
     add_keys,
     move_keys,
     set_bits,
+    pays_from=_PAYS_FROM,
 )
 """All of them, as one unit; what a loop is called is its name here."""

@@ -9,8 +9,10 @@ rows were cut into batches (files of a tantivy index excepted: tantivy names the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -27,10 +29,13 @@ from lakehouse.index.models import IndexType
 from lakehouse.index.tantivy import TantivyWriter
 from lakehouse.index.target_rows import TargetRows, expression_properties
 from lakehouse.index.writer import BlobSink
+from lakehouse.io.fanout import map_bounded
 from lakehouse.io.scratch import Workspace
 from lakehouse.io.threads import in_thread
 
 __all__ = ["IndexBlob", "IndexSpec", "PuffinIndexBuilder"]
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +145,30 @@ class PuffinIndexBuilder:
                 index.push(one)
             self.row_count += one.num_rows
 
+    async def push_all(self, tables: Sequence[pa.Table]) -> None:
+        """The same for rows that are in memory: indexes take them beside each other, in threads."""
+        self._check_open()
+        batches = [batch for table in tables for batch in table.to_batches()]
+
+        def take(index: _Index) -> None:
+            for batch in batches:
+                index.push(batch)
+
+        await _beside(take, self._indexes())
+        self.row_count += sum(batch.num_rows for batch in batches)
+
     async def finish(self, writer: BlobSink) -> None:
         """Writes the blobs; the builder is used up."""
         self._check_open()
         self._finished = True
-        for index in self._indexes():
+        # Tantivy's files refer to blobs by their numbers, so it waits for its turn.
+        made = await _beside(
+            lambda index: None if isinstance(index, _Tantivy) else index.finish(), self._indexes()
+        )
+        for index, blob in zip(self._indexes(), made, strict=True):
             if isinstance(index, _Tantivy):
                 await index.writer.finish(writer, index.type, index.properties, compress=index.compress)
-            else:
-                blob = await in_thread(index.finish)
+            elif blob is not None:
                 await writer.add(blob.type, blob.data, properties=blob.properties)
 
     def finish_bytes(self) -> bytes:
@@ -164,7 +184,7 @@ class PuffinIndexBuilder:
             parts += file.add(blob.type, blob.data, properties=blob.properties)
         return b"".join([*parts, file.finish()])
 
-    def _indexes(self) -> Iterator[_Inverted | _FulltextBloom | _Tantivy | _Bloom]:
+    def _indexes(self) -> Iterator[_Index]:
         if self._inverted is not None:
             yield self._inverted
         yield from self._fulltext
@@ -173,6 +193,14 @@ class PuffinIndexBuilder:
     def _check_open(self) -> None:
         if self._finished:
             raise InvalidInputError("this builder is finished: make another one for another file")
+
+
+async def _beside(work: Callable[[_Index], R], indexes: Iterable[_Index]) -> list[R]:
+    """What work comes to for each index, done in threads."""
+    found = list(indexes)
+    results = map_bounded(lambda index: in_thread(work, index), found, max(1, len(found)))
+    async with aclosing(results):
+        return [one async for one in results]
 
 
 def _check(specs: list[IndexSpec]) -> None:
@@ -267,3 +295,6 @@ class _Tantivy:
 
     def push(self, batch: pa.RecordBatch) -> None:
         self.writer.push(self._rows.texts(batch))
+
+
+_Index: TypeAlias = "_Inverted | _FulltextBloom | _Tantivy | _Bloom"

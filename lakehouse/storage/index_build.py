@@ -146,7 +146,7 @@ async def _built(
             [_spec(one) for one in definitions], names, table_style=True, wide=True, workspace=workspace
         )
         async for table in rows():
-            await in_thread(_push, builder, table, schema, definitions)
+            await _push(builder, table, schema, definitions)
         sink = PuffinBytes()
         await builder.finish(sink)
         return await in_thread(sink.finish, said)
@@ -170,30 +170,34 @@ def _spec(one: IndexDefinition) -> IndexSpec:
     )
 
 
-def _push(
+async def _push(
     builder: PuffinIndexBuilder,
     rows: pa.Table,
     schema: TableSchema,
     definitions: Sequence[IndexDefinition],
 ) -> None:
-    for at in range(0, rows.num_rows, _BATCH_ROWS):
-        named = indexed_rows(rows.slice(at, _BATCH_ROWS), schema, definitions)
-        try:
-            builder.push(named)
-        except (pa.ArrowException, InvalidInputError) as error:
-            if isinstance(error, InvalidInputError) and error.kind == "missing-extra":
-                raise  # every file would be without it, and nobody would know why
-            raise _blamed(named, definitions, error) from error
+    pieces = (rows.slice(at, _BATCH_ROWS) for at in range(0, rows.num_rows, _BATCH_ROWS))
+    named = [await in_thread(indexed_rows, piece, schema, definitions) for piece in pieces]
+    try:
+        await builder.push_all(named)
+    except (pa.ArrowException, InvalidInputError) as error:
+        if isinstance(error, InvalidInputError) and error.kind == "missing-extra":
+            raise  # every file would be without it, and nobody would know why
+        raise await in_thread(_blamed, named, definitions, error) from error
 
 
-def _blamed(rows: pa.Table, definitions: Sequence[IndexDefinition], error: Exception) -> _Failed | Exception:
+def _blamed(
+    rows: Iterable[pa.Table], definitions: Sequence[IndexDefinition], error: Exception
+) -> _Failed | Exception:
     """Which definition cannot be computed for these rows."""
     for one in definitions:
         if index_type(one) is IndexType.FULLTEXT_TANTIVY:
             continue
         names = {number: column_name(number) for number in one.field_ids}
+        builder = PuffinIndexBuilder([_spec(one)], names, wide=True)
         try:
-            PuffinIndexBuilder([_spec(one)], names, wide=True).push(rows)
+            for table in rows:
+                builder.push(table)
         except (pa.ArrowException, InvalidInputError) as own:
             return _Failed(one, own)
     return error

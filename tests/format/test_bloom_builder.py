@@ -166,3 +166,19 @@ def test_values_must_be_encoded() -> None:
     """Columns that were not encoded are refused by type."""
     with pytest.raises(InvalidInputError, match="int64"):
         build_bloom(pa.array([1]), 1, 0.01)
+
+
+@pytest.mark.skipif(len(WAYS) < 2, reason="numba is not installed")
+@settings(max_examples=60, deadline=None)
+@given(rows=rows_of_one | rows_of_many, size=st.integers(1, 12), cut=st.integers(0, 60))
+def test_the_way_may_change_between_rows(rows: list[bytes | list[bytes] | None], size: int, cut: int) -> None:
+    """Loops that are worth compiling only after some rows go on where the others were."""
+    many = any(isinstance(row, list) for row in rows)
+    column = pa.array(rows, pa.list_(pa.binary()) if many else pa.binary())
+    builder = BloomBuilder(size, 0.01)
+    with looped("interpreted"):
+        expected = build_bloom(column, size, 0.01)
+        builder.push(column[:cut])
+    with looped("compiled"):
+        builder.push(column[cut:])
+        assert builder.finish() == expected

@@ -53,7 +53,15 @@ def test_little_work_is_not_worth_loading_a_compiler() -> None:
     assert some.compiled_for(1_000_000) is not None
     assert some.is_loaded
     assert some.compiled_for(1_000) is not None
+    assert some.compiled_for(1) is None
     assert some.compiled_for(1_000_000, wanted=False) is None
+
+
+@needs_numba
+def test_a_little_work_again_and_again_is_worth_it() -> None:
+    """What was done the other way counts: from as much on as loading takes, code is loaded."""
+    some = Loops(_wrapped, _total, pays_from=100)
+    assert [some.compiled_for(40) is not None for _ in range(3)] == [False, False, True]
 
 
 def test_any_change_makes_new_code() -> None:
