@@ -30,6 +30,7 @@ from lakehouse.format.bloom_filter import (
     draws_of,
     looks_of,
     may_contain,
+    may_contain_one,
 )
 from lakehouse.format.protobuf_wire import Field, Message
 from lakehouse.format.siphash import hash_values
@@ -66,6 +67,8 @@ _SUMMARY = Message("BloomFilterMeta", *_META.fields[:4])
 _SUMMARY_PAYS_BELOW = 1024
 """Bytes of metadata from which skipping the filters one by one takes longer than decoding them together."""
 _PROBES_TOGETHER = 1 << 16
+_FEW = 64
+"""Looks that are made one by one in less time than it takes to call numpy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -258,10 +261,18 @@ def segments_with_hashes(meta: BloomMeta, filters: bytes | memoryview, hashes: U
             f"the filters have {meta.bloom_filter_size} bytes, not {len(filters)}: pass all"
         )
     held = np.zeros((len(hashes), len(meta.sizes)), np.bool_)
+    is_few = held.size <= _FEW
     groups: dict[Draws, list[int]] = {}
     blocks = meta.sizes // BLOCK_BYTES
     for loc, (size, count) in enumerate(zip(blocks.tolist(), meta.element_counts.tolist(), strict=True)):
-        groups.setdefault(draws_of(size, count), []).append(loc)
+        draws = draws_of(size, count)
+        if is_few and draws.sparse is None:
+            begin = int(meta.offsets[loc])
+            held[:, loc] = [
+                may_contain_one(filters, begin, size, one, draws.plain) for one in hashes.tolist()
+            ]
+            continue
+        groups.setdefault(draws, []).append(loc)
     words = _words(filters)
     for draws, locs in groups.items():
         held[:, locs] = _probe(words, meta.offsets[locs] // BLOCK_BYTES, blocks[locs], draws, hashes)

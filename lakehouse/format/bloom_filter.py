@@ -30,6 +30,7 @@ __all__ = [
     "draws_of",
     "looks_of",
     "may_contain",
+    "may_contain_one",
 ]
 
 BLOCK_BYTES = 64
@@ -39,6 +40,7 @@ _BLOCK_WORDS = BLOCK_BYTES // 8
 _LN2 = math.log(2)
 _MULTIPLIER = np.uint64(0x517CC1B727220A95)
 _32, _5, _59 = np.uint64(32), np.uint64(5), np.uint64(59)
+_BITS_64 = (1 << 64) - 1
 _LOW_9 = np.uint64(_BLOCK_BITS - 1)
 
 # What a draw of density t/64 is combined from, and what it counts as when choosing t.
@@ -156,6 +158,27 @@ def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws)
         pattern = _sparse_words(h1, h2, draws.sparse)
         found &= ((pattern_words & pattern) == pattern).all(axis=1)
     return found
+
+
+def may_contain_one(filters: bytes | memoryview, begin: int, blocks: int, first: int, plain: int) -> bool:
+    """The same for one hash and a filter without sparse bits: for few, twenty times as fast.
+
+    Args:
+        filters: bytes of filters.
+        begin: offset of the filter.
+        blocks: of the filter.
+        first: the hash.
+        plain: how many bits a value has.
+    """
+    second = (first >> 32) * int(_MULTIPLIER) & _BITS_64
+    for _ in range(plain):
+        block = (first >> 32) * blocks >> 32
+        first = first + second & _BITS_64
+        first = (first << 5 | first >> 59) & _BITS_64
+        bit = block * _BLOCK_BITS + (first & _BLOCK_BITS - 1)
+        if not filters[begin + (bit >> 3)] >> (bit & 7) & 1:
+            return False
+    return True
 
 
 def looks_of(hashes: U64, blocks: I64, draws: Draws) -> Iterator[tuple[I64, U64]]:

@@ -75,20 +75,22 @@ def _index_to_json(index: IndexRef) -> list[Any]:
     if not index.ids:
         return [index.path, index.size]
     crc = None if index.checksum is None else f"{index.checksum:08x}"
-    return [index.path, index.size, list(index.ids), index.footer_bytes, crc]
+    found = [index.path, index.size, list(index.ids), index.footer_bytes, crc]
+    return [*found, list(index.reach)] if any(index.reach) else found
 
 
 def _index_from_json(found: list[Any]) -> IndexRef:
     path, size, *more = found
     if not more:
         return IndexRef(path=path, size=size)
-    ids, footer_bytes, crc, *_ = more
+    ids, footer_bytes, crc, *rest = more
     return IndexRef(
         path=path,
         size=size,
         ids=tuple(ids),
         footer_bytes=footer_bytes,
         checksum=None if crc is None else int(crc, 16),
+        reach=tuple(rest[0]) if rest else (),
     )
 
 

@@ -88,6 +88,8 @@ class IndexRef:
     """Length of its footer; 0 = not known."""
     checksum: int | None = None
     """CRC32C of its footer, which has those of the rest."""
+    reach: tuple[int, ...] = ()
+    """For each of :attr:`ids` the bytes from where its blob begins to the end of the file; 0 = not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -223,7 +223,7 @@ def _build_loop(
 
 _LOOPS = Loops(
     *NODE_FUNCTIONS, _hash_of, _bucket_of, _is_written, _frozen, _frozen_below, _shared_prefix, _add_path,
-    _build_loop, _mixed=_mixed_signed, _grown=_grown_array, **NODE_STAND_INS,
+    _build_loop, adds_up=True, _mixed=_mixed_signed, _grown=_grown_array, **NODE_STAND_INS,
 )  # fmt: skip
 
 

@@ -48,17 +48,24 @@ class Loops:
     Args:
         functions: callees before callers; each refers to the others by its plain name.
         pays_from: how many items, done the other way, take as long as loading compiled code.
+        adds_up: whether small pieces of work count together, so that code is loaded when what was asked for
+            so far would have paid for it. Not of loops that somebody waits for, who would wait a second.
         stand_ins: what to put under a name in the compiled run: a function to compile, or an array.
     """
 
-    __slots__ = ("_compiled", "_done", "_functions", "_lock", "_pays_from", "_stand_ins")
+    __slots__ = ("_adds_up", "_compiled", "_done", "_functions", "_lock", "_pays_from", "_stand_ins")
 
     def __init__(
-        self, *functions: Callable[..., Any], pays_from: int = _START_UP_PAYS_FROM, **stand_ins: Any
+        self,
+        *functions: Callable[..., Any],
+        pays_from: int = _START_UP_PAYS_FROM,
+        adds_up: bool = False,
+        **stand_ins: Any,
     ) -> None:
         self._functions = functions
         self._stand_ins = stand_ins
         self._pays_from = pays_from
+        self._adds_up = adds_up
         self._done = 0
         self._compiled: types.SimpleNamespace | None = None
         self._lock = threading.Lock()
@@ -71,16 +78,13 @@ class Loops:
     def compiled_for(self, work: int, *, wanted: bool | None = None) -> types.SimpleNamespace | None:
         """The compiled functions as attributes, or None when interpreting is better or all there is.
 
-        Nobody knows what is still to come, so code is loaded as soon as what was asked for so far would
-        have paid for it: a process never takes more than twice as long as if it had known.
-
         Args:
             work: about how many items the loop will handle.
             wanted: True compiles whatever the work, False never does; None decides by the work.
         """
         if wanted is None:
             if self._compiled is None:
-                self._done += work
+                self._done = self._done + work if self._adds_up else work
                 wanted = self._done >= self._pays_from
             else:
                 wanted = work >= _WARM_PAYS_FROM

@@ -56,6 +56,7 @@ _SCHEMA = pa.schema(
         pa.field("index_ids", pa.list_(pa.int32())),
         pa.field("index_footer_bytes", pa.int64()),
         pa.field("index_crc32c", pa.int64()),
+        pa.field("index_reach", pa.list_(pa.int64())),
     ]
 )
 
@@ -75,6 +76,7 @@ def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
         "index_ids": [list(one.index.ids) if one.index else None for one in entries],
         "index_footer_bytes": [one.index.footer_bytes if one.index else None for one in entries],
         "index_crc32c": [one.index.checksum if one.index else None for one in entries],
+        "index_reach": [list(one.index.reach) if one.index else None for one in entries],
     }
     found = pa.table({field.name: pa.array(columns[field.name], field.type) for field in _SCHEMA}, _SCHEMA)
     sink = pa.BufferOutputStream()
@@ -153,7 +155,7 @@ def decode_manifest(data: bytes, *, key: str, table: uuid.UUID, checksum: int) -
 
 
 def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
-    """The index of an entry; manifests of older releases tell its path and size alone."""
+    """The index of an entry; manifests of older releases tell less of it."""
     path = columns["index_path"][at]
     if path is None:
         return None
@@ -166,6 +168,7 @@ def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
         ids=tuple(columns["index_ids"][at] or ()),
         footer_bytes=columns["index_footer_bytes"][at] or 0,
         checksum=columns["index_crc32c"][at],
+        reach=tuple(columns["index_reach"][at] or ()) if "index_reach" in columns else (),
     )
 
 

@@ -213,5 +213,6 @@ TERM_LOOPS = Loops(
     move_keys,
     set_bits,
     pays_from=_PAYS_FROM,
+    adds_up=True,
 )
 """All of them, as one unit; what a loop is called is its name here."""

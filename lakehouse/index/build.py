@@ -1,7 +1,8 @@
 """Building the indexes of a data file from its rows, as blobs of one puffin file.
 
 Blobs come in GreptimeDB's order: the inverted indexes together in one blob, then fulltext
-indexes, then bloom filters, each by target key.
+indexes, then bloom filters, each by target key. In files of tables those follow that are no tantivy
+indexes, the largest first: small ones can be read together with the footer.
 
 Invariant: the bytes depend on the rows, their order and the specifications alone, not on how the
 rows were cut into batches (files of a tantivy index excepted: tantivy names them at random).
@@ -9,6 +10,7 @@ rows were cut into batches (files of a tantivy index excepted: tantivy names the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -99,7 +101,7 @@ class PuffinIndexBuilder:
         names: for each column id its name in the batches.
         table_style: say and index more than GreptimeDB does, in ways that it ignores: fulltext
             configurations have granularity and false positive rate, Chinese tantivy indexes have
-            the tokens of ASCII words.
+            the tokens of ASCII words; blobs are in the order of files of tables.
         wide: numbers are encoded as of the widest type that a column of theirs may become, so that
             searches need not know the type at the time.
         workspace: where tantivy keeps its files while it builds; needed for tantivy indexes only.
@@ -131,6 +133,7 @@ class PuffinIndexBuilder:
             elif spec.kind is IndexType.FULLTEXT_TANTIVY:
                 self._fulltext.append(_Tantivy(spec, rows, workspace, table_style))
         self._finished = False
+        self._small_last = table_style
         self.row_count = 0
         """Rows taken so far."""
 
@@ -161,15 +164,16 @@ class PuffinIndexBuilder:
         """Writes the blobs; the builder is used up."""
         self._check_open()
         self._finished = True
-        # Tantivy's files refer to blobs by their numbers, so it waits for its turn.
-        made = await _beside(
-            lambda index: None if isinstance(index, _Tantivy) else index.finish(), self._indexes()
-        )
-        for index, blob in zip(self._indexes(), made, strict=True):
-            if isinstance(index, _Tantivy):
-                await index.writer.finish(writer, index.type, index.properties, compress=index.compress)
-            elif blob is not None:
-                await writer.add(blob.type, blob.data, properties=blob.properties)
+        # Tantivy's files refer to blobs by their numbers, and are written as they come.
+        made = await _beside(_blob_of, self._indexes())
+        parts = [index if blob is None else blob for index, blob in zip(self._indexes(), made, strict=True)]
+        if self._small_last:
+            parts.sort(key=lambda one: -len(one.data) if isinstance(one, IndexBlob) else -math.inf)
+        for one in parts:
+            if isinstance(one, IndexBlob):
+                await writer.add(one.type, one.data, properties=one.properties)
+            elif isinstance(one, _Tantivy):
+                await one.writer.finish(writer, one.type, one.properties, compress=one.compress)
 
     def finish_bytes(self) -> bytes:
         """The whole puffin file, for builders without tantivy indexes; the builder is used up."""
@@ -193,6 +197,11 @@ class PuffinIndexBuilder:
     def _check_open(self) -> None:
         if self._finished:
             raise InvalidInputError("this builder is finished: make another one for another file")
+
+
+def _blob_of(index: _Index) -> IndexBlob | None:
+    """Of a finished index; None = it consists of several."""
+    return None if isinstance(index, _Tantivy) else index.finish()
 
 
 async def _beside(work: Callable[[_Index], R], indexes: Iterable[_Index]) -> list[R]:

@@ -163,7 +163,7 @@ class Lookup:
 
     def _is_paged(self, probe: BloomProbe) -> bool:
         """Whether few looks at large filters are to be made, each of which mostly settles the matter."""
-        if self._page_bytes is None:
+        if self._page_bytes is None or self._reader.has_at_hand(probe.index.blob):
             return False
         looks = len(probe.values) * probe.index.meta.segment_count
         return looks * _PAGES_LEAST * self._page_bytes <= probe.index.meta.bloom_filter_size
@@ -192,7 +192,9 @@ class Lookup:
     def _is_in_parts(self, probe: InvertedProbe, terms: _Terms) -> bool:
         """Whether few values are to be found in a list of terms that is much larger than what that takes."""
         column, condition = probe.column, probe.condition
-        if self._page_bytes is None or not isinstance(condition, OneOf) or column.name in terms:
+        if self._page_bytes is None or self._reader.has_at_hand(probe.index.blob):
+            return False
+        if not isinstance(condition, OneOf) or column.name in terms:
             return False
         least = len(condition.values) * _TERM_PAGES_LEAST * self._page_bytes
         return column.inverted_index_size > self._whole_bytes and column.fst_size >= least

@@ -27,7 +27,7 @@ from lakehouse.index.classify import classify
 from lakehouse.index.models import IndexType
 from lakehouse.index.tails import TAIL
 
-__all__ = ["PageSums", "PuffinBytes", "PuffinImage"]
+__all__ = ["PageSums", "PuffinBytes", "PuffinImage", "page_bytes_of"]
 
 _PAGE_BYTES = "lakehouse.page_bytes"
 _PAGE_SUMS = "lakehouse.page_crc32c"
@@ -36,14 +36,29 @@ _PAGES_MAX = 1024
 """Pages are larger in files that would have more."""
 
 
+def page_bytes_of(end: int) -> int:
+    """Bytes of a page of a file whose footer begins there."""
+    page = _PAGE_MIN
+    while page * _PAGES_MAX < end:
+        page *= 2
+    return page
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuffinImage:
     """A whole puffin file in memory."""
 
     data: bytes
+    footer: PuffinFooter
     footer_bytes: int
     checksum: int
     """CRC32C of the footer."""
+
+    def reach(self, blob_type: str) -> int:
+        """Bytes from where a blob begins to the end of the file."""
+        found = self.footer.find(blob_type)
+        assert found is not None
+        return len(self.data) - found.offset
 
 
 class PuffinBytes:
@@ -73,13 +88,16 @@ class PuffinBytes:
     def finish(self, properties: Mapping[str, str]) -> PuffinImage:
         """The file of one blob or more, with these properties; computes, for a thread."""
         body = b"".join(self._chunks)
-        page = _PAGE_MIN
-        while page * _PAGES_MAX < len(body):
-            page *= 2
+        page = page_bytes_of(len(body))
         sums = [google_crc32c.value(body[at : at + page]) for at in range(0, len(body), page)]
         said = base64.b64encode(np.array(sums, "<u4").tobytes()).decode()
         last = self._builder.finish(properties={**properties, _PAGE_BYTES: str(page), _PAGE_SUMS: said})
-        return PuffinImage(data=body + last, footer_bytes=len(last), checksum=google_crc32c.value(last))
+        return PuffinImage(
+            data=body + last,
+            footer=self.footer,
+            footer_bytes=len(last),
+            checksum=google_crc32c.value(last),
+        )
 
 
 def _tail_property(blob_type: str, data: bytes | memoryview) -> dict[str, str]:

@@ -78,6 +78,9 @@ class BloomProbe:
     def filters(self, within: RowSelection) -> Filters:
         """The filters of the segments that have one of these rows."""
         meta = self.index.meta
+        if within.is_all:
+            every = np.arange(meta.segment_count)
+            return Filters(meta=meta, segments=every, spans=[(0, meta.bloom_filter_size)])
         segments = within.segments(meta.rows_per_segment)
         segments = segments[segments < meta.segment_count]
         locs, places = np.unique(meta.segment_loc_indices[segments], return_inverse=True)
@@ -107,9 +110,12 @@ class BloomProbe:
 
     def rows_of(self, segments: I64, held: Mask) -> RowSelection:
         """The rows that may match, given for each value and segment whether the filter lets it pass."""
-        found: Mask = np.ones(len(segments), np.bool_)
+        found = np.ones(len(segments), np.bool_)
         for alternatives in self.needs:
-            found &= np.logical_or.reduce([held[list(together)].all(axis=0) for together in alternatives])
+            passed = _all_held(held, alternatives[0])
+            for together in alternatives[1:]:
+                passed = passed | _all_held(held, together)
+            found &= passed
         meta = self.index.meta
         return RowSelection.of_segments(segments[found], meta.rows_per_segment, meta.row_count)
 
@@ -214,6 +220,15 @@ def _words_needed(terms: str, config: FulltextConfig) -> tuple[tuple[bytes, ...]
                 tuple(tuple(places.setdefault(one, len(places)) for one in many) for many in alternatives)
             )
     return tuple(places), tuple(needs)
+
+
+def _all_held(held: Mask, values: tuple[int, ...]) -> Mask:
+    """Which segments have all of these values."""
+    if len(values) == 1:
+        one: Mask = held[values[0]]
+        return one
+    found: Mask = np.logical_and.reduce(held[list(values)])
+    return found
 
 
 @functools.lru_cache(maxsize=256)

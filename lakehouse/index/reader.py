@@ -94,6 +94,10 @@ class PuffinReader:
         window = self._read_window
         return window.start, window.data
 
+    def has_at_hand(self, blob: BlobMeta) -> bool:
+        """Whether the first request fetched a blob, all of it."""
+        return self._window is not None and self._window.start <= blob.offset
+
     @property
     def footer_start(self) -> int:
         """Offset of the footer in the file; known once it was read."""

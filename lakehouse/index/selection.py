@@ -62,6 +62,8 @@ class RowSelection:
     def of_segments(cls, segments: npt.ArrayLike, rows_per_segment: int, total_rows: int) -> Self:
         """The rows of some segments, given by their numbers."""
         starts = np.asarray(segments, np.int64) * rows_per_segment
+        if not len(starts):
+            return cls.none(total_rows)
         return cls.of(np.stack([starts, starts + rows_per_segment], axis=1), total_rows)
 
     @classmethod

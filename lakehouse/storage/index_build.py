@@ -23,6 +23,7 @@ from lakehouse.format.index_definition import Backend, IndexDefinition, IndexKin
 from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.index.build import IndexSpec, PuffinIndexBuilder
+from lakehouse.index.classify import blob_type
 from lakehouse.index.models import IndexType
 from lakehouse.index.page_sums import PuffinBytes, PuffinImage
 from lakehouse.io.scratch import ScratchSpace, Workspace
@@ -107,15 +108,28 @@ async def build_index(
             )
             left.remove(failed.definition)
             continue
+        ordered = sorted(left, key=lambda one: one.id)
         ref = IndexRef(
             path=path,
             size=len(image.data),
-            ids=tuple(sorted(one.id for one in left)),
+            ids=tuple(one.id for one in ordered),
             footer_bytes=image.footer_bytes,
             checksum=image.checksum,
+            reach=_reach(image, ordered),
         )
         return BuiltIndex(data=image.data, ref=ref)
     return None
+
+
+def _reach(image: PuffinImage, definitions: Sequence[IndexDefinition]) -> tuple[int, ...]:
+    """Where the blobs of indexes begin; nothing when all of them consist of several."""
+    found = []
+    for one in definitions:
+        kind = index_type(one)
+        is_one = kind is not IndexType.FULLTEXT_TANTIVY
+        key = None if kind is IndexType.INVERTED else one.target.key
+        found.append(image.reach(blob_type(kind, key)) if is_one else 0)
+    return tuple(found) if any(found) else ()
 
 
 async def rows_at_hand(rows: pa.Table) -> AsyncIterator[pa.Table]:

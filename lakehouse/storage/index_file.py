@@ -1,7 +1,8 @@
 """One index file of a table, opened: what is read of it is checked, and kept for the next search.
 
-Opening costs one read of its tail, the whole file where that is small. Reads are made in pages; pages
-and footers are kept in the caches of data files.
+Opening costs one read of its tail, with the indexes that are asked where these are small and stand at the
+end, the whole file where that is small. Reads are made in pages; pages and footers are kept in the caches
+of data files.
 
 Invariant: bytes handed out are those that were written; a file that is not the one the snapshot speaks
 of is a CorruptionError that names it.
@@ -9,7 +10,7 @@ of is a CorruptionError that names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import google_crc32c
 
@@ -17,7 +18,7 @@ from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
 from lakehouse.format.file_entry import IndexRef
 from lakehouse.format.puffin import PuffinFooter
-from lakehouse.index.page_sums import PageSums
+from lakehouse.index.page_sums import PageSums, page_bytes_of
 from lakehouse.index.reader import PuffinReader
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.layout import join
@@ -29,8 +30,19 @@ _FOOTER_WEIGHT = 8
 """Times its length that a parsed footer takes in memory."""
 
 
+_NEAR_BYTES = 128 * 1024
+"""So much of the end of a file comes with its footer where the indexes asked are in it: that takes less time
+than another request."""
+
+
 async def open_index(
-    store: ObjectStore, root: str, ref: IndexRef, caches: RunCaches, settings: IndexSettings
+    store: ObjectStore,
+    root: str,
+    ref: IndexRef,
+    caches: RunCaches,
+    settings: IndexSettings,
+    *,
+    asked: Collection[int] = (),
 ) -> IndexFile:
     """A reader of an index file, which its caches may know already.
 
@@ -40,10 +52,11 @@ async def open_index(
         ref: what the snapshot says of the file.
         caches: shared by all files of the store.
         settings: limits.
+        asked: ids of the definitions whose indexes are about to be searched.
     """
 
     async def load(_: object) -> IndexFile:
-        made = IndexFile(store, root, ref, caches, settings)
+        made = IndexFile(store, root, ref, caches, settings, asked=asked)
         await made.footer()
         return made
 
@@ -56,14 +69,24 @@ class IndexFile(PuffinReader):
     """Reads a puffin file page by page, checking each; made by :func:`open_index`."""
 
     def __init__(
-        self, store: ObjectStore, root: str, ref: IndexRef, caches: RunCaches, settings: IndexSettings
+        self,
+        store: ObjectStore,
+        root: str,
+        ref: IndexRef,
+        caches: RunCaches,
+        settings: IndexSettings,
+        *,
+        asked: Collection[int],
     ) -> None:
         is_small = ref.size <= settings.search_whole_bytes
         super().__init__(
             store,
             join(root, ref.path),
             size=ref.size,
-            prefetch_bytes=ref.size if is_small else ref.footer_bytes or settings.prefetch_bytes,
+            prefetch_bytes=ref.size
+            if is_small
+            else _tail_bytes(ref, asked, min(_NEAR_BYTES, settings.search_whole_bytes))
+            or settings.prefetch_bytes,
             settings=settings,
         )
         self._ref, self._where, self._caches = ref, (root, ref.path), caches
@@ -151,3 +174,15 @@ class IndexFile(PuffinReader):
                 if pages.span(number)[0] < self.window[0]:
                     blocks.put((*self._where, number), found[number])
         return found
+
+
+def _tail_bytes(ref: IndexRef, asked: Collection[int], near: int) -> int:
+    """How much of the end to read: the footer, and the indexes that are asked where they are near."""
+    page = page_bytes_of(ref.size - ref.footer_bytes)
+    found = ref.footer_bytes
+    for number, reach in zip(ref.ids, ref.reach, strict=False):
+        if number in asked and reach:
+            begin = (ref.size - reach) // page * page
+            if ref.size - begin <= near:
+                found = max(found, ref.size - begin)
+    return found

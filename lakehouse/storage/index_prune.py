@@ -206,9 +206,10 @@ async def _ask_file(
     scratch: ScratchSpace | None,
 ) -> RowSelection:
     assert entry.index is not None
-    reader = await open_index(store, root, entry.index, caches, settings)
-    asked: list[Holds | HasWords] = list(leaves(tree))
-    keys = {leaf.target_key for leaf in asked}
+    asking: list[Holds | HasWords] = list(leaves(tree))
+    keys = {leaf.target_key for leaf in asking}
+    asked = [one.id for one in usable if one.target.key in keys]
+    reader = await open_index(store, root, entry.index, caches, settings, asked=asked)
     # More than the column that it is about is not worth asking; columns are a good part of a file.
     most = min(settings.search_max_bytes, max(entry.size // _COLUMNS, settings.search_whole_bytes))
     bounded = replace(settings, search_max_bytes=most)

@@ -12,8 +12,10 @@ come in key order.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -21,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.expr import Expr, matching
-from lakehouse.format.arrays import I64
+from lakehouse.format.arrays import I64, Mask
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.types import Field, arrow_field
 from lakehouse.index.selection import RowSelection
@@ -50,6 +52,8 @@ _WORTH_A_REQUEST = 1024 * 1024
 """Bytes that are not read for a condition from which a second request is worth its wait."""
 _READS = 16
 """Parts of a section that are read at once."""
+_ROWS_ASKED = 16_384
+"""Rows from which a thread for a part of them is worth it."""
 _MANY = 0.6
 """Share of pieces with rows that pass a condition from which columns are read all at once."""
 
@@ -136,10 +140,17 @@ class SectionReader:
         if engine is not None and section.merges and (self._wanted.deletions or not engine.picks_rows):
             return await in_thread(self._fold, engine, rows, filters)
         wanted = [one for one in rows if one.part.wanted]
-        if all(name in one.table.column_names for one in wanted for name in self._names):
-            return await in_thread(self._merge, section, rows, filters)
-        kept = await in_thread(self._keep, section, rows, filters)
-        return await self._fetch_rest(wanted, kept)
+        has_all = all(name in one.table.column_names for one in wanted for name in self._names)
+        if has_all and not filters:
+            return await in_thread(self._merge, section, rows)
+        kept = await in_thread(self._keep, section, rows)
+        if filters:
+            kept = await self._passing(wanted, kept)
+        if not has_all:
+            return await self._fetch_rest(wanted, kept)
+        if kept is not None:
+            self._note_share(wanted, hits(wanted, kept))
+        return await in_thread(self._taken, wanted, kept)
 
     def _is_worth_waiting(self, section: Section) -> bool:
         """Whether to read the columns of the condition first and others for what passes it."""
@@ -229,13 +240,12 @@ class SectionReader:
 
     # --- computing ---------------------------------------------------------------
 
-    def _merge(self, section: Section, rows: list[PartRows], filters: bool) -> pa.Table:
-        """The wanted rows, of parts whose columns are all there."""
-        kept = self._keep(section, rows, filters)
-        wanted = [one for one in rows if one.part.wanted]
-        if filters and kept is not None:
-            self._note_share(wanted, hits(wanted, kept))
-        return taken([one.table.select(self._names) for one in wanted], kept)
+    def _merge(self, section: Section, rows: list[PartRows]) -> pa.Table:
+        """The wanted rows without a condition, of parts whose columns are all there."""
+        return self._taken([one for one in rows if one.part.wanted], self._keep(section, rows))
+
+    def _taken(self, rows: Sequence[PartRows], kept: I64 | None) -> pa.Table:
+        return taken([one.table.select(self._names) for one in rows], kept)
 
     def _fold(self, engine: MergeEngine, rows: list[PartRows], filters: bool) -> pa.Table:
         """The wanted rows, computed out of those of all parts."""
@@ -254,8 +264,8 @@ class SectionReader:
             return without_columns(found.num_rows)
         return pa.Table.from_arrays([found.column(name) for name in self._names], schema=self.schema)
 
-    def _keep(self, section: Section, rows: list[PartRows], filters: bool) -> I64 | None:
-        """The rows that stay, by key, counted through the wanted parts; None = all of them."""
+    def _keep(self, section: Section, rows: list[PartRows]) -> I64 | None:
+        """The rows that are there, by key, counted through the wanted parts; None = all of them."""
         tables = [one.table for one in rows]
         kinds = None if self._wanted.deletions else kinds_of(tables)
         kept: I64 | None = None
@@ -269,14 +279,29 @@ class SectionReader:
                 kept = among_wanted(rows, kept)
         elif kinds is not None and bool((kinds == RowKind.DELETE).any()):
             kept = np.flatnonzero(kinds != RowKind.DELETE)
-        if filters and self._wanted.where is not None:
-            wanted = [one for one in rows if one.part.wanted]
-            if self._selections and (may_match := candidates(wanted, self._selections)) is not None:
-                kept = np.flatnonzero(may_match) if kept is None else kept[may_match[kept]]
-            looked_at = [one.table.select(self._where_names) for one in wanted]
-            passed = matching(self._wanted.where, taken(looked_at, kept)).to_numpy(zero_copy_only=False)
-            kept = np.flatnonzero(passed) if kept is None else kept[passed]
         return kept
+
+    async def _passing(self, rows: Sequence[PartRows], kept: I64 | None) -> I64:
+        """Those of the rows that are there that pass the condition, which large numbers are asked for
+        beside each other."""
+        kept, looked_at = await in_thread(self._looked_at, rows, kept)
+        count = max(1, min(pa.cpu_count(), looked_at.num_rows // _ROWS_ASKED))
+        bounds = [looked_at.num_rows * at // count for at in range(count + 1)]
+        pieces = [looked_at.slice(begin, end - begin) for begin, end in itertools.pairwise(bounds)]
+        found = [mask async for mask in map_bounded(partial(in_thread, self._passes), pieces, count)]
+        passed = np.flatnonzero(np.concatenate(found))
+        return passed if kept is None else kept[passed]
+
+    def _looked_at(self, rows: Sequence[PartRows], kept: I64 | None) -> tuple[I64 | None, pa.Table]:
+        """The rows for which indexes leave the condition open, and what it looks at."""
+        if self._selections and (may_match := candidates(rows, self._selections)) is not None:
+            kept = np.flatnonzero(may_match) if kept is None else kept[may_match[kept]]
+        return kept, taken([one.table.select(self._where_names) for one in rows], kept)
+
+    def _passes(self, rows: pa.Table) -> Mask:
+        assert self._wanted.where is not None
+        found: Mask = matching(self._wanted.where, rows).to_numpy(zero_copy_only=False)
+        return found
 
     async def _fetch_rest(self, rows: list[PartRows], kept: I64 | None) -> pa.Table:
         """The rows that stay with all their columns, of which the parts have some."""

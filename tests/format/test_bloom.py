@@ -130,6 +130,22 @@ def test_looks_one_after_another_say_what_a_search_says(
     assert np.array_equal(held[:, meta.segment_loc_indices], segments_that_may_hold(meta, blob, values))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.none() | st.integers(0, 30).map(lambda n: b"v%d" % n), max_size=120),
+    st.integers(1, 40),
+    st.sampled_from([0.5, 0.01, 1e-6, 1e-12]),
+)
+def test_few_values_are_looked_up_as_many_are(rows: list[bytes | None], size: int, rate: float) -> None:
+    """One value alone has the answer that it has among many."""
+    blob = build_bloom(pa.array(rows, pa.binary()), size, rate)
+    meta = bloom_meta(blob)
+    values = pa.array([b"v%d" % n for n in range(100)])
+    together = segments_that_may_hold(meta, blob, values)
+    alone = [segments_that_may_hold(meta, blob, values[at : at + 1])[0] for at in range(len(values))]
+    assert np.array_equal(np.array(alone).reshape(together.shape), together)
+
+
 def test_a_search_needs_all_filters() -> None:
     """Filters that are not all there are refused."""
     with pytest.raises(InvalidInputError, match="448"):

@@ -59,9 +59,10 @@ def test_little_work_is_not_worth_loading_a_compiler() -> None:
 
 @needs_numba
 def test_a_little_work_again_and_again_is_worth_it() -> None:
-    """What was done the other way counts: from as much on as loading takes, code is loaded."""
-    some = Loops(_wrapped, _total, pays_from=100)
-    assert [some.compiled_for(40) is not None for _ in range(3)] == [False, False, True]
+    """Where work adds up, code is loaded from as much on as loading takes; elsewhere nobody waits for it."""
+    for adds_up in (False, True):
+        some = Loops(_wrapped, _total, pays_from=100, adds_up=adds_up)
+        assert [some.compiled_for(40) is not None for _ in range(3)] == [False, False, adds_up]
 
 
 def test_any_change_makes_new_code() -> None:

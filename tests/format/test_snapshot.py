@@ -32,6 +32,21 @@ columns = st.builds(ColumnStats, nulls=st.integers(0, 9), low=keys, high=keys, e
 
 
 @st.composite
+def index_refs(draw: st.DrawFn) -> IndexRef:
+    """Any index file, told of as older releases did or as this one does."""
+    plain = IndexRef(path=draw(st.text(min_size=1)), size=draw(st.integers(1, 99)))
+    ids = sorted(draw(st.sets(st.integers(1, 2**31 - 1), max_size=3)))
+    if not ids:
+        return plain
+    sizes = st.integers(0, 2**40)
+    reach = draw(st.just([]) | st.lists(sizes, min_size=len(ids), max_size=len(ids)).filter(any))
+    checksum = draw(st.none() | st.integers(0, 2**32 - 1))
+    return dataclasses.replace(
+        plain, ids=tuple(ids), footer_bytes=draw(sizes), checksum=checksum, reach=tuple(reach)
+    )
+
+
+@st.composite
 def entries(draw: st.DrawFn) -> FileEntry:
     """Any entry."""
     interval, bounds = draw(positions), draw(st.none() | st.tuples(st.binary(), st.binary()))
@@ -55,7 +70,7 @@ def entries(draw: st.DrawFn) -> FileEntry:
         stats=draw(st.dictionaries(st.integers(1, 2**31 - 1), columns, max_size=3)),
         schema_id=draw(st.integers(0, 9)),
         checksum=draw(st.none() | st.integers(0, 2**32 - 1)),
-        index=draw(st.none() | st.builds(IndexRef, path=st.text(min_size=1), size=st.integers(1, 99))),
+        index=draw(st.none() | index_refs()),
     )
 
 

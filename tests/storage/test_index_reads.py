@@ -11,7 +11,7 @@ import pytest
 from lakehouse.expr import Expr, matching
 from lakehouse.storage import section_reader
 from lakehouse.storage.table import Table
-from lakehouse.testing import memory_store
+from lakehouse.testing import RecordingStore, memory_store
 from tests.storage.indexed_tables import NAME, SMALL, lake_on, rows, table_with, value
 
 FILES, ROWS = 3, 40_000
@@ -131,3 +131,21 @@ async def test_what_no_index_tells_may_be_anywhere() -> None:
     await table.add_index("n", "inverted")
     scan = table.scan(f"host = 'Host-{value(5)}' or n = {value(150)}")
     assert [row["id"] for row in await scan.to_pylist()] == [5, 150]
+
+
+@pytest.mark.parametrize("small_first", [False, True])
+async def test_a_small_index_comes_with_the_footer(small_first: bool) -> None:
+    """Of a file that has large indexes too, a small one takes one read, wherever its definition stands."""
+    store = RecordingStore(memory_store())
+    lake = lake_on(store)
+    await lake.create_database("db")
+    said = {"body": "fulltext", "trace": "inverted"}
+    indexes = dict(said.items() if small_first else reversed(said.items()))
+    table = await lake.create_table(NAME, SCHEMA, primary_key="id", indexes=indexes, options=SMALL)
+    words = [f"word{number % 100}" for number in range(ROWS)]
+    await table.append(pa.table({"id": range(ROWS), "trace": traces(0), "body": words}, schema=SCHEMA))
+    assert await index_bytes(table) > 10 * 64 * 1024
+    table = await lake_on(store).table(NAME)
+    begin = len(store.calls)
+    assert (await table.scan("matches(body, 'nowhere')").explain()).files_pruned["index"] == 1
+    assert [call.verb for call in store.calls[begin:] if "/index/" in call.key] == ["get_range"]
