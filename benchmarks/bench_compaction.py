@@ -3,7 +3,8 @@
 Every run spans the whole range of keys, and a tenth of its rows replace rows of the run before: the most
 work there is to merge. Before each round the table is rolled back to the snapshot with the runs. The scan of
 the compacted table is timed beside pyarrow's of a plain Parquet dataset of the same rows in the same bucket.
-Memory is that of a process of its own.
+Memory is that of a process of its own, which has compacted a small table before, so that everything is
+loaded: what it grows by, and what Arrow holds of it, looked at every five milliseconds.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ _PYARROW = "pyarrow"
 _MILLION, _TEN_MILLION = 1_000_000, 10_000_000
 _RATE_LEAST, _SCAN_MOST = 1_000_000, 1.1
 _MEMORY = {"table.compaction_memory_bytes": 512 * _MIB, "cache.max_bytes": 32 * _MIB}
-_MEMORY_MOST = 1.5
-"""Of the setting, that the process may grow by: rows keep to it, allocators keep some of what they had."""
-_NAME = "bench.runs"
+_MEMORY_MOST = {"grown": 1.5, "held": 1.0}
+"""Of the setting: rows keep to it, allocators keep some of what they had."""
+_WHAT = {"grown": "growth of the process", "held": "memory that Arrow holds"}
+_NAME, _SMALL = "bench.runs", "bench.small"
+_SMALL_ROWS = 200_000
 
 
 async def run(plan: Plan) -> Report:
@@ -65,7 +68,7 @@ async def run(plan: Plan) -> Report:
             "Five columns: an int64 key, an int64, a text of 9 characters, a double, a timestamp.",
             "Rows per second are rows read.",
             "pyarrow: dataset(…).to_table() through pyarrow.fs; files as pyarrow.parquet writes them.",
-            "Memory: VmHWM of a process above what it was before, with "
+            "Memory: most resident bytes of a process above those before, with "
             + ", ".join(f"{name} = {value // _MIB} MiB" for name, value in _MEMORY.items())
             + ".",
             "Client and store share the machine, so the store's CPU time limits the client's.",
@@ -88,9 +91,8 @@ async def _timed(plan: Plan, lake: Lake, server: ServerInfo, bucket: str, rows: 
     """Compactions of the same runs, then scans beside pyarrow's."""
     say(f"compaction: {rows:,} rows in {_RUNS} runs")
     await lake.create_database("bench")
-    table = await lake.create_table(_NAME, orders(1, "int64").schema, primary_key=["id"])
-    for number in range(_RUNS):
-        await table.upsert(run_of(rows, number))
+    table = await _with_runs(lake, _NAME, rows)
+    await _with_runs(lake, _SMALL, _SMALL_ROWS)
     before = await table.current_snapshot()
 
     async def roll_back() -> None:
@@ -123,6 +125,13 @@ async def _timed(plan: Plan, lake: Lake, server: ServerInfo, bucket: str, rows: 
     )
     await roll_back()
     return results
+
+
+async def _with_runs(lake: Lake, name: str, rows: int) -> LakeTable:
+    table = await lake.create_table(name, orders(1, "int64").schema, primary_key=["id"])
+    for number in range(_RUNS):
+        await table.upsert(run_of(rows, number))
+    return table
 
 
 async def _scanned(table: LakeTable, rows: int) -> None:
@@ -162,13 +171,13 @@ async def _memory(url: str, options: Mapping[str, Any], rows: int) -> list[Resul
     say("compaction: memory")
     async with started("benchmarks.memory_worker") as worker:
         await worker.ask("connect", url=url, options=options, settings=_MEMORY)
-        found = await worker.ask("compact", name=_NAME)
+        found = await worker.ask("compact", name=_NAME, first=_SMALL)
         await worker.ask("close")
-    grown = round((found["peak"] - found["before"]) / _MIB)
+    grown, held = (round(size / _MIB) for size in (found["peak"] - found["before"], found["held"]))
     return [
         Result(
             side=LAKEHOUSE,
-            params={"what": "memory", "rows": rows, "mib": grown},
+            params={"what": "memory", "rows": rows, "grown": grown, "held": held},
             work=rows,
             unit="rows",
             seconds=(found["seconds"],),
@@ -202,12 +211,13 @@ def goals(report: Report) -> list[Goal]:
     given = _MEMORY["table.compaction_memory_bytes"] // _MIB
     found += [
         Goal(
-            text=f"compaction of {result.params['rows']:,} rows: growth of the process ÷ its memory setting",
-            target=f"≤ {_MEMORY_MOST:g}",
-            measured=f"{int(result.params['mib']) / given:.2f} ({result.params['mib']} MiB)",
-            met=int(result.params["mib"]) <= _MEMORY_MOST * given,
+            text=f"compaction of {result.params['rows']:,} rows: {_WHAT[what]} ÷ its memory setting",
+            target=f"≤ {most:g}",
+            measured=f"{int(result.params[what]) / given:.2f} ({result.params[what]} MiB)",
+            met=int(result.params[what]) <= most * given,
         )
         for result in report.where(what="memory")
+        for what, most in _MEMORY_MOST.items()
     ]
     return found
 
@@ -231,9 +241,9 @@ def tables(report: Report) -> list[Table]:
         ),
         pivot(
             report.where(what="memory"),
-            title="Memory of a compaction: MiB above the process before",
+            title="Memory of a compaction: MiB above the process before, MiB that Arrow holds",
             rows="rows",
             columns="side",
-            cell=lambda r: f"{r.params['mib']} ({seconds_text(r.wall.median)})",
+            cell=lambda r: f"{r.params['grown']}, {r.params['held']} ({seconds_text(r.wall.median)})",
         ),
     ]
