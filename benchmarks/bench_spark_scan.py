@@ -4,9 +4,9 @@ Both sides have a session of two cores on this machine and their files in the sa
 themselves from the same rows in random order: ours into a table with a primary key and four buckets (so its
 files are sorted by key), Iceberg's into a table without partitions. Every query is an aggregation, and both
 sides have to come to the same values. Ours is told which columns a query needs, as a source in Python has to
-be; Iceberg finds them in the query. Rows of ours travel from Python workers to the JVM as Arrow; what a
-filter excludes does not travel. The join is of the table with 1,000 of a million shops, with and without the
-filter that `lakehouse.spark.join` makes of the small side.
+be, and `pushdown=False` where no condition follows; Iceberg finds out by itself. Rows of ours travel from
+Python workers to the JVM as Arrow; what a filter excludes does not travel. The join is of the table with
+1,000 of a million shops, with and without the filter that `lakehouse.spark.join` makes of the small side.
 
 Bytes are those that came from the store, headers included, counted by a relay that all sides go through.
 """

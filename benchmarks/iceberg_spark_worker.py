@@ -50,7 +50,7 @@ class _Iceberg(SparkWorker):
         super().stop()
         self._place.cleanup()
 
-    def table(self, name: str, columns: list[str] | None) -> Any:
+    def table(self, name: str, columns: list[str] | None, *, filtered: bool = False) -> Any:
         return self.spark.table(f"lake.bench.{name}")
 
     def write(self, name: str, path: str, options: Mapping[str, str]) -> None:

@@ -53,12 +53,12 @@ class SparkWorker(abc.ABC):
         return self.spark.read.parquet(path)
 
     @abc.abstractmethod
-    def table(self, name: str, columns: list[str] | None) -> Any:
-        """A table of the warehouse as a data frame."""
+    def table(self, name: str, columns: list[str] | None, *, filtered: bool = False) -> Any:
+        """A table of the warehouse as a data frame; ``filtered`` when a condition is about to follow."""
 
     def query(self, name: str, what: str, where: str | None = None) -> list[Any]:
         """One row of aggregates, as text."""
-        found = self.table(name, _COLUMNS.get(what))
+        found = self.table(name, _COLUMNS.get(what), filtered=where is not None)
         if where is not None:
             found = found.where(where)
         [row] = found.selectExpr(*QUERIES[what].split(", ")).collect()

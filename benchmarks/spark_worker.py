@@ -37,8 +37,8 @@ class _Lakehouse(SparkWorker):
         lake = warehouse(self._connection)
         lake.call(lake.lake.create_database, "bench", if_not_exists=True)
 
-    def table(self, name: str, columns: list[str] | None) -> Any:
-        return lakehouse_spark.table(self.spark, f"bench.{name}", columns=columns)
+    def table(self, name: str, columns: list[str] | None, *, filtered: bool = False) -> Any:
+        return lakehouse_spark.table(self.spark, f"bench.{name}", columns=columns, pushdown=filtered)
 
     def write(self, name: str, path: str, options: Mapping[str, Any]) -> None:
         """A new table of the rows, in one commit."""
@@ -69,7 +69,7 @@ class _Lakehouse(SparkWorker):
         if runtime_filter:
             found = lakehouse_spark.join(self.spark, f"bench.{fact}", shops, on="shop")
         else:
-            found = self.table(fact, None).join(shops, on="shop")
+            found = self.table(fact, None, filtered=True).join(shops, on="shop")
         [row] = found.selectExpr("count(*)", "sum(amount)").collect()
         return [int(row[0]), f"{row[1]:.6g}"]
 

@@ -72,8 +72,22 @@ def image_of(ranges: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> U8:
     return image
 
 
-def decode_chunks(footer: RunFooter, image: U8, groups: Sequence[int], leaves: Sequence[int]) -> pa.Table:
-    """The rows of some row groups, with the columns that some leaves make.
+def decode_chunks(
+    footer: RunFooter,
+    image: U8,
+    groups: Sequence[int],
+    leaves: Sequence[int],
+    *,
+    rows: I64 | None = None,
+) -> pa.Table:
+    """Rows of some row groups, with the columns that some leaves make.
+
+    Args:
+        footer: of the file.
+        image: the chunks.
+        groups: numbers of the row groups.
+        leaves: numbers of the columns.
+        rows: numbers of rows, counted through the groups; None = all.
 
     Raises:
         CorruptionError: a chunk is not as it was written.
@@ -93,7 +107,7 @@ def decode_chunks(footer: RunFooter, image: U8, groups: Sequence[int], leaves: S
         # One thread: callers who want more of them have row groups side by side, which is quicker
         # than columns of unequal weight.
         found = file.reader.read_row_groups(list(groups), column_indices=list(leaves), use_threads=False)
-        return _with_texts(found)
+        return _with_texts(found if rows is None else found.take(pa.array(rows)))
     except pa.ArrowMemoryError:
         raise  # of the machine, and not of the file
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -32,6 +32,8 @@ _VALUES_MIN = 256
 """Fewer values say nothing: no dictionary, and deltas where they are possible."""
 _REPEATS_MIN = 4
 """A dictionary pays when a value comes up so often in a row group."""
+_CLUSTERED_MIN = 1.2
+"""So many times the values that even draws would have found: neighbours have values of their own."""
 _DELTA_SHARE_MAX = 7 / 8
 """Deltas of nearly the width of the values save nothing and take three times as long."""
 _DICTIONARY_GAIN = 0.8
@@ -186,16 +188,31 @@ def _delta_bits(values: pa.Array) -> float:
 
 
 def _distinct_of_group(values: pa.Array, group_rows: int) -> float:
-    """How many different values a row group has, if rows draw them evenly from some set.
+    """How many different values a row group has.
 
-    Of ``d`` values evenly drawn, ``n`` draws find ``d * (1 - exp(-n / d))``: solved for ``d`` by
-    the sample, then applied to the group.
+    Values that keep to their neighbourhood, as in sorted columns, are as many more as there are more
+    rows; others are taken as drawn evenly from some set.
     """
-    drawn, found = len(values), pc.count_distinct(values).as_py()
+    drawn, found = len(values), int(pc.count_distinct(values).as_py())
     if found == drawn:
         return float(group_rows)
-    low, high = float(found), float(drawn) * drawn
+    stretch = drawn // _BLOCKS
+    near = sum(pc.count_distinct(values.slice(block * stretch, stretch)).as_py() for block in range(_BLOCKS))
+    evenly = _found_of(_drawn_from(near / _BLOCKS, stretch), drawn)
+    if found > _CLUSTERED_MIN * evenly:
+        return max(1.0, found * group_rows / drawn)
+    return max(1.0, _found_of(_drawn_from(found, drawn), group_rows))
+
+
+def _found_of(distinct: float, drawn: int) -> float:
+    """Of ``d`` values evenly drawn, ``n`` draws find ``d * (1 - exp(-n / d))``."""
+    return distinct * -math.expm1(-drawn / distinct)
+
+
+def _drawn_from(found: float, drawn: int) -> float:
+    """How many values there are when so many draws found so many different ones."""
+    low, high = found, float(drawn) * drawn
     for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if middle * -math.expm1(-drawn / middle) < found else (low, middle)
-    return max(1.0, high * -math.expm1(-group_rows / high))
+        low, high = (middle, high) if _found_of(middle, drawn) < found else (low, middle)
+    return high

@@ -205,7 +205,8 @@ class TableOptions:
     parquet_row_group_rows: int = _option(
         "parquet.row_group_rows",
         131_072,
-        f"Rows of a Parquet row group; {_POINT_READ_ROWS} unless it is set, where point_reads is true.",
+        "Rows of a Parquet row group, fewer where they would take more than 64 MiB in memory; "
+        f"{_POINT_READ_ROWS} unless it is set, where point_reads is true.",
         low=128,
         high=16 * 1024**2,
     )

@@ -28,11 +28,12 @@ from lakehouse.spark.registered import connection_of
 from lakehouse.spark.tasks import cores_of, run_tasks
 from lakehouse.spark.types import struct_of_arrow
 from lakehouse.storage.answers import Answers, Question
+from lakehouse.storage.key_cut import OPENED_MAX
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
-from lakehouse.storage.splits import Split, plan_splits
+from lakehouse.storage.splits import Split, plan_splits, planned_bytes
 
 __all__ = ["aggregate", "count"]
 
@@ -123,8 +124,9 @@ def _answers(
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
         await scan.ask_indexes(partial(ask_table, core))
         answers, left = question.of_told(scan.files.units)
-        total = sum(file.entry.size for unit in left for file in unit.files)
-        return answers, plan_splits(left, split_bytes_of(total, cores_of(spark))), shown
+        pieces = await scan.pieces(OPENED_MAX)
+        size = split_bytes_of(planned_bytes(left, pieces), cores_of(spark))
+        return answers, plan_splits(left, size, pieces=pieces), shown
 
     answers, splits, shown = lake.call(plan)
     rest = _Rest(connection=connection, name=name, table=core.uuid, question=answers.question, where=shown)

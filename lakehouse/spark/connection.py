@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from lakehouse.errors import InvalidInputError, LakehouseError
 from lakehouse.lake import Lake, connect
+from lakehouse.spark.worker_heap import put_loaded_aside
 from lakehouse.spark.worker_memory import fit_into_limit
 from lakehouse.storage.opened import OpenTable
 from lakehouse.sync.bridge import Bridge
@@ -123,8 +124,9 @@ _pid = os.getpid()
 
 
 def warehouse(connection: Connection) -> Warehouse:
-    """The process's lake of a connection."""
+    """The process's lake of a connection, when a piece of work begins."""
     global _pid
+    put_loaded_aside()
     with _lock:
         if _pid != os.getpid():
             # A fork has copied lakes whose threads stayed behind.

@@ -16,8 +16,7 @@ Invariant: the rows are those of the join without any of this, of one snapshot o
 from __future__ import annotations
 
 import datetime as dt
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -33,10 +32,11 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import arrow_type
 from lakehouse.log import get_logger
 from lakehouse.spark.connection import Connection, warehouse
+from lakehouse.spark.direct import frame_of, parts_of
 from lakehouse.spark.errors import plain_errors
 from lakehouse.spark.frames import column
 from lakehouse.spark.options import ReadOptions
-from lakehouse.spark.reader import LakehouseReader, ScanPart
+from lakehouse.spark.reader import LakehouseReader
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.scan import table
 from lakehouse.spark.tasks import cores_of
@@ -217,7 +217,7 @@ def plan_join(
     struct = st.StructType([struct_of(view.schema)[one.name] for one in fields])
     options = ReadOptions(where=all_given(to_expr(where), *filters), version=view.snapshot.id)
     reader = LakehouseReader(found, fact, options, struct, cores=cores_of(spark))
-    parts = [one for one in reader.partitions() if isinstance(one, ScanPart)]
+    parts = parts_of(reader)
     report = JoinReport(
         snapshot=view.snapshot.id,
         keys=keys.distinct,
@@ -234,7 +234,7 @@ def plan_join(
         for name, values in keys.columns.items()
         if said[name] == "ranges" and len(values) <= _COMPARED_MAX
     }
-    rows = _frame(spark, reader, parts, struct, compared)
+    rows = frame_of(spark, reader, parts, struct, among=compared)
     return JoinPlan(report=report, fact=rows, frame=_joined(rows, other, pairs, on, kind, keys.rows))
 
 
@@ -343,32 +343,6 @@ def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr
         found.append(among(field, values, max_values=max_keys if is_exact else 0))
         said[name] = "values" if is_exact else "ranges"
     return found, said
-
-
-def _frame(
-    spark: SparkSession,
-    reader: LakehouseReader,
-    parts: Sequence[ScanPart],
-    struct: st.StructType,
-    compared: Mapping[str, pa.Array],
-) -> DataFrame:
-    """The rows of the parts that have certain values, each part read by a task of its own."""
-    if not parts:
-        return spark.createDataFrame([], struct)
-    # Once for all of them: the condition may be large.
-    plan = parts[0].plan
-    sent = [pickle.dumps((one.split, one.selections)) for one in parts]
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                split, selections = pickle.loads(sent[number])  # noqa: S301 - written by the driver
-                for rows in reader.read(ScanPart(plan, split, selections)):
-                    for name, values in compared.items():
-                        rows = rows.filter(pc.is_in(rows.column(name), values))
-                    yield rows
-
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, struct)
 
 
 def _joined(

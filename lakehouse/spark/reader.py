@@ -24,6 +24,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.expr.nodes import all_given
 from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.nearest import suggestion
 from lakehouse.format.snapshot import Ref, RefKind
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.index.selection import RowSelection
@@ -34,22 +35,32 @@ from lakehouse.spark.options import ReadOptions
 from lakehouse.spark.types import arrow_for_spark, as_spark, struct_of
 from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion
 from lakehouse.storage.intents import ChangeRefs
+from lakehouse.storage.key_cut import OPENED_MAX
 from lakehouse.storage.opened import OpenTable, View
-from lakehouse.storage.plan import PlannedUnit
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.row_size import value_width
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
-from lakehouse.storage.splits import Split, opened_splits
+from lakehouse.storage.splits import Split, opened_splits, planned_bytes
 
-__all__ = ["LakehouseReader", "ScanPart", "ScanPlan", "columns_asked", "split_bytes_of", "view_of"]
+__all__ = [
+    "LakehouseReader",
+    "ScanPart",
+    "ScanPlan",
+    "columns_asked",
+    "split_bytes_of",
+    "struct_asked",
+    "view_of",
+]
 
 _SPLIT_BYTES = 32 * 1024 * 1024
 """Where nobody knows how many cores there are."""
 _SPLIT_MIN, _SPLIT_MAX = 4 * 1024 * 1024, 128 * 1024 * 1024
 _SPLITS_PER_CORE = 3
 """So that a core whose share takes longer does not hold the others up."""
+_SPLIT_WORTH = 16 * 1024 * 1024
+"""From so many bytes on it is worth a task's price to have several for each core."""
 _BATCH_BYTES = 4 * 1024 * 1024
 """Of a batch on its way to the JVM: smaller ones cost it up to a fifth more time, larger ones only memory."""
 _BATCH_ROWS_MIN = 1024
@@ -71,7 +82,8 @@ def split_bytes_of(total: int, cores: int | None) -> int:
     """How many bytes of files a task should read, of so many in all."""
     if cores is None:
         return _SPLIT_BYTES
-    return min(max(total // (cores * _SPLITS_PER_CORE), _SPLIT_MIN), _SPLIT_MAX)
+    each = min(max(total // (cores * _SPLIT_WORTH), 1), _SPLITS_PER_CORE)
+    return min(max(-(-total // (cores * each)), _SPLIT_MIN), _SPLIT_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +190,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         )
         self.report = scan.report
         await scan.ask_indexes(ask)
-        splits = await self._splits(scan.files.units, source, plan)
+        splits = await self._splits(scan, source, plan)
         return [
             ScanPart(
                 plan, one, {entry.path: answers[entry.path] for entry in one.entries if entry.path in answers}
@@ -186,12 +198,14 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
             for one in splits
         ]
 
-    async def _splits(self, units: Sequence[PlannedUnit], source: TableRuns, plan: ScanPlan) -> list[Split]:
-        total = sum(file.entry.size for unit in units for file in unit.files)
+    async def _splits(self, scan: Scan, source: TableRuns, plan: ScanPlan) -> list[Split]:
+        units = scan.files.units
+        pieces = await scan.pieces(OPENED_MAX)
         # Of few columns more files make a task of the same size.
         share = _share_read(plan)
-        size = self._options.split_bytes or int(split_bytes_of(int(total * share), self._cores) / share)
-        return await opened_splits(units, size, source)
+        total = int(planned_bytes(units, pieces) * share)
+        size = self._options.split_bytes or int(split_bytes_of(total, self._cores) / share)
+        return await opened_splits(units, size, source, pieces=pieces)
 
     # --- executors ----------------------------------------------------------------
 
@@ -253,6 +267,21 @@ async def _pin(core: OpenTable, view: View, seconds: float) -> None:
     expires = core.history.time.now_ms() + int(seconds * 1000)
     ref = Ref(snapshot=view.snapshot.id, kind=RefKind.PIN, expires_ms=expires)
     await core.commit(ChangeRefs(make={f"pin-{uuid.uuid4().hex}": ref}), view=view)
+
+
+def struct_asked(schema: TableSchema, columns: Sequence[str] | None) -> StructType:
+    """The columns of these names, in their order; None = all."""
+    every = struct_of(schema)
+    if columns is None:
+        return every
+    known = {field.name.casefold(): field for field in every.fields}
+    unknown = [name for name in columns if name.casefold() not in known]
+    if unknown:
+        raise InvalidInputError(
+            f"there is no column {unknown[0]!r}; {suggestion(unknown[0], every.fieldNames())}",
+            column=unknown[0],
+        )
+    return StructType([known[name.casefold()] for name in dict.fromkeys(columns)])
 
 
 def columns_asked(struct: StructType, schema: TableSchema) -> tuple[str, ...]:

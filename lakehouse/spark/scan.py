@@ -18,16 +18,21 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, to_sql
-from lakehouse.spark.connection import Connection
+from lakehouse.spark.connection import Connection, warehouse
+from lakehouse.spark.direct import frame_of, parts_of
 from lakehouse.spark.errors import plain_errors
+from lakehouse.spark.options import ReadOptions
+from lakehouse.spark.reader import LakehouseReader, struct_asked, view_of
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.session import NEEDED
+from lakehouse.spark.tasks import cores_of
 from lakehouse.storage.opened import time_ms_of
 from lakehouse.storage.reads import Freshness
 
@@ -50,6 +55,7 @@ def table(
     relation: str | None = None,
     split_bytes: int | None = None,
     pin_s: float | None = None,
+    pushdown: bool = True,
 ) -> DataFrame:
     """A table, or a part of it, as a data frame.
 
@@ -71,6 +77,9 @@ def table(
         split_bytes: about how many bytes of files a task reads; None = as the cores suggest.
         pin_s: seconds for which the snapshot is kept from the planning on, for jobs that may outlast
             expiry; costs a commit.
+        pushdown: whether conditions that Spark finds later, in queries that use the frame, leave files
+            and rows out. False takes a shorter way for rows, by which a few columns come in three quarters
+            of the time: for queries that need all that is asked for here.
 
     Example::
 
@@ -79,8 +88,6 @@ def table(
     if isinstance(columns, str) or (columns is not None and not columns):
         raise InvalidInputError(f"columns is a list of names with one at least, not {columns!r}")
     options: dict[str, Any] = {
-        **_target(spark, connection),
-        "table": name,
         "columns": None if columns is None else json.dumps(list(columns)),
         "where": to_sql(where) if isinstance(where, Expr) else where,
         "version": version,
@@ -94,9 +101,12 @@ def table(
         "pin": pin_s,
     }
     given = {key: str(value) for key, value in options.items() if value is not None}
+    if not pushdown:
+        return _direct(spark, name, ReadOptions.parse(given), connection_of(spark, connection))
     enable_pushdown(spark)
+    target = {**_target(spark, connection), "table": name}
     with plain_errors():
-        return spark.read.format("lakehouse").options(**given).load()
+        return spark.read.format("lakehouse").options(**target, **given).load()
 
 
 def create_view(spark: SparkSession, view: str, name: str, **how: Any) -> DataFrame:
@@ -117,6 +127,21 @@ def enable_pushdown(spark: SparkSession) -> None:
     for key, value in NEEDED.items():
         if key.startswith("spark.sql.python."):
             spark.conf.set(key, value)
+
+
+def _direct(spark: SparkSession, name: str, options: ReadOptions, connection: Connection) -> DataFrame:
+    """Rows that are planned now, and read without Spark's interface for sources."""
+    if options.relation is not None or options.incremental_from is not None or options.freshness == "wal":
+        raise InvalidInputError(
+            "pushdown=False is for rows of a snapshot: it goes with no relation, incremental_from or "
+            "freshness='wal'"
+        )
+    lake = warehouse(connection)
+    view = lake.call(view_of, lake.table(name), options)
+    struct = struct_asked(view.schema, options.columns)
+    pinned = replace(options, version=view.snapshot.id, timestamp=None, tag=None)
+    reader = LakehouseReader(connection, name, pinned, struct, cores=cores_of(spark))
+    return frame_of(spark, reader, parts_of(reader), struct)
 
 
 def _target(spark: SparkSession, connection: Connection | None) -> dict[str, str]:

@@ -39,7 +39,13 @@ _FASTER: Mapping[str, str] = {
 _JVM = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Spark checks bounds of Arrow vectors by rows of a batch; checking every value again costs a fifth."""
 
+_SOCKETS: Mapping[str, str] = (
+    {"spark.python.unix.domain.socket.enabled": "true"} if os.name == "posix" else {}
+)
+"""Between the JVM and its workers: over TCP, a task waits forty milliseconds for acknowledgements."""
+
 _LOCAL: Mapping[str, str] = {
+    **_SOCKETS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -127,7 +133,7 @@ def cluster_config(
         for key, value in lakehouse.spark.cluster_config("s3a://bucket/env.tar.gz").items():
             print(f"--conf {key}={value}")
     """
-    found = {**NEEDED, **_FASTER, "spark.executor.pyspark.memory": worker_memory}
+    found = {**NEEDED, **_FASTER, **_SOCKETS, "spark.executor.pyspark.memory": worker_memory}
     found["spark.driver.extraJavaOptions"] = found["spark.executor.extraJavaOptions"] = _JVM
     # A worker keeps its lake, with connections and caches, as long as it lives.
     found["spark.python.worker.reuse"] = "true"

@@ -35,18 +35,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.nearest import suggestion
 from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.increments_reader import IncrementReader
 from lakehouse.spark.options import ReadOptions, WriteOptions, target_of
-from lakehouse.spark.reader import LakehouseReader, view_of
+from lakehouse.spark.reader import LakehouseReader, struct_asked, view_of
 from lakehouse.spark.registered import remember
 from lakehouse.spark.relations import RelationReader, relation_struct
 from lakehouse.spark.scan import enable_pushdown
 from lakehouse.spark.stream_reader import LakehouseStreamReader
 from lakehouse.spark.stream_writer import LakehouseStreamWriter
-from lakehouse.spark.types import struct_of
 from lakehouse.spark.writer import LakehouseWriter, TableTarget, wanted_by
 from lakehouse.storage.changes import CHANGE_COLUMN
 from lakehouse.storage.opened import View
@@ -129,19 +127,9 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
 
 def _struct(view: View, options: ReadOptions) -> StructType:
     """The columns that a read has."""
-    every = struct_of(view.schema)
-    fields = list(every.fields)
-    if options.columns is not None:
-        known = {field.name.casefold(): field for field in fields}
-        unknown = [name for name in options.columns if name.casefold() not in known]
-        if unknown:
-            raise InvalidInputError(
-                f"there is no column {unknown[0]!r}; {suggestion(unknown[0], every.fieldNames())}",
-                column=unknown[0],
-            )
-        fields = [known[name.casefold()] for name in dict.fromkeys(options.columns)]
+    fields = struct_asked(view.schema, options.columns).fields
     is_changes = options.changes or (options.incremental_from is not None and view.schema.primary_key)
-    return StructType([*fields, _CHANGE] if is_changes else fields)
+    return StructType([*fields, _CHANGE] if is_changes else list(fields))
 
 
 def register(

@@ -14,10 +14,20 @@ from contextlib import aclosing
 
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.io.fanout import map_bounded
+from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import RunSource
 from lakehouse.storage.sections import KeyRange
 
-__all__ = ["LARGE", "OPENED_MAX", "PieceSizes", "cut_files", "key_ranges", "pieces_of"]
+__all__ = [
+    "LARGE",
+    "OPENED_MAX",
+    "PieceSizes",
+    "cut_files",
+    "key_ranges",
+    "opened_pieces",
+    "piece_sizes",
+    "pieces_of",
+]
 
 LARGE = 1.5
 """Work is cut from so many shares on."""
@@ -29,14 +39,21 @@ PieceSizes = Sequence[tuple[bytes, int]]
 """The first key and the size of each piece."""
 
 
-async def pieces_of(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, PieceSizes]:
+async def opened_pieces(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, Sequence[Piece]]:
     """The pieces of files, by path."""
     opened = map_bounded(source.open, entries, _OPENS, ordered=False)
     async with aclosing(opened) as readers:
-        return {
-            reader.entry.path: [(piece.min_key or b"", piece.size) for piece in reader.pieces]
-            async for reader in readers
-        }
+        return {reader.entry.path: reader.pieces async for reader in readers}
+
+
+async def pieces_of(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, PieceSizes]:
+    """Where the pieces of files begin, by path."""
+    return {path: piece_sizes(some) for path, some in (await opened_pieces(source, entries)).items()}
+
+
+def piece_sizes(pieces: Iterable[Piece]) -> PieceSizes:
+    """Where pieces begin."""
+    return [(piece.min_key or b"", piece.size) for piece in pieces]
 
 
 def cut_files(

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from lakehouse.config import TableSettings
 from lakehouse.expr import Expr
+from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import (
     KIND_COLUMN,
     SEQUENCE_COLUMN,
@@ -45,7 +46,7 @@ from lakehouse.storage.cut import Part, cut_rows
 from lakehouse.storage.merge_passes import MergePass, PassPlanner
 from lakehouse.storage.plan import interval
 from lakehouse.storage.record_ttl import Lifetime, may_drop_hidden
-from lakehouse.storage.row_size import RowSize
+from lakehouse.storage.row_size import RowSize, group_rows
 from lakehouse.storage.runs import Piece, RunReader
 from lakehouse.storage.scan import RunSource, Scan
 from lakehouse.storage.sections import EVERY_KEY, KeyRange
@@ -146,16 +147,15 @@ async def _planner(
         return None  # nothing is merged
     guess = RowSize(schema.fields, schema.fields, task.inputs).bytes_per_row
     planner = PassPlanner(
-        memory_bytes=memory_bytes, row_bytes=guess * _GUESSES, piece_rows=options.parquet_row_group_rows
+        memory_bytes=memory_bytes, row_bytes=guess * _GUESSES, piece_rows=group_rows(options, guess)
     )
     if planner.fits(task.inputs):
         return None
     reader = await source.open(max(task.inputs, key=lambda one: one.rows))
     some = await reader.read(schema.fields, [0])
-    rows = max(planner.piece_rows, *(piece.rows for piece in reader.pieces))
-    return dataclasses.replace(
-        planner, row_bytes=some.nbytes / some.num_rows + _LINEAGE_BYTES, piece_rows=rows
-    )
+    row_bytes = some.nbytes / some.num_rows
+    rows = max(group_rows(options, row_bytes), *(piece.rows for piece in reader.pieces))
+    return dataclasses.replace(planner, row_bytes=row_bytes + _LINEAGE_BYTES, piece_rows=rows)
 
 
 async def _done(
@@ -320,7 +320,12 @@ class _LineageRun:
         return self._inner.pieces
 
     async def read(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
     ) -> pa.Table:
         """These columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them."""
         lo, hi = interval(self.entry)
@@ -329,7 +334,8 @@ class _LineageRun:
             one for one in fields if one is not KIND_FIELD and not (one is SEQUENCE_FIELD and one_snapshot)
         ]
         wants_kinds = KIND_FIELD in fields
-        table = await self._inner.read(asked, pieces, kinds=kinds or (wants_kinds and self._has_kinds()))
+        has_kinds = kinds or (wants_kinds and self._has_kinds())
+        table = await self._inner.read(asked, pieces, kinds=has_kinds, rows=rows)
         if SEQUENCE_FIELD in fields:
             table = _with_sequence(table, lo[0])
         if wants_kinds and KIND_COLUMN not in table.column_names:

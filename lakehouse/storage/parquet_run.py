@@ -13,7 +13,7 @@ snapshot's entry; what does not is a CorruptionError that names the object.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from lakehouse.cache import weigh
 from lakehouse.errors import CorruptionError
+from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.parquet_columns import LeafColumns, leaf_count
 from lakehouse.format.parquet_decode import chunk_ranges, decode_chunks, image_of
@@ -44,8 +45,8 @@ __all__ = ["WHOLE_BYTES", "ParquetRun", "open_parquet"]
 WHOLE_BYTES = 512 * 1024
 """Files of up to so many bytes are read whole when they are opened: the bytes take less time than
 another request would."""
-_GAP_BYTES = 1024 * 1024
-"""Chunks at most this far apart share a request: on object stores a megabyte takes about as long."""
+_GAP_BYTES = 256 * 1024
+"""Chunks at most this far apart share a request: what lies between takes less time than another one."""
 _PORTION_BYTES = 1024 * 1024
 """Least that a thread is worth."""
 _TAIL_BYTES = 64 * 1024
@@ -214,7 +215,12 @@ class ParquetRun:
         return self._pieces
 
     async def read(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
     ) -> pa.Table:
         """These columns of these row groups (None = all), and ``_VALUE_KIND`` last when asked for.
 
@@ -224,7 +230,7 @@ class ParquetRun:
         groups = range(len(self._opened.footer.pieces.rows)) if pieces is None else pieces
         wanted = (*fields, KIND_FIELD) if kinds else tuple(fields)
         leaves = self._opened.columns.needed(wanted)
-        tables = await self._decoded(groups, leaves, lambda table: project(table, wanted))
+        tables = await self._decoded(groups, leaves, lambda table: project(table, wanted), rows=rows)
         # Joining would forget the number of rows of a table without columns.
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
@@ -261,13 +267,14 @@ class ParquetRun:
         finish: Callable[[pa.Table], R],
         *,
         gap_bytes: int = _GAP_BYTES,
+        rows: I64 | None = None,
     ) -> list[R]:
         """What ``finish`` makes, in threads, of these leaves of these row groups, in some portions."""
         footer, whole = self._opened.footer, self._whole
         if not groups or not leaves:
             # One column nobody knows says how many rows there are.
-            rows = sum(footer.pieces.rows[list(groups)].tolist())
-            return [finish(pa.table([pa.nulls(rows)], [""]))]
+            count = sum(footer.pieces.rows[list(groups)].tolist()) if rows is None else len(rows)
+            return [finish(pa.table([pa.nulls(count)], [""]))]
         with reading(self._key):
             if whole is None:
                 ranges = chunk_ranges(
@@ -280,10 +287,11 @@ class ParquetRun:
             else:
                 image = np.frombuffer(whole, np.uint8)
 
-            async def decode(portion: Sequence[int]) -> R:
-                return await in_thread(lambda: finish(decode_chunks(footer, image, portion, leaves)))
+            async def decode(portion: tuple[Sequence[int], I64 | None]) -> R:
+                some, taken = portion
+                return await in_thread(lambda: finish(decode_chunks(footer, image, some, leaves, rows=taken)))
 
-            portions = _portions(footer, groups, leaves)
+            portions = list(_with_rows(footer, _portions(footer, groups, leaves), rows))
             return [done async for done in map_bounded(decode, portions, len(portions))]
 
 
@@ -294,6 +302,20 @@ def _portions(footer: RunFooter, groups: Sequence[int], leaves: Sequence[int]) -
     bounds = [0, *np.searchsorted(sizes, [sizes[-1] * n // count for n in range(1, count)]).tolist()]
     pairs = zip(bounds, [*bounds[1:], len(groups)], strict=True)
     return [groups[start:end] for start, end in pairs if start < end]
+
+
+def _with_rows(
+    footer: RunFooter, portions: Iterable[Sequence[int]], rows: I64 | None
+) -> Iterator[tuple[Sequence[int], I64 | None]]:
+    """The portions, each with the rows that are wanted of it; None = all."""
+    begin = 0
+    for portion in portions:
+        if rows is None:
+            yield portion, None
+            continue
+        end = begin + int(footer.pieces.rows[list(portion)].sum())
+        yield portion, rows[slice(*np.searchsorted(rows, (begin, end)))] - begin
+        begin = end
 
 
 _NO_ROWS = pa.table([pa.nulls(0)], [""])

@@ -1,4 +1,5 @@
-"""About how many bytes a row takes in memory: guessed from the files, then learned from what is read.
+"""About how many bytes a row takes in memory: guessed from the files, then learned from what is read; and
+how many rows a row group may have for it.
 
 Invariant: an estimate is at least a byte; it bounds memory only as well as rows are alike.
 """
@@ -10,14 +11,18 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.table_options import TableOptions
 from lakehouse.format.types import Field, arrow_type
 
-__all__ = ["RowSize", "value_width"]
+__all__ = ["RowSize", "group_rows", "value_width"]
 
 _TEXT_BYTES = 32
 """What a value without a fixed width is taken to need."""
 _UNPACKED = 2
 """How much more rows take in memory than in a file."""
+_GROUP_BYTES = 64 * 1024 * 1024
+_GROUP_ROWS_LEAST = 8 * 1024
+"""A group of fewer rows is not worth its metadata, however wide they are."""
 
 
 def value_width(field: Field) -> int:
@@ -26,6 +31,12 @@ def value_width(field: Field) -> int:
         return max(1, int(arrow_type(field.type).bit_width) // 8)
     except ValueError:
         return _TEXT_BYTES
+
+
+def group_rows(options: TableOptions, row_bytes: float) -> int:
+    """Rows of a row group: as the options say, or as fit into what should be read at once."""
+    fitting = int(_GROUP_BYTES / max(1.0, row_bytes))
+    return min(options.parquet_row_group_rows, max(_GROUP_ROWS_LEAST, fitting))
 
 
 class RowSize:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import ColumnStats, FileEntry
 from lakehouse.format.types import Field
 
@@ -54,9 +55,17 @@ class RunReader(Protocol):
         ...
 
     async def read(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
     ) -> pa.Table:
-        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for."""
+        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for.
+
+        ``rows`` are the numbers of the rows to return, ascending, counted through the pieces; None = all.
+        """
         ...
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:

@@ -34,7 +34,7 @@ from lakehouse.storage.merge_engines import merge_engine
 from lakehouse.storage.plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.row_size import RowSize
-from lakehouse.storage.runs import EVERY_ROW, RowRange, RunReader
+from lakehouse.storage.runs import EVERY_ROW, Piece, RowRange, RunReader
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.section_reader import SectionReader, Wanted
 from lakehouse.storage.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep, has_keys
@@ -166,6 +166,30 @@ class Scan:
             kept = [one.entry.path for unit in self.files.units for one in unit.files if one.wanted]
             some = [answers.rows[path] for path in kept if path in answers.rows]
             self.report.rows_pruned_by_index = sum(one.total_rows - one.row_count for one in some)
+
+    async def pieces(self, files_max: int) -> dict[str, Sequence[Piece]]:
+        """The pieces that the condition leaves of the files that it leaves, by path.
+
+        Nothing is known of files all of whose rows match, and of any where more than ``files_max`` would have
+        to be opened to know.
+        """
+        pruner = self._pruner
+        files = [file for unit in self.files.units for file in unit.files if not file.matches]
+        if pruner is None or len(files) > files_max:
+            return {}
+        found: dict[str, Sequence[Piece]] = {}
+        async with aclosing(self._opened(files)) as opened:
+            at = 0
+            async for reader in opened:
+                file, entry, at = files[at], reader.entry, at + 1
+                found[entry.path] = [
+                    piece
+                    for piece in reader.pieces
+                    if not pruner.excludes_piece(entry, piece)
+                    # A piece without a row that matches may hide older rows of its keys.
+                    and not (file.alone and pruner.judge_piece(entry, piece) is Verdict.NONE)
+                ]
+        return found
 
     @property
     def schema(self) -> pa.Schema:

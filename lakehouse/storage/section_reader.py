@@ -222,14 +222,15 @@ class SectionReader:
         return found
 
     async def _fetch(
-        self, part: Part, fields: Sequence[Field], pieces: Sequence[int], *, rest: bool = False
+        self, part: Part, fields: Sequence[Field], pieces: Sequence[int], *, rows: I64 | None = None
     ) -> pa.Table:
-        kinds = part.wanted and not rest and self._has_kinds(part.reader.entry)
+        """Columns of pieces; of some rows alone, which are known then not to delete anything."""
+        kinds = part.wanted and rows is None and self._has_kinds(part.reader.entry)
         if not fields and not kinds:
             return without_columns(sum(part.piece_rows))
         with counting(self._report.cost):
-            table = await part.reader.read(fields, pieces, kinds=kinds)
-        if not rest:
+            table = await part.reader.read(fields, pieces, kinds=kinds, rows=rows)
+        if rows is None:
             self._size.learn(table)
         return table
 
@@ -317,8 +318,7 @@ class SectionReader:
             if set(names) <= set(hit.of.table.column_names):  # an earlier section read it whole
                 return hit.of.table.take(pa.array(hit.rows - hit.of.skipped)).select(names)
             pieces = [hit.of.part.pieces[number] for number in hit.pieces]
-            table = await self._fetch(hit.of.part, rest, pieces, rest=True)
-            return table.take(pa.array(hit.rows_in_pieces()))
+            return await self._fetch(hit.of.part, rest, pieces, rows=hit.rows_in_pieces())
 
         if not found:
             return self.schema.empty_table()

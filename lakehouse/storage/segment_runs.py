@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.cache import CacheRegion
+from lakehouse.format.arrays import I64
 from lakehouse.format.column_stats import stats_of
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.projection import project
@@ -221,11 +222,16 @@ class MemoryRun:
         return self._entry
 
     async def read(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
     ) -> pa.Table:
         """These columns, and ``_VALUE_KIND`` last when asked for."""
-        rows = self._rows if pieces is None or len(pieces) else self._rows.slice(0, 0)
-        return self._columns(rows, fields, kinds)
+        found = self._rows if pieces is None or len(pieces) else self._rows.slice(0, 0)
+        return self._columns(found if rows is None else found.take(pa.array(rows)), fields, kinds)
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of that row key with its ``_VALUE_KIND``, as a table of one row, or of none."""

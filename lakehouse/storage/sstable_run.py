@@ -19,6 +19,7 @@ import google_crc32c
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.parquet_run import KIND_FIELD
 from lakehouse.format.projection import project
@@ -206,7 +207,12 @@ class SstableRun:
         return self._pieces
 
     async def read(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
     ) -> pa.Table:
         """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for.
 
@@ -219,13 +225,14 @@ class SstableRun:
         ids = {field.id for field in wanted}
         if not asked or ids.isdisjoint([KIND_FIELD.id, *(field.id for field in self._file.meta.fields)]):
             # Nothing of it is in the file but its number of rows, which one column nobody knows tells.
-            rows = sum(int(index.firsts[one.end] - index.firsts[one.begin]) for one in asked)
-            return project(pa.table([pa.nulls(rows)], [""]), wanted)
+            count = sum(int(index.firsts[one.end] - index.firsts[one.begin]) for one in asked)
+            return project(pa.table([pa.nulls(count if rows is None else len(rows))], [""]), wanted)
         with reading(self._key):
             ranges = [(int(index.offsets[one.begin]), int(index.offsets[one.end])) for one in asked]
             stored = await self._ranges(ranges)
             blocks = [range(one.begin, one.end) for one in asked]
-            return await in_thread(self._decode, blocks, stored, wanted, self._file.columns(ids))
+            found = await in_thread(self._decode, blocks, stored, wanted, self._file.columns(ids))
+            return found if rows is None else found.take(pa.array(rows))
 
     async def _ranges(self, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         whole = self._whole

@@ -45,6 +45,7 @@ from lakehouse.storage.index_build import (
     rows_at_hand,
 )
 from lakehouse.storage.layout import join
+from lakehouse.storage.row_size import group_rows
 
 __all__ = ["FileRows", "FileUploads", "delete_files", "object_paths"]
 
@@ -93,7 +94,6 @@ class FileUploads:
         self._store, self._root, self._options = store, root, options
         self._schema, self._arrow, self._format, self._level = schema, schema.arrow(), format, level
         self._parquet = ParquetOptions(
-            row_group_rows=options.parquet_row_group_rows,
             compression=options.parquet_compression,
             compression_level=options.parquet_compression_level,
         )
@@ -202,7 +202,9 @@ class FileUploads:
         rows = _filled(rows, self._arrow)
         if self._format is FileFormat.SSTABLE:
             return memoryview(encode_sstable(rows, self._schema, self._sstable))
-        return memoryview(encode_parquet(rows, self._schema, self._parquet))
+        groups = group_rows(self._options, rows.nbytes / max(1, rows.num_rows))
+        options = dataclasses.replace(self._parquet, row_group_rows=groups)
+        return memoryview(encode_parquet(rows, self._schema, options))
 
     def _stats(self, rows: pa.Table) -> dict[int, ColumnStats]:
         return stats_of(rows, self._schema.fields, text_bytes=self._options.stats_text_bytes)

@@ -228,6 +228,14 @@ def test_text_gets_a_dictionary_where_it_repeats() -> None:
     assert _encodings(Primitive("double"), pa.array(draw.random(50_000))) == {"PLAIN"}
 
 
+def test_sorted_repeats_get_no_dictionary() -> None:
+    """Values that come up twice, beside each other, fill a row group with others: no dictionary."""
+    each = np.repeat(np.arange(150_000), 2)
+    assert _encodings(StringType(), pa.array(np.char.add("note ", each.astype("U")))) == {"PLAIN"}
+    apart = np.random.default_rng(6).integers(0, 1 << 40, 150_000).cumsum()[each]
+    assert _encodings(Primitive("int64"), pa.array(apart)) == {"DELTA_BINARY_PACKED"}
+
+
 def test_numbers_that_do_not_compress_are_not_compressed() -> None:
     """Random doubles are stored as they are, others and text with the codec."""
     draw = np.random.default_rng(5)

@@ -31,6 +31,8 @@ lakehouse.spark.compact(spark, "db.t", full=True)
 few = lakehouse.spark.table(spark, "db.t", columns=["id"], where="id < 20")
 assert few.columns == ["id"]
 assert few.count() == 10
+direct = lakehouse.spark.table(spark, "db.t", columns=["half"], pushdown=False)
+assert direct.where("half > 499").count() == 1
 assert spark.read.format("lakehouse").load("db.t").where("half > 499").count() == 1
 assert lakehouse.spark.count(spark, "db.t") == 990
 assert spark.conf.get("spark.sql.shuffle.partitions") == "2"

@@ -411,13 +411,43 @@ def test_the_source_is_found_by_its_package() -> None:
     [
         (10**12, 2, 128 * 1024**2),
         (10**6, 2, 4 * 1024**2),
-        (240 * 1024**2, 8, 10 * 1024**2),
+        (240 * 1024**2, 8, 30 * 1024**2),
+        (480 * 1024**2, 8, 20 * 1024**2),
         (1, None, 32 * 1024**2),
     ],
 )
 def test_splits_keep_all_cores_busy(total: int, cores: int | None, size: int) -> None:
     """A few for each, within bounds; 32 MiB where cores are not known."""
     assert split_bytes_of(total, cores) == size
+
+
+def test_rows_past_the_source_are_the_same(lane: Lane) -> None:
+    """Without pushdown a frame has the same rows and columns, of the snapshot it was made of."""
+    table = lane.make(primary_key="id", bucket=2)
+    lane.do(table.upsert, rows(*range(50)))
+    lane.do(table.upsert, rows(3, 4, amount=2.0))
+    asked: dict[str, Any] = {"columns": ["amount", "ID"], "where": "city <> 'c1'"}
+    direct = lakehouse_spark.table(lane.spark, "db.t", pushdown=False, **asked)
+    before = lakehouse_spark.table(lane.spark, "db.t", version=2, columns=["id"], pushdown=False)
+    pushed = lakehouse_spark.table(lane.spark, "db.t", **asked)
+    assert direct.schema == pushed.schema
+    found = sorted(tuple(row) for row in pushed.collect())
+    assert len(found) == 33
+    lane.do(table.delete, where="id < 40")
+    assert sorted(tuple(row) for row in direct.collect()) == found
+    assert before.where("id >= 10").count() == 40
+    assert lane.ids(pushdown=False) == list(range(40, 50))
+
+
+def test_past_the_source_there_are_rows_of_a_snapshot_alone(lane: Lane) -> None:
+    """Relations, changes and rows of the log are refused; a table without rows has none."""
+    lane.make(primary_key="id")
+    assert lane.ids(pushdown=False) == []
+    for asked in ({"relation": "files"}, {"incremental_from": 1}, {"freshness": "wal"}):
+        with pytest.raises(InvalidInputError, match="pushdown=False is for rows of a snapshot"):
+            lane.ids(pushdown=False, **asked)
+    with pytest.raises(InvalidInputError, match=r"no column .citi.*city"):
+        lane.ids(pushdown=False, columns=["citi"])
 
 
 def test_every_type_arrives_as_itself(lane: Lane) -> None:

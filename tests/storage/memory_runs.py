@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.format.arrays import I64
 from lakehouse.format.column_stats import stats_of
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, Position, RowKind
 from lakehouse.format.row_key import RowKeyCodec
@@ -49,7 +50,12 @@ class MemoryRun:
         return self._codec.encode([row.column(name) for name in self._runs.schema.primary_key])[0].as_py()
 
     async def read(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
     ) -> pa.Table:
         """Columns of pieces, and a line in the log of reads."""
         numbers = range(len(self._slices)) if pieces is None else pieces
@@ -58,6 +64,7 @@ class MemoryRun:
         table = pa.concat_tables([self._slices[number] for number in numbers])
         if kinds and KIND_COLUMN not in table.column_names:
             table = table.append_column(KIND_COLUMN, pa.array([0] * table.num_rows, pa.int8()))
+        table = table if rows is None else table.take(pa.array(rows))
         return table.select([*names, KIND_COLUMN] if kinds else names)
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:

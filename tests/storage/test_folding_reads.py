@@ -243,9 +243,11 @@ class _WithKinds:
             entry = run.entry
             pieces = run.pieces
 
-            async def read(self, fields: Any, pieces: Any = None, *, kinds: bool = False) -> pa.Table:
+            async def read(
+                self, fields: Any, pieces: Any = None, *, kinds: bool = False, rows: Any = None
+            ) -> pa.Table:
                 named = [one for one in fields if one.name != KIND_COLUMN]
-                return await run.read(named, pieces, kinds=True)
+                return await run.read(named, pieces, kinds=True, rows=rows)
 
         return Reader()
 

@@ -112,7 +112,7 @@ async def test_only_what_is_asked_for_is_fetched() -> None:
 
 
 async def test_columns_far_apart_are_read_beside_each_other() -> None:
-    """Chunks more than a megabyte apart are separate requests."""
+    """Chunks with much between them are separate requests."""
     rows = many_rows(100_000)
     long = pa.array(np.char.add(rows["note"].to_numpy().astype("U"), " " * 40))
     file = await stored(rows.set_column(3, "note", long), KEYED, group_rows=30_000, codec="none")
@@ -128,6 +128,16 @@ async def test_row_groups_may_be_read_in_any_order() -> None:
     read = await run.read(FIELDS, [7, 1])
     assert read.equals(pa.concat_tables([ROWS.slice(28_000, 4_000), ROWS.slice(4_000, 4_000)]))
     assert (await run.read(FIELDS, [])).equals(ROWS.slice(0, 0))
+
+
+async def test_some_rows_are_read_as_all_and_picked_then() -> None:
+    """Rows by their numbers through the pieces, also of no piece's own, and of columns nobody has."""
+    run = await (await large_file()).open()
+    both = pa.concat_tables([ROWS.slice(28_000, 4_000), ROWS.slice(4_000, 4_000)])
+    for wanted in ([0, 3_999, 4_000, 7_999], [5_000], [], range(8_000)):
+        rows = np.array(wanted, np.int64)
+        assert (await run.read(FIELDS, [7, 1], rows=rows)).equals(both.take(rows))
+    assert (await run.read([], [7, 1], rows=np.array([2, 7_000]))).num_rows == 2
 
 
 async def test_pieces_tell_rows_keys_and_bounds() -> None:

@@ -14,13 +14,14 @@ import lakehouse
 from lakehouse.expr import parse_where
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.storage import splits
+from lakehouse.storage.key_cut import OPENED_MAX
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.plan import PlannedFile, PlannedUnit
 from lakehouse.storage.reads import TableRuns
-from lakehouse.storage.runs import EVERY_ROW
+from lakehouse.storage.runs import EVERY_ROW, Piece
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.sections import EVERY_KEY
-from lakehouse.storage.splits import Split, files_to_open, opened_splits, plan_splits
+from lakehouse.storage.splits import Split, files_to_open, opened_splits, plan_splits, planned_bytes
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
 
@@ -44,6 +45,11 @@ def unit(*files: PlannedFile) -> PlannedUnit:
     return PlannedUnit(unit=((), 0), files=files)
 
 
+def piece(first: bytes | None = None, *, row: int = 0, size: int = 10) -> Piece:
+    """A piece of a file."""
+    return Piece(rows=1, first_row=row, size=size, min_key=first)
+
+
 def paths(found: Sequence[Split]) -> list[list[str]]:
     """Which files each split has."""
     return [[entry.path for entry in one.entries] for one in found]
@@ -59,6 +65,13 @@ def test_small_files_are_put_together_across_merge_units() -> None:
     """A split has as many files as fit."""
     units = [unit(file(name, "a", "z")) for name in "abcde"]
     assert paths(plan_splits(units, 20)) == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_splits_are_about_equal() -> None:
+    """Files that do not quite fit leave no small split over, which would hold up a core."""
+    sizes = {"a": 13, "b": 12, "c": 12, "d": 11}
+    units = [unit(file(name, "a", "z", size=size)) for name, size in sizes.items()]
+    assert paths(plan_splits(units, 24)) == [["a", "b"], ["c", "d"]]
 
 
 def test_a_large_file_alone_is_cut_by_rows() -> None:
@@ -97,10 +110,21 @@ def test_pieces_tell_where_to_cut() -> None:
     """Two files over all keys are cut where a piece begins."""
     files = [file("a", "a", "z", size=20), file("b", "a", "z", size=20)]
     assert [entry.path for entry in files_to_open([unit(*files)], 20)] == ["a", "b"]
-    pieces = [(b"a", 10), (b"m", 10)]
+    pieces = [piece(b"a"), piece(b"m")]
     found = plan_splits([unit(*files)], 20, pieces={"a": pieces, "b": pieces})
     assert [one.keys for one in found] == [(None, b"m"), (b"m", None)]
     assert paths(found) == [["a", "b"], ["a", "b"]]
+
+
+def test_pieces_that_a_condition_leaves_are_what_counts() -> None:
+    """A file of which none is left is in no split, one of which little is left is small."""
+    files = [file(name, name, name, size=1000) for name in "abc"]
+    pieces = {"a": [], "b": [piece(row=600_000)], "c": [piece(row=0), piece(row=900_000)]}
+    assert planned_bytes([unit(*files)], pieces) == 30
+    assert paths(plan_splits([unit(*files)], 40, pieces=pieces)) == [["b", "c"]]
+    cut = plan_splits([unit(*files)], 10, pieces=pieces)
+    assert paths(cut) == [["b"], ["c"], ["c"]]
+    assert [one.rows for one in cut] == [EVERY_ROW, (0, 900_000), (900_000, EVERY_ROW[1])]
 
 
 def test_what_is_small_or_alone_is_not_opened() -> None:
@@ -113,7 +137,9 @@ def test_no_files_make_no_splits() -> None:
     assert plan_splits([], 10) == []
 
 
-async def _scanned(core: OpenTable, where: str | None, split_bytes: int | None) -> list[dict[str, object]]:
+async def _scanned(
+    core: OpenTable, where: str | None, split_bytes: int | None, *, opens: bool = False
+) -> list[dict[str, object]]:
     view = await core.newest()
     source = TableRuns(core, view.schema)
     scan = functools.partial(
@@ -123,7 +149,8 @@ async def _scanned(core: OpenTable, where: str | None, split_bytes: int | None) 
     if split_bytes is None:
         scans = [whole]
     else:
-        cut = await opened_splits(whole.files.units, split_bytes, source)
+        pieces = await whole.pieces(OPENED_MAX if opens else 0)
+        cut = await opened_splits(whole.files.units, split_bytes, source, pieces=pieces)
         scans = [scan(one.entries, keys=one.keys, rows=one.rows) for one in cut]
     found: list[dict[str, object]] = []
     for one in scans:
@@ -172,4 +199,6 @@ async def test_splits_have_the_rows_of_the_scan(
             else:
                 await table.delete(keys=[{"id": one} for one in ids])
         with mock.patch.object(splits, "_ROWS_MIN", 128):
-            assert await _scanned(table.core, where, split_bytes) == await _scanned(table.core, where, None)
+            whole = await _scanned(table.core, where, None)
+            for opens in (False, True):
+                assert await _scanned(table.core, where, split_bytes, opens=opens) == whole

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -173,6 +174,16 @@ async def test_pieces_are_read_apart() -> None:
     parts = [LARGE.slice(run.pieces[at].first_row, run.pieces[at].rows) for at in (1, 2, 7)]
     assert some.equals(pa.concat_tables(parts))
     assert (await run.read(SCHEMA.fields, [])).num_rows == 0
+
+
+async def test_some_rows_are_read_as_all_and_picked_then() -> None:
+    """Rows by their numbers through the pieces, and of columns the file never had."""
+    run = await bench().open()
+    both = await run.read(SCHEMA.fields, [2, 5])
+    for wanted in ([0, run.pieces[2].rows, both.num_rows - 1], [], range(both.num_rows)):
+        rows = np.array(wanted, np.int64)
+        assert (await run.read(SCHEMA.fields, [2, 5], rows=rows)).equals(both.take(rows))
+    assert (await run.read([], [2, 5], rows=np.array([1, 3]))).num_rows == 2
 
 
 async def test_counting_reads_nothing() -> None:
