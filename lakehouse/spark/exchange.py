@@ -19,6 +19,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.arrays import I32
 from lakehouse.format.bucket_hash import buckets_of
 from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.blobs import blobs, rows_of
 from lakehouse.spark.key_sort import key_schema
 from lakehouse.storage.conform import conform
 
@@ -84,8 +85,8 @@ def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.Record
             rows = rows.take(pa.array(order))
         ends = np.cumsum(counts[tasks]).tolist()
         begins = [0, *ends[:-1]]
-        values = [_bytes(rows.slice(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
-        columns = [pa.array(tasks, pa.int32()), pa.array(values, pa.binary())]
+        parts = [rows.slice(begin, end - begin) for begin, end in zip(begins, ends, strict=True)]
+        columns = [pa.array(tasks, pa.int32()), blobs(parts)]
         yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
 
@@ -93,11 +94,4 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, Non
     """The rows again, in the task that they were for."""
     for batch in batches:
         for value in batch.column(_ROWS):
-            yield pa.ipc.open_stream(value.as_buffer()).read_all()
-
-
-def _bytes(rows: pa.Table) -> memoryview:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)  # io-ok: into a sink in memory
-    return memoryview(sink.getvalue())
+            yield rows_of(value)

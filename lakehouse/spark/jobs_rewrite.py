@@ -32,6 +32,7 @@ from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.cost import Cost, counting, measure
 from lakehouse.io.threads import in_thread
+from lakehouse.spark.blobs import blobs, rows_of
 from lakehouse.spark.connection import Connection
 from lakehouse.spark.errors import carried, plain_errors
 from lakehouse.spark.jobs import Job, TableAt, Tally, memory_of_task
@@ -400,7 +401,7 @@ class _Gathered:
             together = pa.concat_tables(tables.pop(number))
             step = max(1, _BLOB_BYTES * together.num_rows // max(1, together.nbytes))
             for begin in range(0, together.num_rows, step):
-                yield _row(number, rows=_packed(together.slice(begin, step)))
+                yield _row(number, rows=blobs([together.slice(begin, step)]))
 
 
 def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -413,7 +414,7 @@ def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterato
                 if paid.is_valid:
                     cost = cost + pickle.loads(paid.as_buffer())  # noqa: S301 - ours
                 else:
-                    tables.append(pa.ipc.open_stream(rows.as_buffer()).read_all())
+                    tables.append(rows_of(rows))
         if number < 0:
             return
         written: bytes | None = None
@@ -421,7 +422,7 @@ def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterato
             house, core = shuffle.at.opened()
             value, own = house.call(_write, core, shuffle, number, tables)
             written, cost = pickle.dumps(value), cost + own
-        yield _row(number, rows=written, cost=pickle.dumps(cost))
+        yield _row(number, rows=pa.array([written], pa.binary()), cost=pickle.dumps(cost))
 
 
 async def _write(
@@ -444,14 +445,12 @@ def _sorted(curve: Curve, tables: list[pa.Table]) -> pa.Table:
     return curve.bare(together).take(order)
 
 
-def _packed(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)  # io-ok: into a sink in memory
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
-
-
-def _row(number: int, *, rows: bytes | None = None, cost: bytes | None = None) -> pa.RecordBatch:
-    columns = [pa.array([number], pa.int32()), pa.array([rows], pa.binary()), pa.array([cost], pa.binary())]
+def _row(
+    number: int, *, rows: pa.BinaryArray | None = None, cost: bytes | None = None
+) -> pa.RecordBatch:
+    columns = [
+        pa.array([number], pa.int32()),
+        pa.nulls(1, pa.binary()) if rows is None else rows,
+        pa.array([cost], pa.binary()),
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)

@@ -36,8 +36,7 @@ IO_MARKS: Allowance = {
     "lakehouse/format/parquet_footer.py": (1, "read_metadata of bytes in memory"),
     "lakehouse/format/parquet_run.py": (2, "a ParquetWriter over a sink in memory, and what it writes"),
     "lakehouse/format/wal_segment.py": (1, "an Arrow stream into a sink in memory"),
-    "lakehouse/spark/exchange.py": (1, "an Arrow stream into a sink in memory"),
-    "lakehouse/spark/jobs_rewrite.py": (1, "an Arrow stream into a sink in memory"),
+    "lakehouse/spark/blobs.py": (1, "an Arrow stream into a sink in memory"),
     "lakehouse/spark/session.py": (1, "which program of the machine is Java"),
     "lakehouse/spark/worker_memory.py": (
         1,
