@@ -445,9 +445,7 @@ def _sorted(curve: Curve, tables: list[pa.Table]) -> pa.Table:
     return curve.bare(together).take(order)
 
 
-def _row(
-    number: int, *, rows: pa.BinaryArray | None = None, cost: bytes | None = None
-) -> pa.RecordBatch:
+def _row(number: int, *, rows: pa.BinaryArray | None = None, cost: bytes | None = None) -> pa.RecordBatch:
     columns = [
         pa.array([number], pa.int32()),
         pa.nulls(1, pa.binary()) if rows is None else rows,
