@@ -1,11 +1,11 @@
-"""Scans of one table of ten columns on Spark: lakehouse's Python source next to Iceberg's native one.
+"""Scans of one table of ten columns on Spark: our source in Python next to Iceberg's and Delta's own.
 
-Both sides have a session of two cores on this machine and their files in the same object store, written by
-themselves from the same rows in random order: ours into a table with a primary key and four buckets (so its
-files are sorted by key), Iceberg's into a table without partitions. Every query is an aggregation, and both
+Each side has a session of two cores on this machine and its files in the same object store, written by
+itself from the same rows in random order: ours into a table with a primary key and four buckets (so its
+files are sorted by key), the others' into a table without partitions. Every query is an aggregation, and all
 sides have to come to the same values. Ours is told which columns a query needs, as a source in Python has to
-be, and `pushdown=False` where no condition follows; Iceberg finds out by itself. Rows of ours travel from
-Python workers to the JVM as Arrow; what a filter excludes does not travel. The join is of the table with
+be, and `pushdown=False` where no condition follows; the others find out by themselves. Rows of ours travel
+from Python workers to the JVM as Arrow; what a filter excludes does not travel. The join is of the table with
 1,000 of a million shops, with and without the filter that `lakehouse.spark.join` makes of the small side.
 
 Bytes are those that came from the store, headers included, counted by a relay that all sides go through.
@@ -25,8 +25,8 @@ from benchmarks.spark_sides import (
     LAKEHOUSE,
     SparkSide,
     SparkSides,
-    iceberg_missing,
     open_spark_sides,
+    peers_missing,
 )
 from benchmarks.tables import default_table, pivot, ratio_text, seconds_text
 from lakehouse.testing.endpoint import fresh_bucket
@@ -67,7 +67,7 @@ async def run(plan: Plan) -> Report:
         scale=plan.scale,
         baseline=ICEBERG,
         results=tuple(results),
-        notes=(*held, *iceberg_missing()),
+        notes=(*held, *peers_missing()),
         facts={"object_store": server.note, "rows": rows},
     )
 

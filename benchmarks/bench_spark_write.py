@@ -1,12 +1,13 @@
-"""Writes on Spark: a bulk write, upserts into a large table, and compaction, next to Iceberg.
+"""Writes on Spark: a bulk write, upserts into a large table, and compaction, next to Iceberg and Delta.
 
-Both sides have a session of two cores on this machine and their files in the same object store, and get the
+Each side has a session of two cores on this machine and its files in the same object store, and gets the
 same ten columns from the same local files, in random order of keys. Our table has a primary key and four
-buckets: its bulk write brings rows together by key and sorts them; "no key" is a table that keeps rows as
-they come, which is what Iceberg's is. Iceberg's upsert is `MERGE`, into a table that writes changed files
-anew (copy-on-write, its default) and one that writes deletes (merge-on-read). Compaction is
-`lakehouse.spark.compact(full=True)` and `rewrite_data_files` with `rewrite-all`, of the merge-on-read table,
-after the same upserts.
+buckets: its bulk write brings rows together by key and sorts them, as Iceberg's does in "by key", a table by
+four buckets of the key and sorted by it; "no key" is a table that keeps rows as they come, which is what the
+others' are. The others' upsert is `MERGE`: Iceberg's into a table that writes changed files anew
+(copy-on-write, its default) and one that writes deletes (merge-on-read), Delta's as it is by default.
+Compaction is `lakehouse.spark.compact(full=True)`, Iceberg's `rewrite_data_files` with `rewrite-all`, of the
+merge-on-read table, and Delta's `OPTIMIZE`, after the same upserts.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from benchmarks.model import Goal, Report, Result, Table, ratio
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.spark_rows import stage, stage_changes
 from benchmarks.spark_sides import (
+    DELTA,
     ICEBERG,
     LAKEHOUSE,
     SparkSide,
     SparkSides,
-    iceberg_missing,
     open_spark_sides,
+    peers_missing,
 )
 from benchmarks.tables import default_table, pivot, ratio_text, seconds_text
 from lakehouse.testing.endpoint import fresh_bucket
@@ -35,6 +37,7 @@ __all__ = ["TITLE", "goals", "run", "tables"]
 TITLE = "Writes on Spark"
 
 _NO_KEY = "lakehouse, no key"
+_BY_KEY = "Iceberg, by key"
 _ON_READ = "Iceberg, merge-on-read"
 _ON_READ_OPTIONS = {"format-version": "2", "write.merge.mode": "merge-on-read"}
 _WRITE_MOST = 1.5
@@ -62,7 +65,7 @@ async def run(plan: Plan) -> Report:
         scale=plan.scale,
         baseline=LAKEHOUSE,
         results=tuple(results),
-        notes=("At the end:", *held, *iceberg_missing()),
+        notes=("At the end:", *held, *peers_missing()),
         facts={"object_store": server.note, "rows": rows, "changed": changed},
     )
 
@@ -73,6 +76,9 @@ async def _bulk(plan: Plan, found: SparkSides, rows: int) -> list[Result]:
     cases = [Case(side=side.name, run=_asking(side.write, "orders", path)) for side in found.sides.values()]
     ours = found.sides[LAKEHOUSE]
     cases.append(Case(side=_NO_KEY, run=_asking(ours.write, "rows", path, primary_key=[], bucket=1)))
+    if ICEBERG in found.sides:
+        by_key = _asking(found.sides[ICEBERG].ask, "write_by_key", name="by_key", path=path, buckets=4)
+        cases.append(Case(side=_BY_KEY, run=by_key))
     results = await compare(
         cases,
         work=rows,
@@ -91,6 +97,8 @@ def _tables_of(found: SparkSides) -> dict[str, tuple[SparkSide, str]]:
     tables = {LAKEHOUSE: (found.sides[LAKEHOUSE], "orders")}
     if ICEBERG in found.sides:
         tables |= {ICEBERG: (found.sides[ICEBERG], "orders"), _ON_READ: (found.sides[ICEBERG], "on_read")}
+    if DELTA in found.sides:
+        tables[DELTA] = (found.sides[DELTA], "orders")
     return tables
 
 
@@ -101,7 +109,7 @@ def _batches(found: SparkSides, changed: int, rows: int) -> Iterator[str]:
 
 async def _upserts(plan: Plan, found: SparkSides, changed: int, batches: Iterator[str]) -> list[Result]:
     say("spark_write: upserts")
-    rounds = 1 + plan.repeats
+    rounds = 1 + plan.pick(quick=3, default=3, full=2)
     paths = list(itertools.islice(batches, rounds))
     cases = []
     for name, (side, table) in _tables_of(found).items():
@@ -136,20 +144,20 @@ def _each(side: SparkSide, command: str, table: str, paths: Iterator[str]) -> Ca
 
 
 def goals(report: Report) -> list[Goal]:
-    """Next to Iceberg: time of bulk writes, how much faster upserts are, rate of compaction."""
+    """Next to the others: time of bulk writes, how much faster upserts are, rate of compaction."""
     found = []
-    for side in (LAKEHOUSE, _NO_KEY):
-        for theirs in report.where(what="bulk write", side=ICEBERG):
+    for side, peer in ((LAKEHOUSE, ICEBERG), (LAKEHOUSE, _BY_KEY), (_NO_KEY, ICEBERG)):
+        for theirs in report.where(what="bulk write", side=peer):
             slower = ratio(theirs, report.one(what="bulk write", side=side))
             found.append(
                 Goal(
-                    text=f"bulk write ({side}): time ÷ Iceberg's",
+                    text=f"bulk write: time ({side}) ÷ time ({peer})",
                     target=f"≤ {_WRITE_MOST:g}",
                     measured=ratio_text(slower),
                     met=slower.median <= _WRITE_MOST,
                 )
             )
-    for side in (ICEBERG, _ON_READ):
+    for side in (ICEBERG, _ON_READ, DELTA):
         for theirs in report.where(what="upsert", side=side):
             faster = ratio(report.one(what="upsert", side=LAKEHOUSE), theirs)
             found.append(
@@ -160,16 +168,17 @@ def goals(report: Report) -> list[Goal]:
                     met=faster.median >= _UPSERT_LEAST,
                 )
             )
-    for theirs in report.where(what="compaction", side=_ON_READ):
-        faster = ratio(report.one(what="compaction", side=LAKEHOUSE), theirs)
-        found.append(
-            Goal(
-                text="compaction: rows/s ÷ those of rewrite_data_files",
-                target="≥ 1",
-                measured=ratio_text(faster),
-                met=faster.median >= 1,
+    for side, name in ((_ON_READ, "rewrite_data_files"), (DELTA, "OPTIMIZE")):
+        for theirs in report.where(what="compaction", side=side):
+            faster = ratio(report.one(what="compaction", side=LAKEHOUSE), theirs)
+            found.append(
+                Goal(
+                    text=f"compaction: rows/s ÷ those of {name}",
+                    target="≥ 1",
+                    measured=ratio_text(faster),
+                    met=faster.median >= 1,
+                )
             )
-        )
     return found
 
 

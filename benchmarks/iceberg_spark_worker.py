@@ -1,4 +1,4 @@
-"""Iceberg on Spark in a process of its own: ``python -m benchmarks.iceberg_spark_worker``, by its Python.
+"""Iceberg on Spark in a process of its own, by the peers' Python.
 
 Its catalog is a SQLite file beside the process, its files are in the bucket. (``InMemoryCatalog`` would
 keep these in memory too: it takes no ``io-impl``.) It answers what :mod:`benchmarks.spark_worker` answers.
@@ -60,6 +60,16 @@ class _Iceberg(SparkWorker):
             writer = writer.tableProperty(key, value)
         writer.createOrReplace()
 
+    def write_by_key(self, name: str, path: str, buckets: int) -> None:
+        """A new table of the rows by buckets of the key, sorted by it."""
+        from pyspark.sql.functions import partitioning
+
+        rows, table = self.source(path), f"lake.bench.{name}"
+        empty = rows.limit(0).writeTo(table).using("iceberg")
+        empty.partitionedBy(partitioning.bucket(buckets, "id")).createOrReplace()
+        self.spark.sql(f"ALTER TABLE {table} WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY id")
+        rows.writeTo(table).append()
+
     def upsert(self, name: str, path: str) -> None:
         """Replaces rows by key and adds the others."""
         self.source(path).createOrReplaceTempView("changes")
@@ -86,7 +96,7 @@ class _Iceberg(SparkWorker):
 
 async def main() -> None:
     """Answers until nobody asks any more."""
-    await serve(_Iceberg().commands("connect", "write", "upsert", "compact", "held"))
+    await serve(_Iceberg().commands("connect", "write", "write_by_key", "upsert", "compact", "held"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The sides of a comparison on Spark: lakehouse, and Iceberg with its own runtime, over one bucket.
+"""The sides of a comparison on Spark: lakehouse, and Iceberg and Delta with their runtimes, over one bucket.
 
 Each has a process, a session of two cores and the same memory; both read their rows from the same local
 files. All of them reach the store through one relay, which counts bytes (:mod:`benchmarks.wire`).
@@ -18,15 +18,18 @@ from benchmarks.wire import Relay, relay
 from benchmarks.worker import Worker, started
 from lakehouse.testing.endpoint import ServerInfo
 
-__all__ = ["ICEBERG", "LAKEHOUSE", "SparkSide", "SparkSides", "iceberg_missing", "open_spark_sides"]
+__all__ = ["DELTA", "ICEBERG", "LAKEHOUSE", "SparkSide", "SparkSides", "open_spark_sides", "peers_missing"]
 
+DELTA = "Delta"
 ICEBERG = "Iceberg"
 LAKEHOUSE = "lakehouse"
-_ENVIRONMENT = "iceberg_spark"
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    LAKEHOUSE: {"primary_key": ["id"], "bucket": 4},
-    ICEBERG: {},
+_ENVIRONMENT = "spark_4_1"
+_WORKERS = {
+    LAKEHOUSE: "benchmarks.spark_worker",
+    ICEBERG: "benchmarks.iceberg_spark_worker",
+    DELTA: "benchmarks.delta_spark_worker",
 }
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {LAKEHOUSE: {"primary_key": ["id"], "bucket": 4}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,12 @@ class SparkSide:
 
     async def write(self, table: str, path: str, **options: Any) -> None:
         """Makes a table of the rows of local files; lakehouse's has a key and four buckets."""
-        chosen, before = {**_OPTIONS[self.name], **options}, self.wire.sent
+        chosen, before = {**_OPTIONS.get(self.name, {}), **options}, self.wire.sent
         await self.worker.ask("write", name=table, path=path, options=chosen)
         # A side that keeps its files in memory is no peer of one that has them in the store.
         assert self.wire.sent > before, f"{self.name} wrote {table} and sent nothing to the object store"
 
-    async def ask(self, command: str, **arguments: Any) -> Any:
+    async def ask(self, command: str, /, **arguments: Any) -> Any:
         """What the worker answers."""
         return await self.worker.ask(command, **arguments)
 
@@ -60,9 +63,11 @@ class SparkSides:
     """What they go through."""
 
 
-def iceberg_missing() -> tuple[str, ...]:
-    """What a page says when the peer cannot be had here."""
-    return () if python_of(_ENVIRONMENT) else ("Iceberg was left out: `make peers` makes its environment.",)
+def peers_missing() -> tuple[str, ...]:
+    """What a page says when peers cannot be had here."""
+    if python_of(_ENVIRONMENT):
+        return ()
+    return ("Iceberg and Delta were left out: `make peers` makes their environment.",)
 
 
 @contextlib.asynccontextmanager
@@ -70,7 +75,7 @@ async def open_spark_sides(
     server: ServerInfo,
     bucket: str,
     *,
-    sides: Sequence[str] = (LAKEHOUSE, ICEBERG),
+    sides: Sequence[str] = (LAKEHOUSE, ICEBERG, DELTA),
     memory: str = "3g",
     worker_memory: str | None = None,
 ) -> AsyncIterator[SparkSides]:
@@ -79,18 +84,17 @@ async def open_spark_sides(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakehouse-bench-")))
         wire = await stack.enter_async_context(relay(server.endpoint_url))
         found = {}
-        for name, module, python in (
-            (LAKEHOUSE, "benchmarks.spark_worker", None),
-            (ICEBERG, "benchmarks.iceberg_spark_worker", python_of(_ENVIRONMENT)),
-        ):
-            if name not in sides or (name == ICEBERG and python is None):
-                continue
-            given = {} if python is None else {"python": python}
-            worker = await stack.enter_async_context(started(module, **given))
-            options = {**server.storage_options, "endpoint_url": wire.url}
+        python = python_of(_ENVIRONMENT)
+        for name in sides:
             more: dict[str, Any] = {"worker_memory": worker_memory}
-            if name == ICEBERG:
+            given = {}
+            if name != LAKEHOUSE:
+                if python is None:
+                    continue
                 more = {"jars": [str(path) for path in jars_of(_ENVIRONMENT)]}
+                given = {"python": python}
+            worker = await stack.enter_async_context(started(_WORKERS[name], **given))
+            options = {**server.storage_options, "endpoint_url": wire.url}
             await worker.ask("connect", bucket=bucket, options=options, memory=memory, **more)
             stack.push_async_callback(worker.ask, "stop")
             found[name] = SparkSide(name, worker, wire)

@@ -39,7 +39,7 @@ class Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def ask(self, command: str, **arguments: Any) -> Any:
+    async def ask(self, command: str, /, **arguments: Any) -> Any:
         """The answer to a command; WorkerFailedError when it raised."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
