@@ -52,11 +52,7 @@ class _Delta(SparkWorker):
 
     def upsert(self, name: str, path: str) -> None:
         """Replaces rows by key and adds the others."""
-        self.source(path).createOrReplaceTempView("changes")
-        self.spark.sql(
-            f"MERGE INTO delta.`{self._root}/{name}` old USING changes new ON old.id = new.id "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
+        self.merge(f"delta.`{self._root}/{name}`", path)
 
     def compact(self, name: str) -> None:
         """Puts small files together."""

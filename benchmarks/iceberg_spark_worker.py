@@ -72,11 +72,7 @@ class _Iceberg(SparkWorker):
 
     def upsert(self, name: str, path: str) -> None:
         """Replaces rows by key and adds the others."""
-        self.source(path).createOrReplaceTempView("changes")
-        self.spark.sql(
-            f"MERGE INTO lake.bench.{name} old USING changes new ON old.id = new.id "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
+        self.merge(f"lake.bench.{name}", path)
 
     def compact(self, name: str) -> None:
         """Writes all data files anew."""

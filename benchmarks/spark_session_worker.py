@@ -1,4 +1,4 @@
-"""What both workers of Spark do alike: queries over a view, answered with plain values.
+"""What all workers of Spark do alike: queries over a view, answered with plain values.
 
 Needs PySpark alone, of either version; our packages are not there in the peer's environment.
 """
@@ -39,7 +39,7 @@ _COLUMNS = {
 
 
 def local_session_config(memory: str) -> dict[str, str]:
-    """Settings that both sides have: two cores, so much memory."""
+    """Settings that all sides have: two cores, so much memory."""
     return {**COMMON, "spark.driver.memory": memory}
 
 
@@ -63,6 +63,14 @@ class SparkWorker(abc.ABC):
             found = found.where(where)
         [row] = found.selectExpr(*QUERIES[what].split(", ")).collect()
         return [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row]
+
+    def merge(self, target: str, path: str) -> None:
+        """Replaces rows by key and adds the others, by the SQL that both peers have."""
+        self.source(path).createOrReplaceTempView("changes")
+        self.spark.sql(
+            f"MERGE INTO {target} old USING changes new ON old.id = new.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
 
     def stop(self) -> None:
         """Ends the session."""
