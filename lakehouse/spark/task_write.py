@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-import resource
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -40,6 +39,7 @@ from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import carried
 from lakehouse.spark.exchange import unpacked
 from lakehouse.spark.key_sort import in_key_order, key_schema
+from lakehouse.spark.worker_memory import task_memory
 from lakehouse.storage.conform import conform
 from lakehouse.storage.decided import KeyRange
 from lakehouse.storage.reading_writes import matching_rows
@@ -70,8 +70,9 @@ _TABLE_BYTES = 16 << 20
 _TABLES_PER_BUFFER = 4
 _SORTED_BYTES_MAX = 1 << 30
 """Arrow counts the bytes of a column of text in 31 bits."""
-_MEMORY_SHARE = 8
-"""A buffer is such a part of the memory that a worker may have: three are held, and files besides."""
+_BUFFERS = 5
+"""Of rows a task holds so many buffers: one fills, two are written, and what is copied of them, for files or
+for sorting, is two more."""
 _BUFFER_BYTES_MIN = 1 << 20
 _OUTCOME = pa.schema({"outcome": pa.binary()})
 
@@ -152,7 +153,8 @@ class _Task:
     def __init__(self, job: WriteJob, lake: Warehouse) -> None:
         self._job, self._lake = job, lake
         options = TableOptions.parse(job.schema.options)
-        self._options = dataclasses.replace(options, write_buffer_bytes=_buffer_bytes(options))
+        buffer_bytes = _buffer_bytes(options, cached=lake.lake.settings.cache.max_bytes)
+        self._options = dataclasses.replace(options, write_buffer_bytes=buffer_bytes)
         self.cost = Cost()
         self.looked_at: KeyRange | None = None
         self._deletes: list[pa.Table] = []
@@ -249,12 +251,11 @@ class _Task:
         self._lake.call(delete_files, self._lake.lake.store, self._job.root, paths)
 
 
-def _buffer_bytes(options: TableOptions) -> int:
+def _buffer_bytes(options: TableOptions, *, cached: int) -> int:
     """The table's buffer, or what the memory of this worker has room for."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return options.write_buffer_bytes
-    return max(_BUFFER_BYTES_MIN, min(options.write_buffer_bytes, limit // _MEMORY_SHARE))
+    wanted = options.write_buffer_bytes
+    room = task_memory(_BUFFERS * wanted, 1, cached=cached)
+    return min(wanted, max(_BUFFER_BYTES_MIN, room // _BUFFERS))
 
 
 def together(batches: Iterable[pa.RecordBatch], most: int = _TABLE_BYTES) -> Generator[pa.Table, None, None]:

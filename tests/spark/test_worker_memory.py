@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -40,19 +39,18 @@ def test_a_limit_leaves_less(monkeypatch: pytest.MonkeyPatch) -> None:
     assert task_memory(4096 * MB, 1, cached=256 * MB) == 16 * MB
 
 
-def merged(url: str, limit: int, environment: Mapping[str, str]) -> dict[str, list[int]]:
-    """What a worker under a limit says of merging all rows, twice."""
-    script = Path(__file__).with_name("merge_in_limits.py")
+def said(script: str, *arguments: object) -> str:
+    """What a worker under a limit says, with the environment that sessions give it."""
     done = subprocess.run(
-        [sys.executable, str(script), url, str(limit)],
+        [sys.executable, str(Path(__file__).with_name(script)), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=250,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **WORKER_ENVIRONMENT},
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return dict(json.loads(done.stdout))
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -68,9 +66,19 @@ def test_merging_keeps_below_the_limit(connection: Connection) -> None:
         columns = [pa.array(drawn.integers(0, 1 << 60, count)) for _ in names]
         ids = pa.array(np.arange(run, 2 * count + run, 2))
         house.call(table.append, pa.table([ids, *columns], schema=schema))
-    found = merged(connection.url, 900, WORKER_ENVIRONMENT)
+    found = json.loads(said("merge_in_limits.py", connection.url, 900))
     assert found["rows"] == [2 * count] * 2
     assert found["shares"][0] == found["shares"][1] < 300 * MB
+
+
+@pytest.mark.slow
+def test_writing_keeps_below_the_limit(connection: Connection) -> None:
+    """A task that sorts 300 MB of rows ends well in 700 MB of addresses, whatever the table's buffer is."""
+    house = warehouse(connection)
+    house.call(house.lake.create_database, "db")
+    schema = pa.schema([("id", pa.int64()), *((f"v{number}", pa.int64()) for number in range(12))])
+    house.call(house.lake.create_table, "db.t", schema, primary_key=["id"])
+    assert said("write_in_limits.py", connection.url, 700, 3_000_000) == "3000000\n"
 
 
 def test_memory_that_runs_out_is_no_damage(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
