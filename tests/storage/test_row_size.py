@@ -15,7 +15,7 @@ _MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize(
-    ("row_bytes", "rows"), [(1, 262_144), (256, 262_144), (1024, 65_536), (_MIB, 8_192), (0.5, 262_144)]
+    ("row_bytes", "rows"), [(1, 131_072), (512, 131_072), (1024, 65_536), (_MIB, 8_192), (0.5, 131_072)]
 )
 def test_row_groups_of_wide_rows_have_fewer(row_bytes: float, rows: int) -> None:
     """A row group takes 64 MiB in memory at most, unless it would have hardly any rows."""
@@ -45,5 +45,5 @@ async def test_files_have_such_row_groups() -> None:
     """What is written keeps to it: wide rows in several groups, narrow ones in one."""
     wide = pa.table({"id": range(20_000), "text": [f"{at:010000}" for at in range(20_000)]})
     assert await _groups(await restored({}), wide) == [8_192, 8_192, 3_616]
-    narrow = pa.table({"id": range(200_000)})
-    assert await _groups(await restored({}), narrow) == [200_000]
+    narrow = pa.table({"id": range(100_000)})
+    assert await _groups(await restored({}), narrow) == [100_000]
