@@ -1,6 +1,6 @@
 """The sides of a comparison on Spark: lakehouse, and Iceberg and Delta with their runtimes, over one bucket.
 
-Each has a process, a session of two cores and the same memory; both read their rows from the same local
+Each has a process, a session of two cores and the same memory; all read their rows from the same local
 files. All of them reach the store through one relay, which counts bytes (:mod:`benchmarks.wire`).
 """
 

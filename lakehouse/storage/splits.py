@@ -94,8 +94,10 @@ def plan_splits(
                 found += _cut(group, split_bytes, known)
                 continue
             # A group goes where its middle falls: splits are about equal, and no small one is left over.
-            if place < (place := (passed + more // 2) // split_bytes):
+            middle = (passed + more // 2) // split_bytes
+            if middle > place:
                 close()
+                place = middle
             gathered += [file.entry for file in group]
             size += more
             passed += more
@@ -134,7 +136,7 @@ def _cut(group: Sequence[PlannedFile], split_bytes: int, pieces: Pieces) -> Iter
         yield from _cut_file(entries[0], split_bytes, pieces.get(entries[0].path))
         return
     total = _size(group, pieces)
-    begins = {path: piece_sizes(some) for path, some in pieces.items()}
+    begins = {one.path: piece_sizes(pieces[one.path]) for one in entries if one.path in pieces}
     ranges = cut_files(entries, split_bytes, begins)
     for keys in ranges:
         inside = tuple(one for one in entries if has_keys(one, keys))

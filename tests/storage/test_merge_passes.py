@@ -282,7 +282,7 @@ def counted_pool() -> Iterator[pa.MemoryPool]:
 
 @pytest.mark.timeout(120)
 async def test_memory_is_bounded_however_many_runs_overlap() -> None:
-    """Of fifty runs that are one piece each, six times the setting, no more is held than twice that."""
+    """Of fifty runs that are one piece each, six times the setting, no more is held than 1.5 times that."""
     bound, each, runs = 6 * _MIB, 8_000, 50
     store = await restored({})
     settings = Settings.resolve({"table.compaction_memory_bytes": bound, "cache.max_bytes": 0})
@@ -299,4 +299,4 @@ async def test_memory_is_bounded_however_many_runs_overlap() -> None:
         peak = pool.max_memory()
     assert (done.rows_in, done.rows_out, done.units) == (each * runs, each * runs, 1)
     assert done.rows_in * (8 + 104 + 8) > 6 * bound
-    assert 0 < peak < 2 * bound, peak / bound
+    assert 0 < peak < 1.5 * bound, peak / bound
