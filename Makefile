@@ -33,7 +33,7 @@ demo: setup minio ## Show the engine at work, end to end
 	$(BIN)/lakehouse demo
 
 test: setup minio ## Run every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests --ignore tests/chaos/test_spark_kills.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 tests --ignore tests/chaos/test_spark_kills.py
 
 lint: setup ## Check style, formatting and spelling
 	$(BIN)/ruff check .

@@ -72,7 +72,7 @@ def test_memory_of_a_worker_bounds_its_buffers(
         done = write_task(job_of(connection, by_key=True), batches(rows(np.arange(300_000))))
         found.append(len(done.written.entries))
     assert found[0] == 1
-    assert found[1] > 3
+    assert found[1] >= 3
 
 
 def test_actions_say_what_becomes_of_rows(connection: Connection) -> None:

@@ -268,11 +268,17 @@ async def test_a_merge_that_fails_between_passes_leaves_no_file() -> None:
     assert number > 10
 
 
+_pools: list[pa.MemoryPool] = []
+"""Pools that were counted with. Buffers are given back to theirs, whenever a thread lets go of the last
+one, and do not keep it alive."""
+
+
 @contextlib.contextmanager
 def counted_pool() -> Iterator[pa.MemoryPool]:
     """A pool of Arrow memory that knows what was the most it held; the process uses it meanwhile."""
     before = pa.default_memory_pool()
     pool = pa.proxy_memory_pool(before)
+    _pools.append(pool)
     pa.set_memory_pool(pool)
     try:
         yield pool
