@@ -45,7 +45,7 @@ __all__ = ["WHOLE_BYTES", "ParquetRun", "open_parquet"]
 WHOLE_BYTES = 512 * 1024
 """Files of up to so many bytes are read whole when they are opened: the bytes take less time than
 another request would."""
-_GAP_BYTES = 256 * 1024
+_GAP_BYTES = 1024 * 1024
 """Chunks at most this far apart share a request: what lies between takes less time than another one."""
 _PORTION_BYTES = 1024 * 1024
 """Least that a thread is worth."""

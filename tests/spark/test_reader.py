@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
@@ -422,7 +422,7 @@ def test_splits_keep_all_cores_busy(total: int, cores: int | None, size: int) ->
 
 
 def test_rows_past_the_source_are_the_same(lane: Lane) -> None:
-    """Without pushdown a frame has the same rows and columns, of the snapshot it was made of."""
+    """Without pushdown a frame has the same rows, columns and types, of the snapshot it was made of."""
     table = lane.make(primary_key="id", bucket=2)
     lane.do(table.upsert, rows(*range(50)))
     lane.do(table.upsert, rows(3, 4, amount=2.0))
@@ -430,13 +430,42 @@ def test_rows_past_the_source_are_the_same(lane: Lane) -> None:
     direct = lakehouse_spark.table(lane.spark, "db.t", pushdown=False, **asked)
     before = lakehouse_spark.table(lane.spark, "db.t", version=2, columns=["id"], pushdown=False)
     pushed = lakehouse_spark.table(lane.spark, "db.t", **asked)
-    assert direct.schema == pushed.schema
+    assert direct.dtypes == pushed.dtypes
     found = sorted(tuple(row) for row in pushed.collect())
     assert len(found) == 33
     lane.do(table.delete, where="id < 40")
     assert sorted(tuple(row) for row in direct.collect()) == found
     assert before.where("id >= 10").count() == 40
     assert lane.ids(pushdown=False) == list(range(40, 50))
+
+
+def nullable(frame: DataFrame) -> list[str]:
+    """Columns that may hold nulls, as Spark knows."""
+    return [field.name for field in frame.schema.fields if field.nullable]
+
+
+def test_past_the_source_columns_without_nulls_say_so(lane: Lane) -> None:
+    """Statistics of the files of the snapshot tell; a file that lacks a column, or has a null, is enough."""
+    table = lane.make(bucket=1)
+    lane.do(table.append, rows(1, 2))
+    first = lakehouse_spark.table(lane.spark, "db.t", pushdown=False)
+    lane.do(table.append, [{"id": 3, "city": None, "amount": 1.0}])
+    lane.do(table.add_column, "note", "string")
+    lane.do(table.append, [{"id": 4, "city": "c", "amount": 1.0, "note": "x"}])
+    second = lakehouse_spark.table(lane.spark, "db.t", pushdown=False)
+    assert nullable(first) == []
+    assert nullable(second) == ["city", "note"]
+    assert sorted(tuple(row) for row in first.collect()) == [(1, "c1", 1.0), (2, "c2", 1.0)]
+    found = {row.id: (row.city, row.note) for row in second.collect()}
+    assert found == {1: ("c1", None), 2: ("c2", None), 3: (None, None), 4: ("c", "x")}
+    assert second.where("city IS NULL").count() == 1
+
+
+def test_past_the_source_values_that_are_computed_may_be_null(lane: Lane) -> None:
+    """Of a table whose engine computes values no file tells what comes out."""
+    table = lane.make(primary_key="id", options={"merge_engine": "partial-update"})
+    lane.do(table.upsert, rows(1))
+    assert nullable(lakehouse_spark.table(lane.spark, "db.t", pushdown=False)) == ["city", "amount"]
 
 
 def test_past_the_source_there_are_rows_of_a_snapshot_alone(lane: Lane) -> None:
