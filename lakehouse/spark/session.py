@@ -31,11 +31,6 @@ NEEDED: Mapping[str, str] = {
 """What every session should have; without the first, filters are not pushed down and Spark refuses readers
 that take them."""
 
-_FASTER: Mapping[str, str] = {
-    # Rows on their way to Python, as writes send them: fewer and larger batches than the default 10,000 rows.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
-}
 _JVM = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Spark checks bounds of Arrow vectors by rows of a batch; checking every value again costs a fifth."""
 
@@ -92,7 +87,7 @@ def session(
         if master is not None:
             raise InvalidInputError(f"a session has a master ({master}) or is remote ({remote}), not both")
         builder = SparkSession.builder.appName(app_name).remote(remote)
-        return _configured(builder.getOrCreate(), {**NEEDED, **_FASTER, **given})
+        return _configured(builder.getOrCreate(), {**NEEDED, **given})
     running = SparkSession.getActiveSession()
     if running is not None:
         return _configured(running, {**NEEDED, **given})
@@ -103,7 +98,7 @@ def session(
     if master.startswith("local"):
         # Else Spark looks for an address of this machine, and warns of the one it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    wanted = {**NEEDED, **_FASTER, **_LOCAL, "spark.driver.memory": memory}
+    wanted = {**NEEDED, **_LOCAL, "spark.driver.memory": memory}
     if worker_memory is not None:
         wanted["spark.executor.pyspark.memory"] = worker_memory
         wanted |= {f"spark.executorEnv.{key}": value for key, value in WORKER_ENVIRONMENT.items()}
@@ -133,7 +128,7 @@ def cluster_config(
         for key, value in lakehouse.spark.cluster_config("s3a://bucket/env.tar.gz").items():
             print(f"--conf {key}={value}")
     """
-    found = {**NEEDED, **_FASTER, **_SOCKETS, "spark.executor.pyspark.memory": worker_memory}
+    found = {**NEEDED, **_SOCKETS, "spark.executor.pyspark.memory": worker_memory}
     found["spark.driver.extraJavaOptions"] = found["spark.executor.extraJavaOptions"] = _JVM
     # A worker keeps its lake, with connections and caches, as long as it lives.
     found["spark.python.worker.reuse"] = "true"
