@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
+# A process of tests that dies ends the run: what it was running failed, and xdist may wait for its rest for ever.
+PARALLEL := -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -33,7 +35,7 @@ demo: setup minio ## Show the engine at work, end to end
 	$(BIN)/lakehouse demo
 
 test: setup minio ## Run every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 tests --ignore tests/chaos/test_spark_kills.py
+	$(BIN)/python -m pytest $(PARALLEL) tests --ignore tests/chaos/test_spark_kills.py
 
 lint: setup ## Check style, formatting and spelling
 	$(BIN)/ruff check .
@@ -57,7 +59,7 @@ chaos: setup minio ## Kill processes for ten minutes, and see that nothing is lo
 	$(call pytest_in,tests/chaos) -s
 
 fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz tests
+	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=fuzz tests
 
 mutants: setup minio ## Take one rule of the table protocol out at a time, and see that a test fails
 	$(BIN)/python -m tools.mutants

@@ -109,7 +109,7 @@ def _batches(found: SparkSides, changed: int, rows: int) -> Iterator[str]:
 
 async def _upserts(plan: Plan, found: SparkSides, changed: int, batches: Iterator[str]) -> list[Result]:
     say("spark_write: upserts")
-    rounds = 1 + plan.pick(quick=3, default=3, full=1)
+    rounds = 1 + plan.pick(quick=3, default=3, full=2)
     paths = list(itertools.islice(batches, rounds))
     cases = []
     for name, (side, table) in _tables_of(found).items():

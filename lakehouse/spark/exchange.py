@@ -9,6 +9,7 @@ Invariant: all rows of a key go to one task; where a row goes is a function of i
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,18 +20,24 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.arrays import I32
 from lakehouse.format.bucket_hash import buckets_of
 from lakehouse.format.table_schema import TableSchema
-from lakehouse.spark.blobs import blobs, rows_of
+from lakehouse.spark.blobs import Parts, blobs, rows_of
 from lakehouse.spark.key_sort import key_schema
 from lakehouse.storage.conform import conform
 
 __all__ = ["PACKED", "RANGE", "TASK", "Exchange", "buckets", "packed", "unpacked"]
 
-TASK, _ROWS = "__lakehouse_task", "__lakehouse_rows"
-PACKED = f"{TASK} int, {_ROWS} binary"
-"""A task, and rows for it."""
+TASK, _VALUE, _PART, _PARTS, _ROWS = (
+    f"__lakehouse_{name}" for name in ("task", "value", "part", "parts", "rows")
+)
+PACKED = f"{TASK} int, {_VALUE} long, {_PART} int, {_PARTS} int, {_ROWS} binary"
+"""A task, and a part of a value of rows for it."""
+_PART_BYTES = 64 * 1024
+"""Of a part: a batch of them, which are bounded by their number, is 64 MiB."""
 RANGE = "__lakehouse_range"
 """The last column of rows whose bucket is cut: the number of the range that the key is in."""
-_ARROW = pa.schema({TASK: pa.int32(), _ROWS: pa.binary()})
+_ARROW = pa.schema(
+    {TASK: pa.int32(), _VALUE: pa.int64(), _PART: pa.int32(), _PARTS: pa.int32(), _ROWS: pa.binary()}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +82,7 @@ def buckets(keys: pa.Table, schema: TableSchema) -> I32:
 
 def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Rows by tasks, for ``mapInArrow``; each table becomes one value for each task."""
+    first = secrets.randbits(62)  # so that no two tasks give a value the same number
     for table in tables:
         places = exchange.places(table)
         rows = table.drop_columns([RANGE]) if exchange.ranges > 1 else table
@@ -86,12 +94,31 @@ def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.Record
         ends = np.cumsum(counts[tasks]).tolist()
         begins = [0, *ends[:-1]]
         parts = [rows.slice(begin, end - begin) for begin, end in zip(begins, ends, strict=True)]
-        columns = [pa.array(tasks, pa.int32()), blobs(parts)]
-        yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+        cut = Parts.cut(blobs(parts), _PART_BYTES)
+        numbers = [tasks[cut.of], first + cut.of, cut.numbers, cut.counts]
+        columns = [pa.array(one, field.type) for one, field in zip(numbers, _ARROW, strict=False)]
+        yield pa.RecordBatch.from_arrays([*columns, cut.values], schema=_ARROW)
+        first += len(parts)
 
 
 def unpacked(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
-    """The rows again, in the task that they were for."""
+    """The rows again, in the task that they were for; parts may come in any order.
+
+    Raises:
+        InvalidInputError: a part is missing.
+    """
+    waiting: dict[int, dict[int, pa.Buffer]] = {}
     for batch in batches:
-        for value in batch.column(_ROWS):
-            yield rows_of(value)
+        numbers = (batch.column(name).to_pylist() for name in (_VALUE, _PART, _PARTS))
+        for value, part, count, held in zip(*numbers, batch.column(_ROWS), strict=True):
+            found = waiting.setdefault(value, {})
+            found[part] = held.as_buffer()
+            if len(found) == count:
+                del waiting[value]
+                yield rows_of(_joined([found[at] for at in range(count)]))
+    if waiting:
+        raise InvalidInputError(f"Spark's shuffle brought {len(waiting)} values without all of their parts")
+
+
+def _joined(parts: list[pa.Buffer]) -> pa.Buffer:
+    return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))

@@ -414,7 +414,7 @@ def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterato
                 if paid.is_valid:
                     cost = cost + pickle.loads(paid.as_buffer())  # noqa: S301 - ours
                 else:
-                    tables.append(rows_of(rows))
+                    tables.append(rows_of(rows.as_buffer()))
         if number < 0:
             return
         written: bytes | None = None

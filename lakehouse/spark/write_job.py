@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.errors import ConflictError
 from lakehouse.format.table_options import TableOptions
+from lakehouse.spark.batches import bounded_by_rows
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import plain_errors
 from lakehouse.spark.spread import Brought
@@ -109,6 +110,6 @@ def _uploaded(rows: DataFrame, job: WriteJob) -> list[TaskFiles]:
     def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from outcomes(job, batches)
 
-    with plain_errors():
+    with plain_errors(), bounded_by_rows(rows.sparkSession):
         found = rows.mapInArrow(each, "outcome binary").collect()
     return [pickle.loads(bytes(row.outcome)) for row in found]  # noqa: S301 - ours

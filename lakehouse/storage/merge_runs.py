@@ -343,6 +343,12 @@ class _LineageRun:
             table = table.append_column(arrow_field(KIND_FIELD), column)
         return table
 
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> _LineageRun:
+        """The file as it is: merging reads all of it."""
+        return self
+
     def _has_kinds(self) -> bool:
         return self.entry.deletes + self.entry.updates > 0
 

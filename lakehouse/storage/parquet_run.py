@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakehouse.cache import weigh
 from lakehouse.errors import CorruptionError
-from lakehouse.format.arrays import I64
+from lakehouse.format.arrays import I64, U8
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.parquet_columns import LeafColumns, leaf_count
 from lakehouse.format.parquet_decode import chunk_ranges, decode_chunks, image_of
@@ -45,7 +45,7 @@ __all__ = ["WHOLE_BYTES", "ParquetRun", "open_parquet"]
 WHOLE_BYTES = 512 * 1024
 """Files of up to so many bytes are read whole when they are opened: the bytes take less time than
 another request would."""
-_GAP_BYTES = 1024 * 1024
+_GAP_BYTES = 512 * 1024
 """Chunks at most this far apart share a request: what lies between takes less time than another one."""
 _PORTION_BYTES = 1024 * 1024
 """Least that a thread is worth."""
@@ -128,7 +128,8 @@ async def open_parquet(
         _check_entry(opened.footer, entry)
     if whole is None and entry.size <= WHOLE_BYTES:
         whole = caches.blocks.get_if_present((*where, "file"))
-    return ParquetRun(store, key, where, entry, schema, caches, opened, whole)
+    image = None if whole is None else np.frombuffer(whole, np.uint8)
+    return ParquetRun(store, key, where, entry, schema, caches, opened, image)
 
 
 async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema) -> tuple[_Opened, bytes]:
@@ -184,7 +185,7 @@ def _check_entry(footer: RunFooter, entry: FileEntry) -> None:
 class ParquetRun:
     """An open Parquet file: see :class:`~lakehouse.storage.runs.RunReader`."""
 
-    __slots__ = ("_caches", "_key", "_opened", "_pieces", "_schema", "_store", "_where", "_whole", "entry")
+    __slots__ = ("_caches", "_image", "_key", "_opened", "_pieces", "_schema", "_store", "_where", "entry")
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class ParquetRun:
         schema: TableSchema,
         caches: RunCaches,
         opened: _Opened,
-        whole: bytes | None,
+        image: U8 | None,
     ) -> None:
         self._store = store
         self._key = key
@@ -204,7 +205,8 @@ class ParquetRun:
         self._schema = schema
         self._caches = caches
         self._opened = opened
-        self._whole = whole
+        self._image = image
+        """What need not be fetched: all of the file, or all that will be read of it."""
         self._pieces: tuple[Piece, ...] | None = None
 
     @property
@@ -227,12 +229,25 @@ class ParquetRun:
         Fetches the column chunks that are needed and no others, but for gaps too small to be worth
         a request.
         """
-        groups = range(len(self._opened.footer.pieces.rows)) if pieces is None else pieces
-        wanted = (*fields, KIND_FIELD) if kinds else tuple(fields)
+        groups, wanted = self._groups(pieces), _with_kinds(fields, kinds)
         leaves = self._opened.columns.needed(wanted)
         tables = await self._decoded(groups, leaves, lambda table: project(table, wanted), rows=rows)
         # Joining would forget the number of rows of a table without columns.
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> ParquetRun:
+        """This file with these columns of these row groups fetched and not decoded."""
+        groups = self._groups(pieces)
+        leaves = self._opened.columns.needed(_with_kinds(fields, kinds))
+        if self._image is not None or not groups or not leaves:
+            return self
+        with reading(self._key):
+            image = await self._fetched(groups, leaves, _GAP_BYTES)
+        return ParquetRun(
+            self._store, self._key, self._where, self.entry, self._schema, self._caches, self._opened, image
+        )
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none.
@@ -270,22 +285,15 @@ class ParquetRun:
         rows: I64 | None = None,
     ) -> list[R]:
         """What ``finish`` makes, in threads, of these leaves of these row groups, in some portions."""
-        footer, whole = self._opened.footer, self._whole
+        footer = self._opened.footer
         if not groups or not leaves:
             # One column nobody knows says how many rows there are.
             count = sum(footer.pieces.rows[list(groups)].tolist()) if rows is None else len(rows)
             return [finish(pa.table([pa.nulls(count)], [""]))]
         with reading(self._key):
-            if whole is None:
-                ranges = chunk_ranges(
-                    footer, groups, leaves, max_bytes=self._store.settings.coalesce_max_bytes
-                )
-                parts = await self._store.get_ranges(
-                    self._key, ranges, version=self._opened.version, gap_bytes=gap_bytes
-                )
-                image = await in_thread(image_of, ranges, parts)
-            else:
-                image = np.frombuffer(whole, np.uint8)
+            image = self._image
+            if image is None:
+                image = await self._fetched(groups, leaves, gap_bytes)
 
             async def decode(portion: tuple[Sequence[int], I64 | None]) -> R:
                 some, taken = portion
@@ -293,6 +301,20 @@ class ParquetRun:
 
             portions = list(_with_rows(footer, _portions(footer, groups, leaves), rows))
             return [done async for done in map_bounded(decode, portions, len(portions))]
+
+    async def _fetched(self, groups: Sequence[int], leaves: Sequence[int], gap_bytes: int) -> U8:
+        most = self._store.settings.coalesce_max_bytes
+        ranges = chunk_ranges(self._opened.footer, groups, leaves, max_bytes=most)
+        version = self._opened.version
+        parts = await self._store.get_ranges(self._key, ranges, version=version, gap_bytes=gap_bytes)
+        return await in_thread(image_of, ranges, parts)
+
+    def _groups(self, pieces: Sequence[int] | None) -> Sequence[int]:
+        return range(len(self._opened.footer.pieces.rows)) if pieces is None else pieces
+
+
+def _with_kinds(fields: Sequence[Field], kinds: bool) -> tuple[Field, ...]:
+    return (*fields, KIND_FIELD) if kinds else tuple(fields)
 
 
 def _portions(footer: RunFooter, groups: Sequence[int], leaves: Sequence[int]) -> list[Sequence[int]]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakehouse.format.arrays import I64, Mask
 from lakehouse.index.selection import RowSelection
+from lakehouse.storage.runs import RunReader
 from lakehouse.storage.sections import Part
 
 __all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits", "taken", "without_columns"]
@@ -28,6 +29,8 @@ class PartRows:
     table: pa.Table
     skipped: int = 0
     """Rows of the part before them."""
+    rest: RunReader
+    """Where further columns of them are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

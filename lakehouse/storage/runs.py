@@ -68,6 +68,13 @@ class RunReader(Protocol):
         """
         ...
 
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> RunReader:
+        """A reader of the file that has fetched what reading these columns of these pieces takes, and reads
+        nothing else; itself where a format keeps no columns apart."""
+        ...
+
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none."""
         ...

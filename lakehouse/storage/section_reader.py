@@ -1,7 +1,8 @@
 """Reading sections: their parts are fetched, merged and filtered, and what is left is put together.
 
-With a condition that lets few rows through, keys and the columns of the condition come first, the
-other columns only of pieces in which rows are left.
+With a condition keys and the columns of the condition are decoded first, the other columns only of pieces
+in which rows are left. These are fetched then, or, of conditions that most pieces have rows for, beforehand
+in the same requests.
 
 Where a merge engine computes rows out of several, all columns of a section that is merged are read at
 once; where it picks one of them, what it picks by comes with the keys.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -43,19 +44,20 @@ from lakehouse.storage.part_rows import (
     without_columns,
 )
 from lakehouse.storage.row_size import RowSize, value_width
+from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan_report import ScanReport
 from lakehouse.storage.sections import Part, Section
 
 __all__ = ["SectionReader", "Wanted"]
 
 _WORTH_A_REQUEST = 1024 * 1024
-"""Bytes that are not read for a condition from which a second request is worth its wait."""
+"""Bytes that are not read for a condition from which a second step is worth its wait."""
 _READS = 16
 """Parts of a section that are read at once."""
 _ROWS_ASKED = 16_384
 """Rows from which a thread for a part of them is worth it."""
 _MANY = 0.6
-"""Share of pieces with rows that pass a condition from which columns are read all at once."""
+"""Share of pieces with rows that pass a condition from which columns are fetched all at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ class SectionReader:
         self.schema = pa.schema([arrow_field(field) for field in wanted.fields])
         """Of what is returned."""
         self._names = self.schema.names
+        self._rest = [field for field in wanted.fields if field not in wanted.where_fields]
         self._where_names = [field.name for field in wanted.where_fields]
         self._keys = KeyColumns(wanted.key_fields) if wanted.key_fields else None
         self._size = size
@@ -133,9 +136,13 @@ class SectionReader:
             or not all(part.matches for part in section.parts if part.wanted)
         )
         first = self._wanted.where_fields if filters else ()
-        is_late = filters and self._is_worth_waiting(section)
-        fields = first if is_late else _together(first, self._wanted.fields)
-        rows = await self._load_all(section, self._wanted.with_needed(fields) if section.merges else fields)
+        every = _together(first, self._wanted.fields)
+        waits = filters and self._is_worth_waiting(section)
+        fields = first if waits else every
+        later = every if waits and self._share > _MANY else ()
+        if section.merges:
+            fields, later = self._wanted.with_needed(fields), later and self._wanted.with_needed(later)
+        rows = await self._load_all(section, fields, later)
         self._report.saw(section)
         if engine is not None and section.merges and (self._wanted.deletions or not engine.picks_rows):
             return await in_thread(self._fold, engine, rows, filters)
@@ -153,16 +160,15 @@ class SectionReader:
         return await in_thread(self._taken, wanted, kept)
 
     def _is_worth_waiting(self, section: Section) -> bool:
-        """Whether to read the columns of the condition first and others for what passes it."""
-        rest = [field for field in self._wanted.fields if field not in self._wanted.where_fields]
-        if not rest or self._share > _MANY or self._computes(section):
+        """Whether to decode the columns of the condition first and others for what passes it."""
+        if not self._rest or self._computes(section):
             return False
         wanted = [part for part in section.parts if part.wanted]
         if any(part.reader.entry.format is not FileFormat.PARQUET for part in wanted):
             return False  # blocks of an SSTable are fetched with all their columns
         size = sum(part.reader.pieces[number].size for part in wanted for number in part.pieces)
         every = sum(value_width(field) for field in _together(self._wanted.where_fields, self._wanted.fields))
-        return size * sum(value_width(field) for field in rest) / every >= _WORTH_A_REQUEST
+        return size * sum(map(value_width, self._rest)) / every >= _WORTH_A_REQUEST
 
     def _computes(self, section: Section) -> bool:
         """Whether rows are computed out of those of the section, here or in another that shares a part."""
@@ -173,17 +179,24 @@ class SectionReader:
 
     # --- reading -----------------------------------------------------------------
 
-    async def _load_all(self, section: Section, fields: Sequence[Field]) -> list[PartRows]:
-        """The rows of all parts within the section, in the order that their numbers are counted in."""
+    async def _load_all(
+        self, section: Section, fields: Sequence[Field], later: Sequence[Field]
+    ) -> list[PartRows]:
+        """The rows of all parts within the section, in the order that their numbers are counted in.
+
+        Columns that come later are fetched too, and not decoded.
+        """
         parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
 
         async def load(part: Part) -> PartRows:
             needs_keys = section.merges or part.spans or cuts[part] != (None, None)
             columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
             if not part.spans:
-                return PartRows(part=part, table=await self._fetch(part, columns, part.pieces))
+                reader = await self._loaded(part, columns, later)
+                table = await self._fetch(part, columns, part.pieces, reader)
+                return PartRows(part=part, table=table, rest=reader)
             if part.wanted:  # the next section may have to look at the condition, and to merge
-                columns = self._wanted.with_needed(columns, self._wanted.where_fields)
+                columns = self._wanted.with_needed(columns, self._wanted.where_fields, later)
             return await self._shared_rows(part, columns, is_first=part in section.fresh)
 
         cuts = {part: section.cuts(part) for part in parts}
@@ -198,15 +211,15 @@ class SectionReader:
         skipped = part.rows_before_last
         async with shared.lock:
             if shared.last is None:
-                shared.whole = shared.last = await self._fetch(part, fields, part.pieces)
+                shared.whole = shared.last = await self._fetch(part, fields, part.pieces, part.reader)
                 if skipped:  # a copy, so that the rest can be forgotten
                     last = shared.whole.slice(skipped)
                     shared.last = await in_thread(taken, [last], np.arange(last.num_rows))
         if not is_first:
-            return PartRows(part=part, table=shared.last, skipped=skipped)
+            return PartRows(part=part, table=shared.last, skipped=skipped, rest=part.reader)
         whole, shared.whole = shared.whole, None
         assert whole is not None  # there is one first section
-        return PartRows(part=part, table=whole)
+        return PartRows(part=part, table=whole, rest=part.reader)
 
     def _cut(self, rows: Sequence[PartRows], cuts: dict[Part, _Cut]) -> list[PartRows]:
         """The rows of the parts that lie in the section."""
@@ -218,18 +231,33 @@ class SectionReader:
                 begin = self._keys.rows_below(one.table, low) if low is not None else begin
                 end = self._keys.rows_below(one.table, high) if high is not None else end
             table = one.table.slice(begin, end - begin)
-            found.append(PartRows(part=one.part, table=table, skipped=one.skipped + begin))
+            found.append(replace(one, table=table, skipped=one.skipped + begin))
         return found
 
+    async def _loaded(self, part: Part, columns: Sequence[Field], later: Sequence[Field]) -> RunReader:
+        """A reader of the part that has fetched what is to be decoded now and later."""
+        if not later or not part.wanted:
+            return part.reader
+        with counting(self._report.cost):
+            return await part.reader.load(
+                _together(columns, later), part.pieces, kinds=self._has_kinds(part.reader.entry)
+            )
+
     async def _fetch(
-        self, part: Part, fields: Sequence[Field], pieces: Sequence[int], *, rows: I64 | None = None
+        self,
+        part: Part,
+        fields: Sequence[Field],
+        pieces: Sequence[int],
+        reader: RunReader,
+        *,
+        rows: I64 | None = None,
     ) -> pa.Table:
         """Columns of pieces; of some rows alone, which are known then not to delete anything."""
         kinds = part.wanted and rows is None and self._has_kinds(part.reader.entry)
         if not fields and not kinds:
             return without_columns(sum(part.piece_rows))
         with counting(self._report.cost):
-            table = await part.reader.read(fields, pieces, kinds=kinds, rows=rows)
+            table = await reader.read(fields, pieces, kinds=kinds, rows=rows)
         if rows is None:
             self._size.learn(table)
         return table
@@ -318,7 +346,7 @@ class SectionReader:
             if set(names) <= set(hit.of.table.column_names):  # an earlier section read it whole
                 return hit.of.table.take(pa.array(hit.rows - hit.of.skipped)).select(names)
             pieces = [hit.of.part.pieces[number] for number in hit.pieces]
-            return await self._fetch(hit.of.part, rest, pieces, rows=hit.rows_in_pieces())
+            return await self._fetch(hit.of.part, rest, pieces, hit.of.rest, rows=hit.rows_in_pieces())
 
         if not found:
             return self.schema.empty_table()

@@ -233,6 +233,12 @@ class MemoryRun:
         found = self._rows if pieces is None or len(pieces) else self._rows.slice(0, 0)
         return self._columns(found if rows is None else found.take(pa.array(rows)), fields, kinds)
 
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> MemoryRun:
+        """The rows as they are: nothing is fetched."""
+        return self
+
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of that row key with its ``_VALUE_KIND``, as a table of one row, or of none."""
         assert self._keys is not None

@@ -6,12 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakehouse.errors import InvalidInputError
 from lakehouse.format.bucket_hash import buckets_of
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.spark.connection import Connection, warehouse
-from lakehouse.spark.exchange import RANGE, TASK, Exchange, packed, unpacked
+from lakehouse.spark.exchange import PACKED, RANGE, TASK, Exchange, packed, unpacked
 from tests.spark.written import NAME, made
 
+_ROWS = PACKED.split(", ")[-1].split()[0]
 IDS = np.random.default_rng(3).permutation(1_000)
 
 
@@ -43,6 +45,33 @@ def test_rows_go_where_their_keys_say(connection: Connection, ranges: int, tasks
             assert {places[one] * tasks // (4 * ranges) for one in found} == {task}
             seen += found
     assert sorted(seen) == list(range(1_000))
+
+
+def parts(schema: TableSchema, rows: int) -> list[pa.RecordBatch]:
+    """Wide rows for one task, a batch for each part of their values."""
+    table = pa.table({"id": np.arange(rows), "part": ["x" * 100] * rows, "v": np.arange(rows)})
+    (batch,) = packed(Exchange(schema=schema, tasks=1), [table])
+    return [batch.slice(at, 1) for at in range(batch.num_rows)]
+
+
+def test_values_are_cut_and_put_together_in_any_order(connection: Connection) -> None:
+    """No part is larger than fits a batch of a thousand; parts of several values may come mixed."""
+    schema = schema_of(connection)
+    first, second = parts(schema, 5_000), parts(schema, 3_000)
+    assert len(first) > 5
+    assert max(len(one.column(_ROWS)[0].as_py()) for one in first) <= 64 * 1024
+    mixed = [*first, *second]
+    order = np.random.default_rng(1).permutation(len(mixed)).tolist()
+    found = sorted(table.num_rows for table in unpacked(mixed[at] for at in order))
+    assert found == [3_000, 5_000]
+    (table,) = unpacked(reversed(first))
+    assert table.column("v").to_pylist() == list(range(5_000))
+
+
+def test_a_part_that_is_missing_is_an_error(connection: Connection) -> None:
+    """Rows are not left out in silence."""
+    with pytest.raises(InvalidInputError, match="1 values without all of their parts"):
+        list(unpacked(parts(schema_of(connection), 5_000)[1:]))
 
 
 def test_what_is_no_key_goes_to_the_first_task(connection: Connection) -> None:

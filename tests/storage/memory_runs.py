@@ -67,6 +67,13 @@ class MemoryRun:
         table = table if rows is None else table.take(pa.array(rows))
         return table.select([*names, KIND_COLUMN] if kinds else names)
 
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> _LoadedRun:
+        """The file, of which nothing else may be read."""
+        numbers = range(len(self._slices)) if pieces is None else pieces
+        return _LoadedRun(self, frozenset(one.name for one in fields), frozenset(numbers), kinds)
+
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of a key with its kind."""
         assert self._codec is not None
@@ -77,6 +84,51 @@ class MemoryRun:
         if KIND_COLUMN not in table.column_names:
             table = table.append_column(KIND_COLUMN, pa.array([0] * table.num_rows, pa.int8()))
         return table.select([*(one.name for one in fields), KIND_COLUMN])
+
+
+@dataclass(frozen=True)
+class _LoadedRun:
+    """A file of which some columns of some pieces were fetched."""
+
+    run: MemoryRun
+    names: frozenset[str]
+    numbers: frozenset[int]
+    kinds: bool
+
+    @property
+    def entry(self) -> FileEntry:
+        """The file's."""
+        return self.run.entry
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The file's."""
+        return self.run.pieces
+
+    async def read(
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
+    ) -> pa.Table:
+        """What was fetched, and nothing else."""
+        assert self.names.issuperset(one.name for one in fields)
+        assert pieces is not None
+        assert self.numbers.issuperset(pieces)
+        assert self.kinds or not kinds
+        return await self.run.read(fields, pieces, kinds=kinds, rows=rows)
+
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> _LoadedRun:
+        """Never asked for."""
+        raise AssertionError
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """Never asked for."""
+        raise AssertionError
 
 
 @dataclass

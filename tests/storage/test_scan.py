@@ -14,6 +14,7 @@ from lakehouse.config import TableSettings
 from lakehouse.expr import Expr, col
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry, RowKind
+from lakehouse.storage import section_reader
 from lakehouse.storage.runs import Piece
 from lakehouse.storage.scan import Scan
 from tests.storage.memory_runs import MemoryRuns, live_rows
@@ -78,6 +79,11 @@ async def rows_of(scan: Scan) -> list[dict[str, Any]]:
     return [row async for table in scan.tables() for row in table.to_pylist()]
 
 
+STEPS = {"at once": None, "fetched later": 1.0, "decoded later": -1.0}
+"""How columns that a condition does not look at are read; above which share of pieces with rows at once."""
+
+
+@pytest.mark.parametrize("steps", list(STEPS))
 @pytest.mark.parametrize("knows_all", [False, True], ids=["stats", "oracle"])
 @settings(max_examples=80, deadline=None)
 @given(
@@ -94,8 +100,10 @@ async def test_scan_is_the_model(
     limit: int | None,
     memory: int,
     knows_all: bool,
+    steps: str,
 ) -> None:
-    """A scan returns what a dictionary of the newest rows holds, by key, whatever is asked of it."""
+    """A scan returns what a dictionary of the newest rows holds, by key, whatever is asked of it and
+    whichever columns are read first."""
     entries, runs, commits = history
     where, passes, _ = condition
     expected = [row for row in live_rows(SCHEMA, commits) if passes(row)][:limit]
@@ -108,7 +116,12 @@ async def test_scan_is_the_model(
         "settings": TableSettings(scan_memory_bytes=memory, scan_concurrency=3),
     }
     scan = Scan(entries, SCHEMA, runs, columns=columns, **asked)
-    assert await rows_of(scan) == expected
+    share = STEPS[steps]
+    with pytest.MonkeyPatch.context() as patched:
+        if share is not None:  # files here are too small to be worth it
+            patched.setattr(section_reader, "_WORTH_A_REQUEST", 0)
+            patched.setattr(section_reader, "_MANY", share)
+        assert await rows_of(scan) == expected
     assert scan.report.rows == len(expected)
     assert await Scan(entries, SCHEMA, runs, columns=(), **asked).count() == len(expected)
 

@@ -155,6 +155,25 @@ async def test_wide_columns_are_read_where_rows_pass() -> None:
     assert scan.report.cost.bytes_read < sum(entry.size for entry in runs.entries) / 4
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, APPENDED], ids=["by key", "as they came"])
+async def test_a_condition_with_rows_everywhere_costs_no_second_request(schema: TableSchema) -> None:
+    """Where most pieces have rows that pass, all columns come with the same requests as without a condition,
+    and are those of the rows that pass."""
+    runs = StoredRuns(schema, parquet_row_group_rows=10_000, parquet_compression="none")
+    await runs.add(rows_of(range(200_000)))
+    memory = TableSettings(scan_memory_bytes=10_000_000)
+    requests = []
+    for where in (None, col("a") + 0 == 7):
+        runs.forget()
+        table, _ = await read(runs, where=where, columns=["b", "id"], settings=memory)
+        requests.append(runs.gets())
+    texts = rows_of(range(200_000))["b"]
+    assert sorted(table["id"].to_pylist()) == list(range(7, 200_000, 1_000))
+    assert table["b"].to_pylist() == texts.take(table["id"]).to_pylist()
+    # The first sections find out that it is so.
+    assert requests[1] <= requests[0] + 6
+
+
 async def test_a_newer_file_that_hides_is_read_for_its_keys() -> None:
     """A file excluded by statistics that overlaps an older one that is not costs its keys, not its rows."""
     runs = StoredRuns(SCHEMA, parquet_compression="none")
