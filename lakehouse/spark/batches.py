@@ -1,8 +1,8 @@
 """How Spark cuts rows into batches on their way to Python.
 
 Batches are bounded by bytes, by default, and then Spark adds up what all vectors take after every row: of ten
-columns that costs three times what making the batches does. A write bounds them by rows alone, few enough
-that rows of a hundred kilobytes fit.
+columns that costs three times what making the batches does. A write bounds them by rows alone: few enough
+that rows of a hundred kilobytes fit, and no more than the session asks for.
 
 Invariant: a session's settings are what they were once no write is under way.
 """
@@ -18,11 +18,10 @@ from pyspark.sql import SparkSession
 __all__ = ["BATCH_ROWS", "bounded_by_rows"]
 
 BATCH_ROWS = 1024
-"""Of a batch."""
-_BOUNDS: Mapping[str, str] = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
-}
+"""Of a batch, at most."""
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_NO_BOUND = str(2**31 - 1)
 
 _lock = threading.Lock()
 _under_way: dict[SparkSession, tuple[int, Mapping[str, str]]] = {}
@@ -33,9 +32,11 @@ _under_way: dict[SparkSession, tuple[int, Mapping[str, str]]] = {}
 def bounded_by_rows(spark: SparkSession) -> Iterator[None]:
     """Jobs that begin meanwhile have batches of so many rows, however large."""
     with _lock:
-        count, before = _under_way.get(spark) or (0, {key: spark.conf.get(key) for key in _BOUNDS})
+        count, before = _under_way.get(spark) or (0, _settings(spark))
         _under_way[spark] = count + 1, before
-        _set(spark, _BOUNDS)
+        asked = int(before[_ROWS])
+        rows = min(BATCH_ROWS, asked) if asked > 0 else BATCH_ROWS
+        _set(spark, {_BYTES: _NO_BOUND, _ROWS: str(rows)})
     try:
         yield
     finally:
@@ -46,6 +47,10 @@ def bounded_by_rows(spark: SparkSession) -> Iterator[None]:
             else:
                 del _under_way[spark]
                 _set(spark, before)
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    return {key: str(spark.conf.get(key)) for key in (_BYTES, _ROWS)}
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:

@@ -30,7 +30,7 @@ def largest(spark: SparkSession) -> int:
 
 
 def test_batches_are_bounded_by_rows_alone(spark: SparkSession) -> None:
-    """What a session says of bytes does not count meanwhile, and counts again afterwards."""
+    """What a session says of bytes does not count meanwhile, and counts again afterwards; fewer rows do."""
     before = settings(spark)
     spark.conf.set(KEYS[0], "100k")
     try:
@@ -38,8 +38,12 @@ def test_batches_are_bounded_by_rows_alone(spark: SparkSession) -> None:
         with bounded_by_rows(spark):
             assert largest(spark) == BATCH_ROWS
         assert largest(spark) == bounded < 200
+        spark.conf.set(KEYS[1], "70")
+        with bounded_by_rows(spark):
+            assert largest(spark) == 70
     finally:
-        spark.conf.set(KEYS[0], before[0] or "")
+        for key, value in zip(KEYS, before, strict=True):
+            spark.conf.set(key, value or "")
 
 
 def test_the_last_write_puts_settings_back(spark: SparkSession) -> None:
