@@ -446,5 +446,8 @@ async def run(place: Place, ledgers: Path, *, seconds: float, seed: int) -> Repo
     await chaos.go(seconds)
     await asyncio.sleep(1)  # what the dead had sent arrives
     async with place.connect() as lake:
-        await chaos.judge_at_the_end(lake)
+        try:
+            await chaos.judge_at_the_end(lake)
+        except LakehouseError as error:  # with what happened before it
+            chaos.report.wrong.append(f"the end: {type(error).__name__}: {error}")
     return chaos.report
