@@ -1,8 +1,8 @@
 """Tables as values of a column of bytes, as they go through Spark's shuffle.
 
 A value is an Arrow stream, and may be cut into parts for the way. Its length is counted before it is written,
-so it is written once, where it stays:
-a buffer that grows and is copied into the column then takes twenty times as long.
+so it is written once, where it stays: a buffer that grows and is copied into the column then takes twenty
+times as long.
 
 Invariant: a value says everything about its rows, their schema included.
 """

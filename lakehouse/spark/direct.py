@@ -72,13 +72,10 @@ def _as_held(struct: StructType, parts: Sequence[ScanPart]) -> StructType:
     if not schema.merging.picks_rows:
         return struct  # values are computed, and may be null without one that is
     entries = {one.path: one for part in parts for one in part.split.entries}.values()
-    full = {
-        field.name.casefold()
-        for field in schema.fields
-        if all((known := one.stats.get(field.id)) is not None and known.nulls == 0 for one in entries)
-    }
+    ids = {field.name.casefold(): field.id for field in schema.fields}
     found = StructType()
     for one in struct.fields:
-        may_be_null = one.nullable and one.name.casefold() not in full
-        found.add(StructField(one.name, one.dataType, may_be_null, one.metadata))
+        known = [entry.stats.get(ids[one.name.casefold()]) for entry in entries]
+        is_full = all(stats is not None and stats.nulls == 0 for stats in known)
+        found.add(StructField(one.name, one.dataType, one.nullable and not is_full, one.metadata))
     return found

@@ -20,6 +20,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.arrays import I32
 from lakehouse.format.bucket_hash import buckets_of
 from lakehouse.format.table_schema import TableSchema
+from lakehouse.spark.batches import BATCH_ROWS
 from lakehouse.spark.blobs import Parts, blobs, rows_of
 from lakehouse.spark.key_sort import key_schema
 from lakehouse.storage.conform import conform
@@ -31,8 +32,8 @@ TASK, _VALUE, _PART, _PARTS, _ROWS = (
 )
 PACKED = f"{TASK} int, {_VALUE} long, {_PART} int, {_PARTS} int, {_ROWS} binary"
 """A task, and a part of a value of rows for it."""
-_PART_BYTES = 64 * 1024
-"""Of a part: a batch of them, which are bounded by their number, is 64 MiB."""
+_PART_BYTES = 64 * 1024 * 1024 // BATCH_ROWS
+"""Of a part: so many that a batch of them is 64 MiB."""
 RANGE = "__lakehouse_range"
 """The last column of rows whose bucket is cut: the number of the range that the key is in."""
 _ARROW = pa.schema(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,8 @@ class MemoryRun:
         self.entry = entry
         self._runs = runs
         self.table = table
+        self._loaded: tuple[set[str], set[int], bool] | None = None
+        """Columns and pieces that were fetched, and whether kinds were; None = anything may be read."""
         self._codec = RowKeyCodec(runs.schema.key_fields) if runs.schema.primary_key else None
         self._slices = [table.slice(at, piece_rows) for at in range(0, table.num_rows, piece_rows)]
         self.pieces: Sequence[Piece] = [
@@ -60,6 +63,11 @@ class MemoryRun:
         """Columns of pieces, and a line in the log of reads."""
         numbers = range(len(self._slices)) if pieces is None else pieces
         names = [one.name for one in fields]
+        if self._loaded is not None:
+            there, at_hand, with_kinds = self._loaded
+            assert there.issuperset(names)
+            assert at_hand.issuperset(numbers)
+            assert with_kinds or not kinds
         self._runs.reads.append((self.entry.path, tuple(numbers), tuple(names), kinds))
         table = pa.concat_tables([self._slices[number] for number in numbers])
         if kinds and KIND_COLUMN not in table.column_names:
@@ -69,10 +77,12 @@ class MemoryRun:
 
     async def load(
         self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
-    ) -> _LoadedRun:
+    ) -> MemoryRun:
         """The file, of which nothing else may be read."""
         numbers = range(len(self._slices)) if pieces is None else pieces
-        return _LoadedRun(self, frozenset(one.name for one in fields), frozenset(numbers), kinds)
+        loaded = copy.copy(self)
+        loaded._loaded = ({one.name for one in fields}, set(numbers), kinds)
+        return loaded
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of a key with its kind."""
@@ -84,51 +94,6 @@ class MemoryRun:
         if KIND_COLUMN not in table.column_names:
             table = table.append_column(KIND_COLUMN, pa.array([0] * table.num_rows, pa.int8()))
         return table.select([*(one.name for one in fields), KIND_COLUMN])
-
-
-@dataclass(frozen=True)
-class _LoadedRun:
-    """A file of which some columns of some pieces were fetched."""
-
-    run: MemoryRun
-    names: frozenset[str]
-    numbers: frozenset[int]
-    kinds: bool
-
-    @property
-    def entry(self) -> FileEntry:
-        """The file's."""
-        return self.run.entry
-
-    @property
-    def pieces(self) -> Sequence[Piece]:
-        """The file's."""
-        return self.run.pieces
-
-    async def read(
-        self,
-        fields: Sequence[Field],
-        pieces: Sequence[int] | None = None,
-        *,
-        kinds: bool = False,
-        rows: I64 | None = None,
-    ) -> pa.Table:
-        """What was fetched, and nothing else."""
-        assert self.names.issuperset(one.name for one in fields)
-        assert pieces is not None
-        assert self.numbers.issuperset(pieces)
-        assert self.kinds or not kinds
-        return await self.run.read(fields, pieces, kinds=kinds, rows=rows)
-
-    async def load(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
-    ) -> _LoadedRun:
-        """Never asked for."""
-        raise AssertionError
-
-    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """Never asked for."""
-        raise AssertionError
 
 
 @dataclass
