@@ -32,6 +32,7 @@ from lakehouse.storage.key_cut import OPENED_MAX
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.record_ttl import shown_where
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.splits import Split, plan_splits, planned_bytes
 
@@ -101,6 +102,7 @@ class _Rest:
     connection: Connection
     name: str
     table: uuid.UUID
+    snapshot: int
     question: Question
     where: Expr | None
 
@@ -117,8 +119,9 @@ def _answers(
     lake = warehouse(connection)
     core = lake.table(name)
 
+    view = lake.call(partial(core.view, snapshot=at[0], timestamp=at[1], tag=at[2]))
+
     async def plan() -> tuple[Answers, list[Split], Expr | None]:
-        view = await core.view(snapshot=at[0], timestamp=at[1], tag=at[2])
         question = Question.parse(view.schema, wanted, group_by)
         shown = shown_where(to_expr(where), view.shows)
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
@@ -129,7 +132,14 @@ def _answers(
         return answers, plan_splits(left, size, pieces=pieces), shown
 
     answers, splits, shown = lake.call(plan)
-    rest = _Rest(connection=connection, name=name, table=core.uuid, question=answers.question, where=shown)
+    rest = _Rest(
+        connection=connection,
+        name=name,
+        table=core.uuid,
+        snapshot=view.snapshot.id,
+        question=answers.question,
+        where=shown,
+    )
     with plain_errors():
         for done in run_tasks(spark, partial(_read, rest), splits):
             answers.merge(done.value)
@@ -159,10 +169,11 @@ def _read(rest: _Rest, split: Split) -> Answers:
     async def read() -> Answers:
         answers = Answers(rest.question)
         scan = _scan(core, split, rest.question, rest.where)
-        await scan.ask_indexes(partial(ask_table, core))
-        async with aclosing(scan.tables()) as tables:
-            async for table in tables:
-                await in_thread(answers.add_rows, table)
+        async with while_reading(core.history, rest.snapshot):
+            await scan.ask_indexes(partial(ask_table, core))
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    await in_thread(answers.add_rows, table)
         return answers
 
     return lake.call(read)

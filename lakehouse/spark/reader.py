@@ -39,6 +39,7 @@ from lakehouse.storage.key_cut import OPENED_MAX
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.record_ttl import shown_where
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.row_size import value_width
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
@@ -91,6 +92,7 @@ class ScanPlan:
     """What all tasks of a read have in common."""
 
     table: uuid.UUID
+    snapshot: int
     schema: TableSchema
     columns: tuple[str, ...]
     where: Expr | None
@@ -169,6 +171,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         where = all_given(to_expr(self._options.where), *self._filters)
         plan = ScanPlan(
             table=core.uuid,
+            snapshot=view.snapshot.id,
             schema=view.schema,
             columns=columns_asked(self._struct, view.schema),
             where=shown_where(where, view.shows),
@@ -245,7 +248,7 @@ async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, N
             return IndexAnswers(rows=part.selections)
 
         await scan.ask_indexes(known)
-    async with aclosing(scan.tables()) as tables:
+    async with while_reading(core.history, plan.snapshot), aclosing(scan.tables()) as tables:
         async for table in tables:
             yield table
 

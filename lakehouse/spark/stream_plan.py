@@ -46,6 +46,8 @@ __all__ = ["StreamPlan", "StreamWork"]
 class StreamWork:
     """What one task reads."""
 
+    snapshot: int
+    """The earlier state's: while it is there, so is all that is read."""
     split: Split
     """Files of the later state, and which of their rows."""
     before: tuple[FileEntry, ...] = ()
@@ -188,7 +190,7 @@ class StreamPlan:
         check_kept(self._core, view, newest)
         if start.state is not None:
             pieces = (await self._state(view))[start.state : end.state]
-            return await self._held(pieces, self._shows(view))
+            return await self._held(view, pieces, self._shows(view))
         if start.step is not None or end.step is not None:
             after = await self._core.view(snapshot=view.snapshot.id + 1)
             pieces = (await self._step(view, after))[start.step or 0 : end.step]
@@ -196,10 +198,12 @@ class StreamPlan:
             after = await self._view(end)
             pieces = await self._steps(view, after, newest)
         if not self._read_with.primary_key:
-            return await self._held(pieces, None)
-        return await self._compared(pieces, (self._shows(view), self._shows(after)))
+            return await self._held(view, pieces, None)
+        return await self._compared(view, pieces, (self._shows(view), self._shows(after)))
 
-    async def _held(self, pieces: Sequence[Increment], shows: Lifetime | None) -> list[StreamWork]:
+    async def _held(
+        self, view: View, pieces: Sequence[Increment], shows: Lifetime | None
+    ) -> list[StreamWork]:
         """Tasks that read what files hold."""
         schema, where = self._read_with, shown_where(self._where, shows)
         pruner = None if where is None else Pruner(bind_where(where, schema), schema)
@@ -207,10 +211,15 @@ class StreamPlan:
         units = plan_files(entries, schema, pruner).units
         step = self._split_bytes(sum(entry.size for entry in entries))
         splits = await opened_splits(units, step, TableRuns(self._core, schema))
-        return [StreamWork(split=one, compared=False, schema=schema, shows=(None, shows)) for one in splits]
+        return [
+            StreamWork(
+                snapshot=view.snapshot.id, split=one, compared=False, schema=schema, shows=(None, shows)
+            )
+            for one in splits
+        ]
 
     async def _compared(
-        self, pieces: Sequence[Increment], shows: tuple[Lifetime | None, Lifetime | None]
+        self, view: View, pieces: Sequence[Increment], shows: tuple[Lifetime | None, Lifetime | None]
     ) -> list[StreamWork]:
         """Tasks that compare two states: neighbouring pieces together, large ones cut by keys."""
         step = self._split_bytes(sum(piece.size for piece in pieces))
@@ -233,7 +242,14 @@ class StreamPlan:
                 )
                 split = Split(entries=after, keys=keys, size=size)
                 found.append(
-                    StreamWork(split=split, before=before, compared=True, schema=self._read_with, shows=shows)
+                    StreamWork(
+                        snapshot=view.snapshot.id,
+                        split=split,
+                        before=before,
+                        compared=True,
+                        schema=self._read_with,
+                        shows=shows,
+                    )
                 )
         return found
 

@@ -60,6 +60,7 @@ from lakehouse.storage.increments import Limit
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, to_expr
 from lakehouse.storage.record_ttl import shown_where
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.where import bind_where
 
@@ -230,7 +231,7 @@ async def _held(
         rows=work.split.rows,
         settings=core.env.settings.table,
     )
-    async with aclosing(scan.tables()) as tables:
+    async with while_reading(core.history, work.snapshot), aclosing(scan.tables()) as tables:
         async for table in tables:
             yield table
 
@@ -249,7 +250,7 @@ async def _compared(
         settings=core.env.settings.table,
     )
     bound = None if where is None else bind_where(where, work.schema)
-    async with aclosing(found) as tables:
+    async with while_reading(core.history, work.snapshot), aclosing(found) as tables:
         async for table in tables:
             if bound is not None:
                 table = table.filter(await in_thread(matching, bound, table))

@@ -212,16 +212,23 @@ class Committer:
         _check_horizon(base, call.uploaded_ms)
         if base.wal is not None and call.tail is None:
             call.tail = await self._wal.tail(base)
-        draft = await change.draft(
-            Base(
-                snapshot=base,
-                manifests=self._manifests,
-                attempt=attempt,
-                tail=call.tail,
-                runs=self._runs,
-                schemas=self._schemas,
+        try:
+            draft = await change.draft(
+                Base(
+                    snapshot=base,
+                    manifests=self._manifests,
+                    attempt=attempt,
+                    tail=call.tail,
+                    runs=self._runs,
+                    schemas=self._schemas,
+                )
             )
-        )
+        except (FormatError, NotFoundError):
+            # What it decides from may have expired while it was held up.
+            newer = await self._history.outlives(base.id)
+            if newer is None:
+                raise
+            return newer
         if draft is None:
             if writer is None:
                 return Committed(snapshot=base, changed=False, attempts=attempt)

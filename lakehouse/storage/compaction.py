@@ -44,6 +44,7 @@ from lakehouse.storage.plan import Unit, interval
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import lifetime
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.sections import EVERY_KEY, KeyRange
 from lakehouse.storage.upload import delete_files, object_paths
 
@@ -144,7 +145,8 @@ async def run_tasks(
     progress: ProgressCallback | None = None,
 ) -> CompactResult:
     """Does tasks that were planned in a state, beside each other, and commits them as they get done."""
-    return await _Compaction(core, view, tasks, progress).run()
+    async with while_reading(core.history, view.snapshot.id):
+        return await _Compaction(core, view, tasks, progress).run()
 
 
 async def plan_table(

@@ -312,17 +312,17 @@ class _Run:
         return await self._deletions.delete((path, paths[path]) for path in garbage)
 
     async def _spare_segments(self, then: Snapshot) -> list[tuple[int, int]]:
-        """Numbers and sizes of WAL segments that were covered back then; never the newest of the log."""
-        if then.wal is None:
+        """Numbers and sizes of WAL segments that were covered back then; never the last that is covered.
+
+        That is not above the newest of the log, which has to stay, and it is there for sure.
+        """
+        if then.wal is None or self._head.wal is None:
             return []
         found: list[tuple[int, int]] = []
-        last: tuple[int, int] | None = None
         async for number, size in self._core.wal.log.sizes():
-            if last is not None:
-                found.append(last)
-            last = (number, size)
-            if number > then.wal.upto:
+            if number > then.wal.upto or number == self._head.wal.upto:
                 break
+            found.append((number, size))
         return found
 
     async def _delete_segments(self, spare: Sequence[tuple[int, int]], needed: Collection[int]) -> int:

@@ -36,6 +36,7 @@ from lakehouse.storage.merge_engines import folded_input
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import interval
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.segment_runs import segment_rows
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
@@ -110,7 +111,8 @@ async def flush_table(
             tail = tail.down_to(upto)
         found: CommitResult | None = None
         for _ in range(_ROUNDS):
-            one = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
+            async with while_reading(core.history, view.snapshot.id):
+                one = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
             found = one if found is None else _sum(found, one)
             if not one.changed:
                 break

@@ -20,6 +20,7 @@ from lakehouse.storage.changes import net_changes
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import lifetime
+from lakehouse.storage.retained import while_reading
 
 __all__ = ["ChangeBatch", "changes_between", "check_kept", "follow_changes", "token_of", "view_behind"]
 
@@ -46,6 +47,17 @@ async def changes_between(
     core: OpenTable, start: View, end: View, *, net: bool = True
 ) -> AsyncGenerator[pa.Table, None]:
     """Net changes of rows from one state to another; without ``net`` those that can be told."""
+    async with (
+        while_reading(core.history, start.snapshot.id, end.snapshot.id),
+        aclosing(_changes_between(core, start, end, net=net)) as tables,
+    ):
+        async for table in tables:
+            yield table
+
+
+async def _changes_between(
+    core: OpenTable, start: View, end: View, *, net: bool
+) -> AsyncGenerator[pa.Table, None]:
     if not end.schema.primary_key:
         async with aclosing(appended_between(core, start, end, net=net)) as tables:
             async for table in tables:

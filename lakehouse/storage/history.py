@@ -66,7 +66,7 @@ class History:
     ) -> None:
         self.log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
         self.time = StoreTime(clock)
-        self._store, self._root, self._table = store, root, table
+        self._store, self.root, self._table = store, root, table
         self._clock, self._cache = clock, cache
         self.deadline_s = deadline_s
         self._head: Head | None = None
@@ -99,8 +99,7 @@ class History:
     async def newest_from(self, fetched: Fetched) -> Snapshot:
         """The newest snapshot, given the object of one that is newer than those known."""
         one = self.decoded(fetched)
-        newest = await self.log.newest(after=one.id)
-        return one if newest is None else await self._read(newest)
+        return await self._newest(after=one.id) or one
 
     def note(self, snapshot: Snapshot, seen_at: float) -> Head:
         """Remembers what was the head at that moment; older news change nothing."""
@@ -109,27 +108,50 @@ class History:
             self._head = known = Head(snapshot=snapshot, seen_at=seen_at)
         return known
 
+    async def outlives(self, snapshot: int) -> Head | None:
+        """The head when it does not have the snapshot any more; None when it does, or cannot be read."""
+        # Where something is missing already, that there is no n+1 proves nothing.
+        self.forget()
+        try:
+            head = await self.head()
+        except LakehouseError:
+            return None
+        newest = head.snapshot
+        is_kept = newest.earliest <= snapshot or any(ref.snapshot == snapshot for ref in newest.refs.values())
+        return None if is_kept and newest.kind is not CommitKind.DROP else head
+
     def forget(self) -> None:
         """The next call looks for itself."""
         self._head = None
 
     async def _discover(self) -> Snapshot:
         hint = await self._hint()
-        newest = await self.log.newest(after=max(hint - 1, 0))
+        newest = await self._newest(after=max(hint - 1, 0))
         if newest is None and hint > 1:
-            newest = await self.log.newest()
+            newest = await self._newest()
         if newest is None:
             raise self._no_table()
-        return await self._read(newest)
+        return newest
+
+    async def _newest(self, *, after: int = 0) -> Snapshot | None:
+        """The newest above an id; None when there is none."""
+        numbers = await self.log.highest(after=after)
+        for number in numbers:
+            found = await self._find(number)
+            if found is not None:
+                return found
+        if len(numbers) > 1:
+            raise self._missing(numbers[-1])
+        return None
 
     def _no_table(self) -> NotFoundError:
         return NotFoundError(
-            f"there is no table at {self._store.url}/{self._root}: it has no snapshot", key=self._root
+            f"there is no table at {self._store.url}/{self.root}: it has no snapshot", key=self.root
         )
 
     async def _hint(self) -> int:
         try:
-            data = (await self._store.get(join(self._root, LATEST))).data
+            data = (await self._store.get(join(self.root, LATEST))).data
             return int(data) if data.isdigit() and len(data) < 20 else 0
         except NotFoundError:
             return 0
@@ -144,14 +166,14 @@ class History:
 
     async def _write_hint(self, number: bytes) -> None:
         with contextlib.suppress(LakehouseError):
-            await self._store.put(join(self._root, LATEST), number)
+            await self._store.put(join(self.root, LATEST), number)
 
     # --- others -------------------------------------------------------------------
 
     async def newest_sound(self) -> Snapshot:
         """The newest snapshot that can be read, for whom an older one will do while the head is damaged."""
         damaged: FormatError | None = None
-        for number in reversed([one async for one in self.log.numbers()]):
+        for number in reversed([one async for one, _ in self.log.sizes()]):
             try:
                 return await self._read(number)
             except FormatError as error:
@@ -163,7 +185,7 @@ class History:
         kept = any(ref.snapshot == number for ref in head.refs.values())
         if not (head.earliest <= number <= head.id or (kept and number <= head.id)):
             raise NotFoundError(
-                f"table {self._root} has no snapshot {number}: it has {head.earliest} to {head.id}"
+                f"table {self.root} has no snapshot {number}: it has {head.earliest} to {head.id}"
                 + (f" and tagged ones: {_tagged(head)}" if head.refs else ""),
                 snapshot=number,
             )
@@ -176,7 +198,7 @@ class History:
         low = await self._read(head.earliest) if head.earliest < head.id else head
         if time_ms < low.time_ms:
             raise NotFoundError(
-                f"table {self._root} has no snapshot as old as {_said(time_ms)}: "
+                f"table {self.root} has no snapshot as old as {_said(time_ms)}: "
                 f"the earliest, {low.id}, is of {_said(low.time_ms)}",
                 time_ms=time_ms,
             )
@@ -191,21 +213,25 @@ class History:
         return found
 
     async def _read(self, number: int) -> Snapshot:
-        async def load(_: tuple[str, int]) -> Snapshot:
-            return self.decoded(await self.log.read(number))
-
-        try:
-            found = await self._cache.get((self._root, number), load)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            raise CorruptionError(
-                f"snapshot {number} of {self._root} is missing: its object {self.log.key(number)} is gone",
-                key=self.log.key(number),
-                snapshot=number,
-            ) from missing
-        assert found is not None
+        found = await self._find(number)
+        if found is None:
+            raise self._missing(number)
         return found
+
+    async def _find(self, number: int) -> Snapshot | None:
+        async def load(_: tuple[str, int]) -> Snapshot | None:
+            fetched = await self.log.find(number)
+            return None if fetched is None else self.decoded(fetched)
+
+        return await self._cache.get((self.root, number), load)
+
+    def _missing(self, number: int) -> CorruptionError:
+        key = self.log.key(number)
+        return CorruptionError(
+            f"snapshot {number} of {self.root} is missing: its object {key} is gone",
+            key=key,
+            snapshot=number,
+        )
 
     def decoded(self, fetched: Fetched) -> Snapshot:
         """The snapshot in an object that was read; an error when it is not what its key says."""
@@ -232,8 +258,8 @@ class History:
         """The head itself unless the table was dropped."""
         if head.kind is CommitKind.DROP:
             raise NotFoundError(
-                f"table {self._root} was dropped by snapshot {head.id}; open it again by its name",
-                key=self._root,
+                f"table {self.root} was dropped by snapshot {head.id}; open it again by its name",
+                key=self.root,
                 snapshot=head.id,
             )
         return head

@@ -38,6 +38,7 @@ from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import to_expr
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.upload import delete_files
 
 __all__ = [
@@ -128,7 +129,8 @@ async def rebuild_indexes(
         if dry_run:
             found = planned_rebuild(view, work)
         else:
-            found = await _Rebuild(core, view, progress).run(work)
+            async with while_reading(core.history, view.snapshot.id):
+                found = await _Rebuild(core, view, progress).run(work)
     return dataclasses.replace(found, cost=cost)
 
 

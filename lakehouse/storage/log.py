@@ -3,7 +3,12 @@
 Creating the object of the next number is the append; whoever loses the create has lost the race.
 Snapshots and WAL segments are such logs.
 
-Invariant: :meth:`DenseLog.append` returns only when the object of that number is ours.
+A listing may show an object that never comes to be: MinIO takes back what it has stored when whoever creates
+it is gone before the answer. Its reads wait for the outcome, its listings do not. Only the last of a log can
+be such an object, since a number is created by those alone who know that the one below it is there.
+
+Invariant: :meth:`DenseLog.append` returns only when the object of that number is ours. The number that is
+said to be the newest has an object that was read or created here.
 """
 
 from __future__ import annotations
@@ -31,6 +36,8 @@ class DenseLog:
 
     def __init__(self, store: ObjectStore, prefix: str, suffix: str = "", *, timed: bool = True) -> None:
         self._store, self._prefix, self._suffix, self._timed = store, prefix, suffix, timed
+        self._known = 0
+        """The highest number whose object was created or read here."""
 
     def key(self, number: int) -> str:
         """Key of the object of that number."""
@@ -49,11 +56,15 @@ class DenseLog:
             ConflictError: another's stands there; ``context["winner"]`` is what was read.
             CommitUnknownError: it could not be found out whether ours stands there.
         """
-        return await self._store.put_if_absent(self.key(number), data, token=token, timed=self._timed)
+        stored = await self._store.put_if_absent(self.key(number), data, token=token, timed=self._timed)
+        self._known = max(self._known, number)
+        return stored
 
     async def read(self, number: int) -> Fetched:
         """The object of that number."""
-        return await self._store.get(self.key(number))
+        found = await self._store.get(self.key(number))
+        self._known = max(self._known, number)
+        return found
 
     async def find(self, number: int) -> Fetched | None:
         """The object of that number; None when there is none."""
@@ -64,21 +75,48 @@ class DenseLog:
                 raise
             return None
 
-    async def numbers(self, *, after: int = 0) -> AsyncIterator[int]:
-        """The numbers there are above ``after``, ascending; foreign objects are passed over."""
-        async for number, _ in self.sizes(after=after):
-            yield number
-
     async def sizes(self, *, after: int = 0) -> AsyncIterator[tuple[int, int]]:
-        """The numbers above ``after``, ascending, each with the bytes of its object."""
+        """The numbers that a listing shows above ``after``, ascending, each with the bytes of its object.
+
+        Foreign objects are passed over. The last may come to nothing.
+        """
         async for one in self._store.list(self._prefix, start_after=self.key(after)):
             number = self.number(one.key)
             if number is not None:
                 yield number, one.size
 
+    async def listed(self, *, after: int = 0) -> list[tuple[int, int]]:
+        """The numbers there are above ``after``, ascending, each with the bytes of its object.
+
+        One request more than a listing, unless the last is known to be there.
+        """
+        found = [one async for one in self.sizes(after=after)]
+        if found and found[-1][0] > self._known:
+            last, _ = found.pop()
+            size = await self._size(last)
+            if size is not None:
+                self._known = max(self._known, last)
+                found.append((last, size))
+        return found
+
+    async def _size(self, number: int) -> int | None:
+        """Bytes of the object of that number, asked for by a read; None when there is none."""
+        try:
+            return (await self._store.get_range(self.key(number), 0, 1)).size
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            return None
+
     async def newest(self, *, after: int = 0) -> int | None:
         """The highest number above ``after``; None when there is none."""
-        found = None
-        async for number in self.numbers(after=after):
-            found = number
-        return found
+        found = await self.listed(after=after)
+        return found[-1][0] if found else None
+
+    async def highest(self, *, after: int = 0) -> list[int]:
+        """The numbers above ``after`` of which the first that can be read is the newest.
+
+        For those who read it anyhow: one request less than :meth:`newest`.
+        """
+        found = [number async for number, _ in self.sizes(after=after)]
+        return found[-2:][::-1]

@@ -271,7 +271,12 @@ class Names:
 
         async def look(key: str) -> TableName | None:
             name = TableName(database, key.removeprefix(start))
-            pointer, _ = await self._read(name)
+            try:
+                pointer, _ = await self._read(name)
+            except NotFoundError as missing:
+                if missing.kind == "missing-bucket":
+                    raise
+                return None  # what a listing shows may come to nothing: see DenseLog
             return name if pointer.state is NameState.LIVE else None
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)

@@ -243,8 +243,7 @@ class OpenTable:
                 raise
             key = join(self.root, entry.path)
             raise CorruptionError(
-                f"data file {key} is missing, and snapshots since {entry.at} refer to it; if those have "
-                "expired meanwhile, read a newer one",
+                f"data file {key} is missing, and snapshots since {entry.at} refer to it",
                 key=key,
                 snapshot=entry.at,
             ) from missing

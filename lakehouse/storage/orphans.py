@@ -208,7 +208,7 @@ async def needed_paths(core: OpenTable, sweep: Sweep, teller: Teller) -> PathSet
     needed, history, head = Reachable(core.manifests, core.schemas), core.history, sweep.head
     tagged = {ref.snapshot for ref in head.refs.values()}
     kept = {*tagged, *range(head.earliest, head.id + 1)}
-    waiting = [one async for one in history.log.numbers() if one not in kept]
+    waiting = [one async for one, _ in history.log.sizes() if one not in kept]
 
     async def read(number: int) -> Snapshot | None:
         if number in kept:

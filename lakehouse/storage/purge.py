@@ -20,6 +20,7 @@ from lakehouse.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakehouse.format.table_options import TableOptions
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.fanout import map_bounded
+from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.layout import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.log import DenseLog
@@ -139,8 +140,7 @@ async def _prefixes(store: ObjectStore, prefix: str) -> AsyncGenerator[str, None
 
 async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Look:
     log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
-    newest = await _newest(store, root, log)
-    fetched = await log.find(newest) if newest is not None else None
+    fetched = await _newest(store, root, log)
     if fetched is None:
         return _Look(root=root)
     try:
@@ -156,7 +156,7 @@ async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Loo
     return _Look(root=root, drop=head, waits=grace > 0 and age_ms < grace * 1000)
 
 
-async def _newest(store: ObjectStore, root: str, log: DenseLog) -> int | None:
+async def _newest(store: ObjectStore, root: str, log: DenseLog) -> Fetched | None:
     try:
         hint = (await store.get(join(root, LATEST))).data
     except NotFoundError as missing:
@@ -164,8 +164,12 @@ async def _newest(store: ObjectStore, root: str, log: DenseLog) -> int | None:
             raise
         hint = b""
     known = int(hint) if hint.isdigit() and len(hint) < 20 else 0
-    found = await log.newest(after=max(known - 1, 0))
-    return found if found is not None or known <= 1 else await log.newest()
+    for after in dict.fromkeys((max(known - 1, 0), 0)):
+        for number in await log.highest(after=after):
+            found = await log.find(number)
+            if found is not None:
+                return found
+    return None
 
 
 async def _grace_of(store: ObjectStore, root: str, head: Snapshot) -> float:

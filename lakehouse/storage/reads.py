@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from lakehouse.storage.answers import Question
 from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion, ask_indexes
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.record_ttl import shown_where
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
@@ -119,6 +120,9 @@ class TableScan:
             self._view = await self._core.view(**self._at)
         return self._view
 
+    async def _reading(self) -> AbstractAsyncContextManager[None]:
+        return while_reading(self._core.history, (await self._read_view()).snapshot.id)
+
     async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
         """A scan, planned and not begun."""
         view = await self._read_view()
@@ -137,10 +141,11 @@ class TableScan:
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:
         """The rows in pieces as they are read, in bounded memory."""
-        scan = await self._scan()
-        async with aclosing(scan.tables()) as tables:
-            async for table in tables:
-                yield table
+        async with await self._reading():
+            scan = await self._scan()
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    yield table
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """The rows as record batches, in bounded memory.
@@ -154,8 +159,9 @@ class TableScan:
 
     async def to_arrow(self) -> pa.Table:
         """All rows."""
-        scan = await self._scan()
-        found = [table async for table in scan.tables()]
+        async with await self._reading():
+            scan = await self._scan()
+            found = [table async for table in scan.tables()]
         return pa.concat_tables(found) if found else scan.schema.empty_table()
 
     async def to_pandas(self) -> Any:
@@ -196,8 +202,9 @@ class TableScan:
 
     async def count(self) -> int:
         """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
-        scan = await self._scan(columns=())
-        return await scan.count()
+        async with await self._reading():
+            scan = await self._scan(columns=())
+            return await scan.count()
 
     async def aggregate(
         self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
@@ -216,12 +223,13 @@ class TableScan:
         if self._limit is not None:
             raise InvalidInputError("aggregate() is about all rows that match: leave out the limit")
         question = Question.parse((await self._read_view()).schema, wanted, group_by)
-        scan = await self._scan(columns=question.columns)
-        answers, rest = question.of_told(scan.files.units)
-        scan.files = replace(scan.files, units=tuple(rest))
-        async with aclosing(scan.tables()) as tables:
-            async for table in tables:
-                await in_thread(answers.add_rows, table)
+        async with await self._reading():
+            scan = await self._scan(columns=question.columns)
+            answers, rest = question.of_told(scan.files.units)
+            scan.files = replace(scan.files, units=tuple(rest))
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    await in_thread(answers.add_rows, table)
         return answers.table()
 
     async def explain(self) -> ScanReport:
@@ -231,7 +239,8 @@ class TableScan:
         """
         self.report = ScanReport()
         with counting(self.report.cost):
-            scan = await self._scan()
+            async with await self._reading():
+                scan = await self._scan()
         return scan.report
 
 

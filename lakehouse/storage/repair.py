@@ -132,7 +132,7 @@ class _Repair:
     async def _newest(self) -> tuple[int, Snapshot]:
         """The highest id there is, and the newest snapshot that can be read."""
         history = self._core.history
-        numbers = [one async for one in history.log.numbers()]
+        numbers = [one for one, _ in await history.log.listed()]
         for number in reversed(numbers):
             try:
                 found = await history.log.find(number)

@@ -31,6 +31,7 @@ from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.plan import apart, interval, unit_of
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.resplit import SplitRun, split_run
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.upload import delete_files, object_paths
 
 __all__ = ["RescaleReport", "rescale"]
@@ -90,7 +91,8 @@ async def rescale(
         if not dry_run and view.schema.buckets != count:
             change = _Rescale(core, count, Teller(progress))
             async with committed_or_deleted(core, lambda: change.uploaded) as fate:
-                await change.split(todo, view.schema, len(todo))
+                async with while_reading(core.history, view.snapshot.id):
+                    await change.split(todo, view.schema, len(todo))
                 done = await core.commit(change, view=view)
                 fate.kept = done.changed
             if done.changed:

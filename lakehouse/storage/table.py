@@ -51,6 +51,7 @@ from lakehouse.storage.names import check_name
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import delete_matching, insert_rows, overwrite_matching
 from lakehouse.storage.reads import Freshness, TableRuns, TableScan, is_fresh, to_expr
+from lakehouse.storage.retained import while_reading
 from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
 from lakehouse.storage.writer import TableWriter
@@ -284,8 +285,9 @@ class Table(TableMaintenance, TableIndexes):
 
             row = await table.get({"id": 7})
         """
-        lookup = await self._lookup(snapshot, timestamp, tag, freshness)
-        return await lookup.get(key, columns=columns)
+        view = await self._view_with_key(snapshot, timestamp, tag, freshness)
+        async with while_reading(self._core.history, view.snapshot.id):
+            return await (await self._lookup(view)).get(key, columns=columns)
 
     async def get_many(
         self,
@@ -307,16 +309,20 @@ class Table(TableMaintenance, TableIndexes):
             tag: the snapshot of that tag.
             freshness: as in ``scan``.
         """
-        lookup = await self._lookup(snapshot, timestamp, tag, freshness)
-        return await lookup.get_many(keys, columns=columns)
+        view = await self._view_with_key(snapshot, timestamp, tag, freshness)
+        async with while_reading(self._core.history, view.snapshot.id):
+            return await (await self._lookup(view)).get_many(keys, columns=columns)
 
-    async def _lookup(
+    async def _view_with_key(
         self, snapshot: int | None, timestamp: _Moment | None, tag: str | None, freshness: Freshness
-    ) -> Lookup:
+    ) -> View:
         view = await self._core.view(
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
         )
         await self._needs_key("get", view)
+        return view
+
+    async def _lookup(self, view: View) -> Lookup:
         return Lookup(
             await view.entries(),
             view.schema,

@@ -52,7 +52,7 @@ class Wal:
 
     async def listed(self, *, after: int) -> list[tuple[int, int]]:
         """The numbers there are above one, ascending, each with the bytes of its segment."""
-        return [one async for one in self.log.sizes(after=after)]
+        return await self.log.listed(after=after)
 
     def tail_of(self, listed: Sequence[tuple[int, int]], *, after: int) -> Tail:
         """The segments above a number, of a listing from there or from below."""

@@ -12,6 +12,7 @@ _APPEND = "tests/storage/test_wal_append.py"
 _ENDS = "tests/storage/test_writer_ends.py"
 _FLUSH = "tests/storage/test_flush.py"
 _LOG = "tests/storage/test_wal.py"
+_TAKEN_BACK = "tests/storage/test_taken_back.py"
 _REAL_TIME = "tests/storage/test_real_time_order.py"
 _WRITER = "tests/storage/test_writer.py"
 
@@ -30,6 +31,27 @@ LOG = (
         old="        return None if view.snapshot.wal is None else await self.wal.tail(view.snapshot)",
         new="        return None if view.snapshot.wal is None else Tail(after=view.snapshot.wal.upto)",
         tests=(f"{_WRITER}::test_commits_stand_above_what_was_acknowledged_before",),
+    ),
+    Mutant(
+        rule="listings: the last segment of one is there although no read finds it",
+        path="lakehouse/storage/log.py",
+        old="        if found and found[-1][0] > self._known:",
+        new="        if False:",
+        tests=(f"{_TAKEN_BACK}::test_rows_are_as_if_the_segment_had_never_been",),
+    ),
+    Mutant(
+        rule="listings: the last snapshot of one is the head although no read finds it",
+        path="lakehouse/storage/history.py",
+        old="        numbers = await self.log.highest(after=after)",
+        new="        numbers = (await self.log.highest(after=after))[:1]",
+        tests=(f"{_TAKEN_BACK}::test_a_snapshot_that_came_to_nothing_is_none",),
+    ),
+    Mutant(
+        rule="listings: the newest segment is deleted when one behind it is listed and not there",
+        path="lakehouse/storage/expire.py",
+        old=" or number == self._head.wal.upto:",
+        new=":",
+        tests=(f"{_TAKEN_BACK}::test_the_newest_segment_stays_when_another_came_to_nothing",),
     ),
     Mutant(
         rule="flush: segments planned together are flushed together although a commit stands between them",
