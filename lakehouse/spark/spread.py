@@ -1,9 +1,9 @@
 """Bringing rows together before they are written: by bucket, or by ranges of the key.
 
-Where a table has enough buckets for the tasks, a task gets whole buckets; else each bucket is cut by
-ranges of the key, whose bounds come from a sample of the keys. A range has its own partition of the
-shuffle, so ranges of different tasks are apart, and files of all tasks form one run. Bucket numbers
-come from the engine's own hash, of the key columns alone.
+Where a table has enough buckets for the tasks, a task gets whole buckets. Else, and where a task could not
+sort a bucket in memory, each bucket is cut by ranges of the key, whose bounds come from a sample of the
+keys. A range has its own partition of the shuffle, so ranges of different tasks are apart, and files of all
+tasks form one run. Bucket numbers come from the engine's own hash, of the key columns alone.
 
 Rows to be written go through the shuffle packed (:mod:`lakehouse.spark.exchange`), and the task sorts them
 by key (:mod:`lakehouse.spark.key_sort`); small frames are one task's as they are. Where Spark has to sort,
@@ -30,6 +30,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
+from lakehouse.format.table_options import TableOptions
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.spark.exchange import PACKED, RANGE, TASK, Exchange, buckets, packed
 from lakehouse.spark.frames import column, is_classic
@@ -48,6 +49,8 @@ _READS = frozenset({"Filter", "LocalRelation", "LogicalRDD", "LogicalRelation", 
 """Steps of a plan that are quick where it is small."""
 _SAMPLED = 100
 """Keys per range that are looked at to find its bounds."""
+_UNPACKED = 4
+"""Rows in memory may take so many times the bytes of their files."""
 _UNKNOWN_BYTES = 1 << 60
 """What Spark says of a plan whose size it does not know is more."""
 
@@ -70,7 +73,8 @@ def brought(
     if not schema.primary_key or (ties and _has_nested(df)):
         return Brought(rows=spread(df, schema, tasks=tasks, once=once, ties=ties))
     key = order_key(schema)
-    ranges = _ranges(df, schema, key, tasks=tasks, least=1, once=once)
+    holds = TableOptions.parse(schema.options).write_buffer_bytes
+    ranges = _ranges(df, schema, key, tasks=tasks, least=1, once=once, holds=holds)
     if ranges.tasks <= 1 and _is_small(df):
         return Brought(rows=df.coalesce(1), sorts=True)
     if ranges.bounds is None:
@@ -198,7 +202,9 @@ def _ranges(
     tasks: int | None,
     least: int,
     once: bool,
+    holds: int | None = None,
 ) -> _Ranges:
+    """How to cut the rows; ``holds`` is what a task can sort in memory, for tasks that do."""
     most = tasks if tasks is not None else int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
     def tasks_for(size: int) -> int:
@@ -206,11 +212,17 @@ def _ranges(
 
     size = _plan_bytes(df)
     wanted = most if size is None else tasks_for(size)
-    if once or wanted <= schema.buckets:
+    # More tasks than these where buckets do not fit into memory: rows would go by way of a disk.
+    room = schema.buckets * holds if holds is not None and tasks is None else None
+    is_large = room is not None and size is not None and size > room / _UNPACKED
+    if once or (wanted <= schema.buckets and not is_large):
         return _Ranges(min(wanted, schema.buckets))
-    sample, rows = _sampled(df, key, _SAMPLED * wanted)
+    sample, rows = _sampled(df, key, _SAMPLED * max(wanted, _SAMPLED))
     width = sum(value_width(field) for field in schema.fields)
-    wanted = tasks_for(max(size or 0, rows * width))
+    weight = max(size or 0, rows * width)
+    wanted = tasks_for(weight)
+    if room is not None and weight > room:
+        wanted = max(wanted, -(-weight // room) * schema.buckets)
     parts = -(-wanted // schema.buckets)
     if parts <= 1 or not sample:
         return _Ranges(wanted)

@@ -52,7 +52,7 @@ def write(
         name: ``database.table``.
         connection: its warehouse; None = the session's.
         tasks: most tasks that write; None = as many as the size asks for, at most
-            ``spark.sql.shuffle.partitions``.
+            ``spark.sql.shuffle.partitions`` unless each had more rows than ``write.buffer_bytes`` then.
 
     Example::
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 from decimal import Decimal
 from typing import Any
@@ -118,6 +119,22 @@ def test_keys_are_cut_into_ranges_that_are_one_run(spark: SparkSession, connecti
     done = write(rows, NAME, connection=connection, tasks=3).append()
     found = entries_of(connection)
     assert (done.rows, {one.run for one in found}) == (400, {0})
+
+
+def test_buckets_that_do_not_fit_into_memory_are_cut(spark: SparkSession, connection: Connection) -> None:
+    """Rows beyond the buffer of a task go to more tasks than the shuffle has by default, and are one run."""
+    made(connection, primary_key="id", bucket=2, options={"write.buffer_bytes": 1 << 20})
+    numbers = spark.range(120_000)
+    rows = numbers.select("id", sf.lit("a").alias("part"), sf.col("id").alias("v"))
+    assert int(spark.conf.get("spark.sql.shuffle.partitions")) == 4
+    done = write(rows, NAME, connection=connection).append()
+    found = entries_of(connection)
+    assert (done.rows, {one.run for one in found}) == (120_000, {0})
+    assert len(found) == 6
+    assert max(one.rows for one in found) < 30_000
+    for bucket in range(2):
+        keys = sorted((one.min_key, one.max_key) for one in found if one.bucket == bucket)
+        assert all(before[1] < after[0] for before, after in itertools.pairwise(keys))
 
 
 def test_rows_that_do_not_fit_are_told_column_by_column(spark: SparkSession, connection: Connection) -> None:
