@@ -84,7 +84,6 @@ async def _bulk(plan: Plan, found: SparkSides, rows: int) -> list[Result]:
         work=rows,
         unit="rows",
         params={"what": "bulk write"},
-        warmup=plan.pick(quick=1, default=1, full=0),
         repeats=plan.pick(quick=2, default=3, full=2),
     )
     if ICEBERG in found.sides:
