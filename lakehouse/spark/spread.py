@@ -51,6 +51,8 @@ _SAMPLED = 100
 """Keys per range that are looked at to find its bounds."""
 _UNPACKED = 4
 """Rows in memory may take so many times the bytes of their files."""
+_FITTING_MOST = 256
+"""Tasks beyond the session's own number: every value of the shuffle is cut into as many pieces."""
 _UNKNOWN_BYTES = 1 << 60
 """What Spark says of a plan whose size it does not know is more."""
 
@@ -222,7 +224,7 @@ def _ranges(
     weight = max(size or 0, rows * width)
     wanted = tasks_for(weight)
     if room is not None and weight > room:
-        wanted = max(wanted, -(-weight // room) * schema.buckets)
+        wanted = max(wanted, min(-(-weight // room) * schema.buckets, _FITTING_MOST))
     parts = -(-wanted // schema.buckets)
     if parts <= 1 or not sample:
         return _Ranges(wanted)
