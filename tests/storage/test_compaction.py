@@ -26,6 +26,7 @@ from lakehouse.storage.maintenance import Progress
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut
+from tests.storage.memory_pools import counted_pool
 from tests.storage.worlds import NAME, Row, StepIn, process, restored, table_of
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.int64()})
@@ -537,13 +538,9 @@ async def test_memory_is_bounded_however_large_the_runs_are() -> None:
         ids = np.arange(number, each * 6, 6)
         values = random_values.integers(0, 1 << 60, each)
         await table.append(pa.table({"id": ids, "part": ["a"] * each, "v": values}))
-    before, peak = pa.total_allocated_bytes(), 0
-
-    def look(_: Progress) -> None:
-        nonlocal peak
-        peak = max(peak, pa.total_allocated_bytes() - before)
-
-    done = await table.compact(full=True, progress=look)
+    with counted_pool() as pool:
+        done = await table.compact(full=True)
+        peak = pool.max_memory()
     assert done.rows_out * (8 + 5 + 8) > 7 * bound
     assert (done.rows_in, done.rows_out) == (6 * each, 6 * each)
-    assert 0 < peak < 3 * bound
+    assert 0 < peak < 3 * bound, peak / bound

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from lakehouse.storage.plan import interval
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore
+from tests.storage.memory_pools import counted_pool
 from tests.storage.worlds import NAME, process, restored, saved
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.int64()})
@@ -266,24 +266,6 @@ async def test_a_merge_that_fails_between_passes_leaves_no_file() -> None:
         else:
             break
     assert number > 10
-
-
-_pools: list[pa.MemoryPool] = []
-"""Pools that were counted with. Buffers are given back to theirs, whenever a thread lets go of the last
-one, and do not keep it alive."""
-
-
-@contextlib.contextmanager
-def counted_pool() -> Iterator[pa.MemoryPool]:
-    """A pool of Arrow memory that knows what was the most it held; the process uses it meanwhile."""
-    before = pa.default_memory_pool()
-    pool = pa.proxy_memory_pool(before)
-    _pools.append(pool)
-    pa.set_memory_pool(pool)
-    try:
-        yield pool
-    finally:
-        pa.set_memory_pool(before)
 
 
 @pytest.mark.timeout(120)
