@@ -173,16 +173,10 @@ class Names:
 
     async def find(self, name: TableName) -> NamePointer | None:
         """What a name stands for; None when it is free. The database must exist."""
-        try:
-            pointer, _ = await self._read(name)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            pointer = None
-        if pointer is not None and pointer.state is NameState.LIVE:
-            return pointer
-        await self._database(name.database)
-        return None
+        pointer = await self._find_live(name)
+        if pointer is None:
+            await self._database(name.database)
+        return pointer
 
     async def claim(self, name: TableName, pointer: NamePointer, *, first: bool = False) -> None:
         """Gives a free name to a table; AlreadyExistsError when it is not free.
@@ -271,13 +265,8 @@ class Names:
 
         async def look(key: str) -> TableName | None:
             name = TableName(database, key.removeprefix(start))
-            try:
-                pointer, _ = await self._read(name)
-            except NotFoundError as missing:
-                if missing.kind == "missing-bucket":
-                    raise
-                return None  # what a listing shows may come to nothing: see DenseLog
-            return name if pointer.state is NameState.LIVE else None
+            # What a listing shows may come to nothing: see DenseLog.
+            return name if await self._find_live(name) is not None else None
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)
         keys = (one.key async for one in listed if _NAME.fullmatch(one.key.removeprefix(start)))
@@ -285,6 +274,15 @@ class Names:
             async for found in looked:
                 if found is not None:
                     yield found
+
+    async def _find_live(self, name: TableName) -> NamePointer | None:
+        try:
+            pointer, _ = await self._read(name)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            return None
+        return pointer if pointer.state is NameState.LIVE else None
 
     async def _read(self, name: TableName) -> tuple[NamePointer, str]:
         found = await self._store.get(pointer_key(name.database, name.table))

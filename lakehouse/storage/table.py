@@ -285,9 +285,8 @@ class Table(TableMaintenance, TableIndexes):
 
             row = await table.get({"id": 7})
         """
-        view = await self._view_with_key(snapshot, timestamp, tag, freshness)
-        async with while_reading(self._core.history, view.snapshot.id):
-            return await (await self._lookup(view)).get(key, columns=columns)
+        async with self._lookup(snapshot, timestamp, tag, freshness) as lookup:
+            return await lookup.get(key, columns=columns)
 
     async def get_many(
         self,
@@ -309,27 +308,25 @@ class Table(TableMaintenance, TableIndexes):
             tag: the snapshot of that tag.
             freshness: as in ``scan``.
         """
-        view = await self._view_with_key(snapshot, timestamp, tag, freshness)
-        async with while_reading(self._core.history, view.snapshot.id):
-            return await (await self._lookup(view)).get_many(keys, columns=columns)
+        async with self._lookup(snapshot, timestamp, tag, freshness) as lookup:
+            return await lookup.get_many(keys, columns=columns)
 
-    async def _view_with_key(
+    @contextlib.asynccontextmanager
+    async def _lookup(
         self, snapshot: int | None, timestamp: _Moment | None, tag: str | None, freshness: Freshness
-    ) -> View:
+    ) -> AsyncIterator[Lookup]:
         view = await self._core.view(
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
         )
         await self._needs_key("get", view)
-        return view
-
-    async def _lookup(self, view: View) -> Lookup:
-        return Lookup(
-            await view.entries(),
-            view.schema,
-            TableRuns(self._core, view.schema),
-            shows=view.shows,
-            settings=self._core.env.settings.table,
-        )
+        async with while_reading(self._core.history, view.snapshot.id):
+            yield Lookup(
+                await view.entries(),
+                view.schema,
+                TableRuns(self._core, view.schema),
+                shows=view.shows,
+                settings=self._core.env.settings.table,
+            )
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:
         """Net changes of rows between two snapshots, whatever was compacted in between.
