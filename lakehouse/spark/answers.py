@@ -118,7 +118,6 @@ def _answers(
 ) -> Answers:
     lake = warehouse(connection)
     core = lake.table(name)
-
     view = lake.call(partial(core.view, snapshot=at[0], timestamp=at[1], tag=at[2]))
 
     async def plan() -> tuple[Answers, list[Split], Expr | None]:

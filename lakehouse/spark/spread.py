@@ -219,7 +219,7 @@ def _ranges(
     is_large = room is not None and size is not None and size > room / _UNPACKED
     if once or (wanted <= schema.buckets and not is_large):
         return _Ranges(min(wanted, schema.buckets))
-    sample, rows = _sampled(df, key, _SAMPLED * max(wanted, _SAMPLED))
+    sample, rows = _sampled(df, key, _SAMPLED * (_FITTING_MOST if is_large else wanted))
     width = sum(value_width(field) for field in schema.fields)
     weight = max(size or 0, rows * width)
     wanted = tasks_for(weight)
