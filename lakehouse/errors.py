@@ -49,6 +49,7 @@ __all__ = [
 
 KINDS: dict[str, str] = {
     # Append only: programs compare these words. A kind is never renamed or removed.
+    "acknowledged-lost": "an acknowledged object was overwritten or is gone: the store ignored a condition",
     "already-exists": "something of that name is there already",
     "bad-credentials": "the store does not know the access key, or the signature is wrong",
     "clock-skew": "this machine's clock and the store's differ too much",
@@ -68,6 +69,7 @@ KINDS: dict[str, str] = {
     "overwritten": "our write may have been applied and then replaced by another's",
     "permission-denied": "the store refuses the operation for these credentials",
     "position-expired": "the snapshot that changes were read up to is gone",
+    "purged": "the objects of a dropped table are deleted, it cannot come back",
     "throttled": "the store asks for fewer requests",
     "timeout": "no answer within the time allowed",
     "truncated-body": "the store sent fewer bytes than it announced",
@@ -75,7 +77,7 @@ KINDS: dict[str, str] = {
     "unflushed": "rows to be taken away are in the write-ahead log and in no file yet",
     "unknown-setting": "there is no setting of that name",
     "unreachable": "no connection to the endpoint",
-    "unsafe-store": "the store cannot take part in commits",
+    "unsafe-store": "the store ignores conditional puts or has none: it can be read, not written to",
     "unsupported": "this store cannot do that",
     "unsupported-version": "written by a newer release",
     "wrong-loop": "used from another event loop than the one it was opened on",

@@ -14,6 +14,7 @@ from lakehouse import errors
 from lakehouse.errors import KINDS, LakehouseError, NotFoundError
 
 PINNED_KINDS = {
+    "acknowledged-lost",
     "already-exists",
     "bad-credentials",
     "clock-skew",
@@ -31,6 +32,7 @@ PINNED_KINDS = {
     "object-changed",
     "overwritten",
     "permission-denied",
+    "purged",
     "throttled",
     "timeout",
     "truncated-body",

@@ -11,14 +11,17 @@ functions and IN; what prunes by bounds can then treat most leaves alike.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr.column_names import ambiguous, resolved
 from lakehouse.expr.functions import FUNCTIONS
 from lakehouse.expr.nodes import (
     And,
@@ -85,15 +88,48 @@ def _field_type(name: str, schema: pa.Schema) -> pa.DataType:
         return schema.field(name).type
     head, *path = name.split(".")
     if head in schema.names:
-        kind = schema.field(head).type
-        for part in path:
-            if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
-                break
-            kind = kind.field(part).type
-        else:
-            return kind
+        with contextlib.suppress(KeyError):
+            return _path_type(schema.field(head).type, path)
     known = ", ".join(schema.names)
     raise InvalidInputError(f"there is no column {name!r}; these are there: {known}", column=name)
+
+
+def _named(column: Column, schema: pa.Schema) -> Column:
+    """The column as a bound expression names it: by its whole name, or with dots into structs."""
+    steps = resolved(
+        column.name,
+        schema.names,
+        nested=lambda name: bool(pa.types.is_struct(schema.field(name).type)),
+        leads=lambda parts: _leads(schema, parts),
+    )
+    name = ".".join(steps)
+    if len(steps) > 1 and name in schema.names:
+        raise ambiguous(name)
+    if len(steps) > 1 and any("." in step for step in steps):
+        raise InvalidInputError(
+            f"{column.name}: a condition cannot ask for a field whose name holds a dot, or that is in a "
+            "column whose name does",
+            column=column.name,
+        )
+    _field_type(name, schema)
+    return column if name == column.name else Column(name)
+
+
+def _leads(schema: pa.Schema, steps: Sequence[str]) -> bool:
+    try:
+        _path_type(schema.field(steps[0]).type, steps[1:])
+    except KeyError:
+        return False
+    return True
+
+
+def _path_type(kind: pa.DataType, path: Sequence[str]) -> pa.DataType:
+    """The type of a field inside a struct; KeyError when there is none."""
+    for part in path:
+        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
+            raise KeyError(part)
+        kind = kind.field(part).type
+    return kind
 
 
 def _bind(expr: Expr, schema: pa.Schema, *, negate: bool) -> Expr:
@@ -112,8 +148,7 @@ def _bind(expr: Expr, schema: pa.Schema, *, negate: bool) -> Expr:
 
 def _bind_leaf(expr: Expr, schema: pa.Schema) -> Expr:
     if isinstance(expr, Column):
-        _field_type(expr.name, schema)
-        return expr
+        return _named(expr, schema)
     if isinstance(expr, IsNull):
         return IsNull(_bind_leaf(expr.arg, schema))
     if isinstance(expr, In):

@@ -193,9 +193,22 @@ class Expr(abc.ABC):
         """What tells it from others of its class."""
 
 
+def _check_text(value: object) -> None:
+    """Refuses halves of surrogate pairs, which Python's text may hold and no column does."""
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"a condition compares with {value[:40]!r}: half of a surrogate pair is no character, and no "
+                "text of a column has one",
+                value=value[:40],
+            ) from error
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column(Expr):
-    """A column, by name; a dot goes into a struct."""
+    """A column, by name; a dot goes into a struct, and backticks are around names that hold one."""
 
     name: str
 
@@ -208,6 +221,10 @@ class Constant(Expr):
     """The same value for every row; None is null."""
 
     value: Any
+
+    def __post_init__(self) -> None:
+        """Refuses text that is no UTF-8."""
+        _check_text(self.value)
 
     def _key(self) -> Any:
         return type(self.value), self.value
@@ -235,6 +252,11 @@ class In(Expr):
 
     arg: Expr
     values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        """Refuses text that is no UTF-8."""
+        for one in self.values:
+            _check_text(one)
 
     def children(self) -> tuple[Expr, ...]:
         """What is looked for."""
@@ -332,7 +354,7 @@ class Applied(Expr):
 
 
 def col(name: str) -> Column:
-    """The column of that name: ``col("amount") > 10``."""
+    """The column of that name: ``col("amount") > 10``; ``col("address.street")`` is a field of a struct."""
     if not name:
         raise InvalidInputError("a column has a name")
     return Column(name)

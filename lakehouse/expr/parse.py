@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr.column_names import written
 from lakehouse.expr.functions import FUNCTIONS
 from lakehouse.expr.nodes import (
     Call,
@@ -32,6 +34,8 @@ __all__ = ["parse_where", "to_expr"]
 
 _TEXT_CHARS_MAX = 1 << 20
 _DEPTH_MAX = 200
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`((?:[^`]|``)+)`""")
+"""Texts and names in quotes of any kind; what is in backticks is the group."""
 
 
 def parse_where(text: str) -> Expr:
@@ -51,7 +55,7 @@ def parse_where(text: str) -> Expr:
             f"a condition of {len(text):,} characters is too long: pass values as a table"
         )
     try:
-        tree = sqlglot.parse_one(text, dialect="duckdb")
+        tree = sqlglot.parse_one(_double_quoted(text), dialect="duckdb")
     except (SqlglotError, RecursionError) as error:
         said = str(error).split("\n")[0].split(". Line")[0]
         raise InvalidInputError(f"cannot read the condition {_shown(text)}: {said}", where=text) from error
@@ -61,6 +65,16 @@ def parse_where(text: str) -> Expr:
 def to_expr(tree: Any, text: str) -> Expr:
     """The expression of a sqlglot tree that was parsed from ``text``."""
     return _Reader(text).read(tree, 0)
+
+
+def _double_quoted(text: str) -> str:
+    """The text with names in double quotes, as DuckDB has them, where backticks are around them."""
+
+    def quoted(found: re.Match[str]) -> str:
+        name = found[1]
+        return found[0] if name is None else '"' + name.replace("``", "`").replace('"', '""') + '"'
+
+    return _QUOTED.sub(quoted, text)
 
 
 def _shown(text: str) -> str:
@@ -104,10 +118,10 @@ class _Reader:
         return Not(self.read(node.this, depth))
 
     def _column(self, node: Any, depth: int) -> Expr:
-        return Column(".".join(part.name for part in node.parts))
+        return Column(written([part.name for part in node.parts]))
 
     def _dot(self, node: Any, depth: int) -> Expr:
-        return Column(".".join(part.name for part in node.parts))
+        return Column(written([part.name for part in node.parts]))
 
     def _boolean(self, node: Any, depth: int) -> Expr:
         return Constant(bool(node.this))

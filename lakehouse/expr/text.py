@@ -12,6 +12,7 @@ import re
 import uuid
 
 from lakehouse.errors import InternalError
+from lakehouse.expr.column_names import parts_of
 from lakehouse.expr.functions import FUNCTIONS
 from lakehouse.expr.nodes import And, Applied, Call, Column, Compare, Constant, Expr, In, IsNull, Not, Or
 
@@ -32,7 +33,7 @@ _RESERVED = frozenset((
 def to_sql(expr: Expr) -> str:
     """The normal form of the expression."""
     if isinstance(expr, Column):
-        return ".".join(quote_name(part) for part in expr.name.split("."))
+        return ".".join(quote_name(part) for part in parts_of(expr.name))
     if isinstance(expr, Constant):
         return value_to_sql(expr.value)
     if isinstance(expr, Compare):

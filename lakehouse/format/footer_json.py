@@ -11,39 +11,26 @@ import json
 from typing import Any
 
 from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.format.json_object import parse_json
+from lakehouse.format.short_text import short
 
 __all__ = ["dump_json", "integer", "json_object", "load_json", "string_map", "typed"]
 
 _I64_MAX = (1 << 63) - 1
-
-
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is out of range")
-    return value
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_VALUES_MAX = 250_000
+"""Most values of a footer: those of some 25,000 blobs."""
 
 
 def load_json(payload: bytes, offset: int) -> Any:
     """The JSON value of a payload that begins at byte ``offset`` of its file."""
     try:
-        text = payload.decode()
-        document = _DECODER.decode(text)
-        if "\\ud" in text or "\\uD" in text:
-            # Half of a surrogate pair is valid in Python's JSON only.
-            json.dumps(document, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+        return parse_json(payload, values_max=_VALUES_MAX)
+    except ValueError as error:
         raise CorruptionError(
-            f"puffin footer at byte {offset} is not JSON: {error}", offset=offset, expected="JSON"
+            f"puffin footer at byte {offset} is not JSON that can be read: {error}",
+            offset=offset,
+            expected="JSON",
         ) from error
-    return document
 
 
 def dump_json(document: Any) -> bytes:
@@ -65,7 +52,9 @@ def json_object(document: Any, where: str) -> dict[str, Any]:
 def typed(value: Any, key: str, wanted: type, where: str) -> Any:
     """The value itself when it is of that JSON type."""
     if type(value) is not wanted:
-        raise CorruptionError(f"{key!r} of {where} is {value!r:.80}", expected=wanted.__name__, got=value)
+        raise CorruptionError(
+            f"{key!r} of {where} is {short(value)}", expected=wanted.__name__, got=short(value)
+        )
     return value
 
 
@@ -73,9 +62,9 @@ def integer(value: Any, key: str, where: str, top: int = _I64_MAX) -> int:
     """The value itself when it is an integer in -top-1..top; floats and booleans are none."""
     if type(value) is not int or not -top - 1 <= value <= top:
         raise CorruptionError(
-            f"{key!r} of {where} is {value!r:.80}",
+            f"{key!r} of {where} is {short(value)}",
             expected=f"an integer of {top.bit_length() + 1} bits",
-            got=value,
+            got=short(value),
         )
     return value
 
@@ -85,5 +74,7 @@ def string_map(value: Any, where: str) -> dict[str, str]:
     found: dict[str, str] = typed(value, "properties", dict, where)
     for key, text in found.items():
         if type(text) is not str:
-            raise CorruptionError(f"property {key!r} of {where} is {text!r:.80}", expected="text", got=text)
+            raise CorruptionError(
+                f"property {short(key)} of {where} is {short(text)}", expected="text", got=short(text)
+            )
     return found

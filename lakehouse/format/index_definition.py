@@ -21,6 +21,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col, evaluate, parse_where, to_sql
 from lakehouse.expr.nodes import Call, Column, Constant
 from lakehouse.expr.rewrite import rewritten
+from lakehouse.format.column_path import column_steps
 from lakehouse.format.fulltext import GRANULARITY, Analyzer, FulltextConfig
 from lakehouse.format.fulltext_bloom import FALSE_POSITIVE_RATE
 from lakehouse.format.inverted import SEGMENT_ROW_COUNT
@@ -40,6 +41,7 @@ __all__ = [
     "Backend",
     "IndexDefinition",
     "IndexKind",
+    "NamedColumns",
     "by_id",
     "by_ids",
     "check_beside",
@@ -287,7 +289,7 @@ def parse_target(target: object, table_fields: Sequence[Field]) -> IndexTarget:
     together, ``"payload#/user/id"`` a place in JSON text, and everything else an expression:
     ``"lower(host)"``.
     """
-    columns = columns_of(table_fields)
+    columns = NamedColumns(table_fields)
     if isinstance(target, tuple | list):
         return _column_set(target, columns)
     if not isinstance(target, str) or not target.strip():
@@ -301,6 +303,22 @@ def parse_target(target: object, table_fields: Sequence[Field]) -> IndexTarget:
     if len(parts) > 1 and all(part in columns for part in parts):
         return _column_set(parts, columns)
     return _expression(target, columns)
+
+
+class NamedColumns(Mapping[str, Field]):
+    """The columns that can be named, found as people write them: with dots, and in backticks."""
+
+    def __init__(self, table_fields: Sequence[Field]) -> None:
+        self._fields, self._named = table_fields, columns_of(table_fields)
+
+    def __getitem__(self, text: str) -> Field:
+        return self._named[".".join(column_steps(self._fields, text))]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
 
 
 def _column_set(names: Sequence[object], columns: Mapping[str, Field]) -> IndexTarget:
@@ -339,7 +357,7 @@ def _expression(text: str, columns: Mapping[str, Field]) -> IndexTarget:
             f"the index on {text!r} is on a condition: index the values that it compares, text to be "
             "searched as fulltext"
         )
-    return target_of(by_ids(parsed, {name: field.id for name, field in columns.items()}))
+    return target_of(by_ids(parsed, {name: columns[name].id for name in parsed.columns()}))
 
 
 def by_ids(expr: Expr, ids: Mapping[str, int]) -> Expr:

@@ -10,6 +10,7 @@ from typing import Any
 
 from lakehouse.format.fulltext import Analyzer
 from lakehouse.format.index_definition import Backend, IndexDefinition, IndexKind
+from lakehouse.format.json_object import INT32_MAX, JsonObject, each, flag, members, ratio, text, whole
 from lakehouse.format.target_key import (
     ColumnSetTarget,
     ColumnTarget,
@@ -26,23 +27,26 @@ def index_to_json(one: IndexDefinition) -> dict[str, Any]:
     return {"id": one.id, "kind": one.kind.value, "target": _target_to_json(one.target), **one.options}
 
 
-def index_from_json(found: Mapping[str, Any]) -> IndexDefinition:
-    """The definition with these members; KeyError, TypeError or ValueError when they are none."""
-    kind = IndexKind(found["kind"])
-    backend = Backend(found["backend"]) if kind is IndexKind.FULLTEXT else Backend.BLOOM
+def index_from_json(found: JsonObject) -> IndexDefinition:
+    """The definition with these members; CorruptionError when they are none."""
+    kind = found.read("kind", IndexKind)
+    backend = found.read("backend", Backend) if kind is IndexKind.FULLTEXT else Backend.BLOOM
     one = IndexDefinition(
-        id=_number(found["id"]), kind=kind, backend=backend, target=_target_from_json(found["target"])
+        id=found.read("id", _number),
+        kind=kind,
+        backend=backend,
+        target=found.read("target", _target_from_json),
     )
     readers: Mapping[str, Any] = {
         "granularity": _number,
         "segment_row_count": _number,
-        "false_positive_rate": _rate,
+        "false_positive_rate": ratio,
         "analyzer": Analyzer,
         "backend": Backend,
-        "case_sensitive": _flag,
-        "compress": _flag,
+        "case_sensitive": flag,
+        "compress": flag,
     }
-    values = {name: readers[name](found[name]) for name in one.options}
+    values = {name: found.read(name, readers[name]) for name in one.options}
     return IndexDefinition(id=one.id, kind=kind, target=one.target, **values)
 
 
@@ -57,35 +61,16 @@ def _target_to_json(target: IndexTarget) -> dict[str, Any]:
     return {"expression": target.expr}
 
 
-def _target_from_json(found: Mapping[str, Any]) -> IndexTarget:
+def _target_from_json(value: Any) -> IndexTarget:
+    found = members(value)
     if "expression" in found:
-        return ExpressionTarget.of(_text(found["expression"]))
+        return ExpressionTarget.of(text(found["expression"]))
     if "columns" in found:
-        return ColumnSetTarget(column_ids=tuple(_number(one) for one in found["columns"]))
+        return ColumnSetTarget(column_ids=each(_number)(found["columns"]))
     if "pointer" in found:
-        return JsonPathTarget(column_id=_number(found["column"]), pointer=_text(found["pointer"]))
+        return JsonPathTarget(column_id=_number(found["column"]), pointer=text(found["pointer"]))
     return ColumnTarget(column_id=_number(found["column"]))
 
 
 def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{value!r} is no number from 1")
-    return value
-
-
-def _rate(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise ValueError(f"{value!r} is no rate")
-    return float(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+    return whole(value, 1, INT32_MAX)

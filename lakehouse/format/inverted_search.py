@@ -260,9 +260,10 @@ def _gathered(plan: BitmapPlan, reads: Sequence[tuple[int, bytes]]) -> tuple[byt
 
 def _union_bit_vecs(data: bytes, starts: I64, sizes: I64, below: int) -> U32:
     """The numbers of plain bit vectors."""
-    marks = np.zeros((below + 7) // 8, np.uint8)
+    bytes_max = (below + 7) // 8
+    marks = np.zeros(min(int(sizes.max(initial=0)), bytes_max), np.uint8)
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-        if size > len(marks):
+        if size > bytes_max:
             raise CorruptionError(
                 f"a bit vector of {size} bytes is too long for {below} segments", offset=start, got=size
             )

@@ -12,14 +12,21 @@ from typing import Any
 
 import google_crc32c
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse.errors import CorruptionError, UnsupportedVersionError
+from lakehouse.errors import CorruptionError, InvalidInputError, UnsupportedVersionError
 from lakehouse.format.file_entry import ColumnStats, FileEntry, FileFormat, IndexRef, Level
+from lakehouse.format.json_object import COUNT_MAX
+from lakehouse.format.parquet_bounds import read_bounded
+from lakehouse.format.sealed_json import REPAIR_ADVICE
+from lakehouse.format.short_text import short
 
 __all__ = ["decode_manifest", "encode_manifest"]
 
 _FORMAT = 1
+_DECODED_BYTES_MAX = 1 << 30
+"""Most memory that the rows of a manifest may take: entries of a million files."""
 _STATS = pa.struct(
     [
         pa.field("field", pa.int32(), nullable=False),
@@ -88,9 +95,16 @@ def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
         writer.add_key_value_metadata({"lakehouse.format": str(_FORMAT), "lakehouse.table": str(table)})
         writer.write_table(found)  # io-ok: into that sink
     data: bytes = sink.getvalue().to_pybytes()
+    again = _read(data, "just made", table)
+    problem = _problem(again) or (
+        "" if again.equals(found.cast(again.schema)) else "it would be read as something else"
+    )
+    if problem:
+        raise InvalidInputError(f"the new manifest: {problem}; nothing was written")
     return data
 
 
+_OF_LATER = ("index_ids", "index_footer_bytes", "index_crc32c", "index_reach")
 _PLAIN = (
     "path",
     "partition",
@@ -131,27 +145,102 @@ def decode_manifest(data: bytes, *, key: str, table: uuid.UUID, checksum: int) -
     found = google_crc32c.value(data)
     if found != checksum:
         raise CorruptionError(
-            f"manifest {key} is damaged: CRC32C {found:08x}, the snapshot says {checksum:08x}",
+            f"manifest {key} is damaged: CRC32C {found:08x}, the snapshot says {checksum:08x}{REPAIR_ADVICE}",
             key=key,
             expected=checksum,
             got=found,
         )
+    rows = _read(data, key, table)
+    problem = _problem(rows)
+    if problem:
+        raise CorruptionError(f"manifest {key}: {problem}{REPAIR_ADVICE}", key=key)
+    return tuple(_entries(rows))
+
+
+def _read(data: bytes, key: str, table: uuid.UUID) -> pa.Table:
+    """The rows of a manifest, with the columns and types of :data:`_SCHEMA`."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))  # io-ok: bytes in memory
-        rows = file.read()
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptionError(f"manifest {key} is no Parquet file: {error}", key=key) from error
-    metadata = file.metadata.metadata or {}
-    version = metadata.get(b"lakehouse.format", b"?").decode()
-    owner = metadata.get(b"lakehouse.table", b"").decode()
+        metadata = file.metadata.metadata or {}
+        version = metadata.get(b"lakehouse.format", b"?").decode()
+        owner = metadata.get(b"lakehouse.table", b"").decode()
+        if version == str(_FORMAT) and owner == str(table):
+            return _with_all_columns(read_bounded(file, bytes_max=_DECODED_BYTES_MAX))
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise CorruptionError(
+            f"manifest {key} is no Parquet file of entries: {str(error)[:200]}{REPAIR_ADVICE}", key=key
+        ) from error
     if version != str(_FORMAT):
         raise UnsupportedVersionError(
-            f"manifest {key} is of format {version}; this release reads {_FORMAT}. Upgrade lakehouse.",
+            f"manifest {key} is of format {short(version)}; this release reads {_FORMAT}. Upgrade lakehouse.",
             key=key,
         )
-    if owner != str(table):
-        raise CorruptionError(f"manifest {key} belongs to table {owner}, not to {table}", key=key)
-    return tuple(_entries(rows))
+    raise CorruptionError(f"manifest {key} belongs to table {short(owner)}, not to {table}", key=key)
+
+
+def _with_all_columns(rows: pa.Table) -> pa.Table:
+    """The rows with every column; manifests of older releases have no more of indexes than path and size."""
+    missing = [name for name in _SCHEMA.names if name not in rows.column_names]
+    for name in missing:
+        if name not in _OF_LATER:
+            raise ValueError(f"it has no column {name!r}")
+        rows = rows.append_column(_SCHEMA.field(name), pa.nulls(len(rows), _SCHEMA.field(name).type))
+    # The reader's names of lists' elements are others than Arrow's.
+    return rows.select(_SCHEMA.names).cast(pa.schema([one.with_nullable(True) for one in _SCHEMA]))
+
+
+def _problem(rows: pa.Table) -> str:
+    """What is wrong with rows of the right types; empty when nothing is."""
+    for field in _SCHEMA:
+        column = rows.column(field.name)
+        if not field.nullable and column.null_count:
+            return f"column {field.name!r} has nulls"
+        problem = _range_problem(field.name, column)
+        if problem:
+            return problem
+    if not len(rows):
+        return ""
+    if not pc.all(pc.is_in(rows["format"], pa.array([one.value for one in FileFormat]))).as_py():
+        return "a format of files is unknown to this release"
+    return _position_problem(rows)
+
+
+def _range_problem(name: str, column: pa.ChunkedArray) -> str:
+    """Numbers, at any depth, that are below zero or too large, and nulls where lists have none."""
+    kind = column.type
+    if pa.types.is_list(kind):
+        inside = pc.list_flatten(column)
+        return f"column {name!r} has nulls" if inside.null_count else _range_problem(name, inside)
+    if pa.types.is_struct(kind):
+        valid = column.drop_null()
+        for at, field in enumerate(kind):
+            part = pc.struct_field(valid, at)
+            if not field.nullable and part.null_count:
+                return f"{field.name!r} of column {name!r} has nulls"
+            problem = _range_problem(f"{name}.{field.name}", part)
+            if problem:
+                return problem
+        return ""
+    if not pa.types.is_integer(kind):
+        return ""
+    least, most = pc.min_max(column).as_py().values()
+    top = _TOPS.get(name, COUNT_MAX)
+    if least is not None and (least < 0 or most > top):
+        return f"column {name!r} has {least} to {most}, numbers are from 0 to {top}"
+    return ""
+
+
+_TOPS = {"level": max(Level), "crc32c": 2**32 - 1, "index_crc32c": 2**32 - 1}
+
+
+def _position_problem(rows: pa.Table) -> str:
+    for name in ("lo", "hi"):
+        valid = rows[name].drop_null()
+        if any(pc.struct_field(valid, at).null_count for at in range(len(_POSITION))):
+            return f"a position of column {name!r} has a part missing"
+    if rows["lo"].null_count != rows["hi"].null_count:
+        return "an interval has one end"
+    return ""
 
 
 def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
@@ -159,16 +248,13 @@ def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
     path = columns["index_path"][at]
     if path is None:
         return None
-    size = columns["index_size"][at]
-    if "index_ids" not in columns:
-        return IndexRef(path=path, size=size)
     return IndexRef(
         path=path,
-        size=size,
+        size=columns["index_size"][at] or 0,
         ids=tuple(columns["index_ids"][at] or ()),
         footer_bytes=columns["index_footer_bytes"][at] or 0,
         checksum=columns["index_crc32c"][at],
-        reach=tuple(columns["index_reach"][at] or ()) if "index_reach" in columns else (),
+        reach=tuple(columns["index_reach"][at] or ()),
     )
 
 

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 __all__ = ["nearest", "suggestion"]
 
 _SHOWN_MAX = 20
+_COMPARED_MAX = 200
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant, whatever its case."""
+    name = name[:_COMPARED_MAX]  # comparing takes time by the square of the length
     by_folded = {one.casefold(): one for one in known}
     found = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     return by_folded[found[0]] if found else None

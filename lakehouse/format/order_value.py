@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.arrays import I64, U8
+from lakehouse.format.short_text import is_utf8, short
 from lakehouse.format.types import BinaryType, DataType, DecimalType, Primitive, StringType, arrow_type
 
 __all__ = [
@@ -235,6 +236,11 @@ def encode_value(value: object, kind: DataType) -> bytes:
         value = None
     match kind:
         case StringType() if isinstance(value, str):
+            if not is_utf8(value):
+                raise InvalidInputError(
+                    f"{short(value)} is no text of a column: it has half of a surrogate pair",
+                    value=short(value),
+                )
             return value.encode()
         case BinaryType() if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)

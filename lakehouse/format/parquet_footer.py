@@ -27,6 +27,7 @@ import base64
 import json
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import google_crc32c
@@ -37,6 +38,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import CorruptionError, FormatError, UnsupportedVersionError
 from lakehouse.format.arrays import I64, U8
+from lakehouse.format.json_object import count, parse_json, whole
 from lakehouse.format.tail import NeedMore
 
 __all__ = [
@@ -73,6 +75,7 @@ _COUNTS = struct.Struct("<3I")
 _SEAL = b'"crc32c":"'
 _UNSEALED = b"00000000"
 _LENGTH_BYTES = 4
+_HEAD_VALUES_MAX = 1_000
 _BYTES_PER_THRIFT_BYTE = 9
 """What parsed metadata takes in memory for each byte of its Thrift form, as measured with many row groups."""
 
@@ -100,16 +103,16 @@ class RunHead:
     def unpack(cls, data: bytes) -> Self:
         """The head in the value of ``lakehouse.run``."""
         try:
-            plain = json.loads(data)
-            version = int(plain["version"])
+            plain = parse_json(data, values_max=_HEAD_VALUES_MAX)
+            version = whole(plain["version"])
             if version > _VERSION:
                 raise UnsupportedVersionError(
                     f"the file is a run of version {version}, this release reads up to {_VERSION}: upgrade",
                     expected=_VERSION,
                     got=version,
                 )
-            inserts, updates, deletes = (int(count) for count in plain["kinds"])
-            return cls(schema_id=int(plain["schema"]), kinds=(inserts, updates, deletes))
+            inserts, updates, deletes = map(count, plain["kinds"])
+            return cls(schema_id=whole(plain["schema"]), kinds=(inserts, updates, deletes))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, FormatError):
                 raise
@@ -152,10 +155,12 @@ class PieceTable:
             at = _COUNTS.size + numbers.nbytes
             flags = np.frombuffer(data, np.uint8, chunks, at)
             ends = np.frombuffer(data, "<u4", keys, at + chunks).tolist()
+            if any(a > b for a, b in pairwise(ends)):
+                raise ValueError("its keys overlap")
             at += chunks + 4 * keys
             if keys not in (0, 2 * groups) or at + (ends[-1] if ends else 0) != len(data):
                 raise ValueError(f"{keys} keys for {groups} row groups in {len(data)} bytes")
-        except (ValueError, struct.error) as error:
+        except (ValueError, OverflowError, struct.error) as error:
             raise CorruptionError(f"{PIECES_KEY} is no table of pieces: {error}") from error
         shape = (groups, columns)
         return cls(

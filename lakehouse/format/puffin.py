@@ -34,6 +34,7 @@ from lakehouse.format.footer_json import (
     typed,
 )
 from lakehouse.format.lz4_frame import compress_lz4, with_end_mark
+from lakehouse.format.short_text import short
 from lakehouse.format.tail import NeedMore
 
 __all__ = [
@@ -58,6 +59,9 @@ FOOTER_BYTES_MAX = 64 << 20
 CREATED_BY = "created-by"
 """File property in which Iceberg writers name themselves."""
 _FLAG_LZ4 = 1
+_SHORT_BYTES = 1 << 18
+_SHORT_LZ4_BYTES = 1 << 10
+"""LZ4 makes at most 255 bytes of one."""
 _I32_MAX = (1 << 31) - 1
 _FILE_KEYS = ("blobs", "properties")
 _CODEC = "compression-codec"
@@ -160,9 +164,9 @@ class BlobMeta:
         )
         if meta.offset < len(MAGIC) or meta.length < 0 or meta.end > blobs_end:
             raise CorruptionError(
-                f"{where} ({meta.type!r}) is [{meta.offset}, {meta.end}), but blobs are within "
+                f"{where} ({short(meta.type)}) is [{meta.offset}, {meta.end}), but blobs are within "
                 f"[{len(MAGIC)}, {blobs_end})",
-                type=meta.type,
+                type=short(meta.type),
                 offset=meta.offset,
                 expected=(len(MAGIC), blobs_end),
                 got=(meta.offset, meta.end),
@@ -192,11 +196,33 @@ class PuffinFooter:
         if self.properties:
             document["properties"] = dict(self.properties)
         payload = dump_json(document | dict(self.extra))
+        self._check_readable(payload)
         if self.lz4:
             payload = compress_lz4(payload, finished=False)
         if len(payload) > _I32_MAX:
             raise InvalidInputError(f"a puffin footer of {len(payload)} bytes is too long: write fewer blobs")
         return MAGIC + payload + _TRAILER.pack(len(payload), _FLAG_LZ4 if self.lz4 else 0, MAGIC)
+
+    @staticmethod
+    def takes_long(tail: bytes | memoryview) -> bool:
+        """Whether the footer at the end of ``tail`` may be so long that an event loop should not parse it."""
+        if len(tail) < TRAILER_BYTES:
+            return False
+        size, flags, _ = _TRAILER.unpack(tail[-TRAILER_BYTES:])
+        return bool(size > (_SHORT_LZ4_BYTES if flags & _FLAG_LZ4 else _SHORT_BYTES))
+
+    def _check_readable(self, payload: bytes) -> None:
+        """Refuses a footer that would be read as another, or not at all."""
+        ends = max((blob.end for blob in self.blobs), default=len(MAGIC))
+        try:
+            again = type(self)._from_json(load_json(payload, 0), ends, self.lz4)
+        except FormatError as error:
+            problem = f"the new puffin footer cannot be read: {error.message}; nothing was written"
+            raise InvalidInputError(problem, **error.context) from error
+        if again != self:
+            raise InvalidInputError(
+                "the new puffin footer would be read as something else; nothing was written"
+            )
 
     @classmethod
     def parse(
@@ -274,11 +300,13 @@ def _check_values(table: Mapping[str, Any], where: str) -> None:
         if type(value) is wanted or (key == _CODEC and value is None):
             continue
         if key not in table:
-            raise CorruptionError(f"{where} has no {key!r}", expected=key, got=sorted(table))
+            raise CorruptionError(
+                f"{where} has no {key!r}", expected=key, got=short(sorted(itertools.islice(table, 20)))
+            )
         raise CorruptionError(
-            f"{key!r} of {where} ({table.get('type')!r:.80}) is {value!r:.80}",
+            f"{key!r} of {where} ({short(table.get('type'))}) is {short(value)}",
             expected=wanted.__name__,
-            got=value,
+            got=short(value),
         )
 
 
@@ -300,10 +328,10 @@ def _check_overlaps(blobs: list[BlobMeta]) -> None:
         if offset < end:
             a, b = blobs[first], blobs[second]
             raise CorruptionError(
-                f"blobs {first} ({a.type!r}, ends at byte {a.end}) and {second} ({b.type!r}, begins at byte "
-                f"{b.offset}) of the puffin file overlap",
+                f"blobs {first} ({short(a.type)}, ends at byte {a.end}) and {second} ({short(b.type)}, "
+                f"begins at byte {b.offset}) of the puffin file overlap",
                 blob=second,
-                type=b.type,
+                type=short(b.type),
                 offset=b.offset,
                 expected=a.end,
                 got=b.offset,

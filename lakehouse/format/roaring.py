@@ -44,6 +44,7 @@ _BITMAP_BYTES = 8192
 _NO_OFFSETS_BELOW = 4
 """With run flags, fewer containers than this have no offsets."""
 _CONTAINERS_MAX = 1 << 16
+_MARKS_MAX = 1 << 26
 _BITMAPS_TOGETHER = 1 << 15
 """Bitmaps read together; more use more memory and no less time."""
 _HEADER = struct.Struct("<II")
@@ -121,13 +122,16 @@ def encode_one(values: U32, *, runs: bool = False) -> bytes:
     return head + b"".join(bodies)
 
 
-def read_bitmap(data: bytes, start: int = 0, *, below: int, what: str = "bitmap") -> tuple[U32, int]:
+def read_bitmap(
+    data: bytes, start: int = 0, *, below: int, numbers_max: int = 1 << 32, what: str = "bitmap"
+) -> tuple[U32, int]:
     """The numbers of the bitmap at ``start``, and the offset behind it.
 
     Args:
         data: bytes that hold the bitmap; more may follow it.
         start: its first byte.
         below: no number of the bitmap can be this large; what claims otherwise is damage.
+        numbers_max: how many numbers it may hold before reading it is given up.
         what: how errors name the bitmap.
     """
     reader = _Reader(data, start, what)
@@ -135,6 +139,8 @@ def read_bitmap(data: bytes, start: int = 0, *, below: int, what: str = "bitmap"
     total = int(sizes.sum())
     if total > below:
         raise reader.bad("more numbers than there can be", start, f"at most {below}", total)
+    if total > numbers_max:
+        raise _too_many(start)
     body = reader.pos - start
     if not flags.any() and int(sizes.max(initial=0)) <= _ARRAY_MAX:
         parts = [reader.take(2 * total).view("<u2")]
@@ -170,26 +176,52 @@ def union_many(data: bytes, starts: I64, sizes: I64, *, below: int, numbers_max:
     raw = np.frombuffer(data, np.uint8)
     if len(starts) and (int(starts.min()) < 0 or int((starts + sizes).max()) > len(raw)):
         raise InvalidInputError(f"a bitmap lies outside the {len(raw)} bytes given")
-    marks = np.zeros(below, np.bool_)
+    found = _Union(below)
     for first in range(0, len(starts), _BITMAPS_TOGETHER):
         some = slice(first, first + _BITMAPS_TOGETHER)
         plain = _is_plain(raw, starts[some], sizes[some])
         values = _read_plain(raw, starts[some][plain], sizes[some][plain], below)
-        marks[values] = True
+        found.add(values)
         numbers_max -= len(values)
         for start, size in zip(starts[some][~plain].tolist(), sizes[some][~plain].tolist(), strict=True):
-            values, stop = read_bitmap(data, start, below=below)
+            values, stop = read_bitmap(data, start, below=below, numbers_max=max(numbers_max, 0))
             if stop != start + size:
                 raise _bad("bitmap", start, "another size", start, size, stop - start)
-            marks[values] = True
+            found.add(values)
             numbers_max -= len(values)
-            if numbers_max < 0:
-                raise FormatError(
-                    f"bitmaps hold so many numbers that reading them was given up at byte {start}: "
-                    "allow more if the index is known to be good",
-                    offset=start,
-                )
-    return np.flatnonzero(marks).astype(np.uint32)
+    return found.numbers()
+
+
+class _Union:
+    """Numbers without those that were there before; what it takes follows what is added."""
+
+    __slots__ = ("_marks", "_parts")
+
+    def __init__(self, below: int) -> None:
+        # A mark for each number there can be is quickest, and a blob of a few bytes may say four billion.
+        self._marks = np.zeros(below, np.bool_) if below <= _MARKS_MAX else None
+        self._parts = [np.empty(0, np.uint32)]
+
+    def add(self, values: U32) -> None:
+        """Takes in the numbers of some bitmaps."""
+        if self._marks is not None:
+            self._marks[values] = True
+        else:
+            self._parts.append(values)
+
+    def numbers(self) -> U32:
+        """All of them, ascending."""
+        if self._marks is not None:
+            return np.flatnonzero(self._marks).astype(np.uint32)
+        return np.unique(np.concatenate(self._parts, dtype=np.uint32))
+
+
+def _too_many(start: int) -> FormatError:
+    return FormatError(
+        f"bitmaps hold so many numbers that reading them was given up at byte {start}: "
+        "allow more if the index is known to be good",
+        offset=start,
+    )
 
 
 def _is_plain(raw: U8, starts: I64, sizes: I64) -> Mask:

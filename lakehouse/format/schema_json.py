@@ -11,13 +11,23 @@ import datetime as dt
 import decimal
 import math
 import uuid
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.index_json import index_from_json, index_to_json
-from lakehouse.format.sealed_json import seal, unseal
+from lakehouse.format.json_object import (
+    JsonObject,
+    each,
+    flag,
+    moment,
+    number,
+    optional,
+    table_of,
+    text,
+    unique_id,
+    whole,
+)
+from lakehouse.format.sealed_json import REPAIR_ADVICE, SealedFormat
 from lakehouse.format.snapshot import SchemaRef
 from lakehouse.format.table_schema import TableSchema, check_schema
 from lakehouse.format.type_text import parse_type, type_text
@@ -36,9 +46,7 @@ from lakehouse.format.types import (
 
 __all__ = ["SchemaObject", "decode_schema", "encode_schema"]
 
-_FORMAT = 1
 _T = TypeVar("_T")
-_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +66,17 @@ class SchemaObject:
 
 def encode_schema(one: SchemaObject) -> bytes:
     """The bytes of the object."""
+    return _SCHEMA.encode(one)
+
+
+def decode_schema(data: bytes, *, key: str) -> SchemaObject:
+    """The schema in an object; ``key`` is named in errors."""
+    return _SCHEMA.decode(data, key=key)
+
+
+def _to_members(one: SchemaObject) -> dict[str, Any]:
     schema = one.schema
-    members: dict[str, Any] = {
-        "format": _FORMAT,
+    found: dict[str, Any] = {
         "table": str(one.table),
         "token": one.token,
         "time_ms": one.time_ms,
@@ -74,39 +90,35 @@ def encode_schema(one: SchemaObject) -> bytes:
         "ancestors": [{"id": ref.id, "path": ref.path} for ref in one.ancestors],
     }
     if schema.comment is not None:
-        members["comment"] = schema.comment
+        found["comment"] = schema.comment
     if schema.highest_index_id:
-        members["indexes"] = [index_to_json(index) for index in schema.indexes]
-        members["highest_index_id"] = schema.highest_index_id
-    return seal(members)
+        found["indexes"] = [index_to_json(index) for index in schema.indexes]
+        found["highest_index_id"] = schema.highest_index_id
+    return found
 
 
-def decode_schema(data: bytes, *, key: str) -> SchemaObject:
-    """The schema in an object; ``key`` is named in errors."""
-    found = _Members(unseal(data, key=key, what="schema", newest=_FORMAT), key, "")
+def _from_members(found: JsonObject) -> SchemaObject:
     schema = TableSchema(
-        id=found.number("id"),
+        id=found.read("id", number),
         fields=tuple(_field_from_json(member) for member in found.objects("fields")),
-        primary_key=tuple(found.texts("primary_key")),
-        partition_by=tuple(found.texts("partition_by")),
-        buckets=found.number("buckets"),
-        options=found.text_mapping("options"),
-        comment=found.text_or_none("comment"),
-        highest_field_id=found.number("highest_field_id"),
-        indexes=found.read("indexes", lambda value: tuple(map(index_from_json, value or ()))),
-        highest_index_id=found.number("highest_index_id") if "highest_index_id" in found.members else 0,
+        primary_key=found.read("primary_key", each(text)),
+        partition_by=found.read("partition_by", each(text)),
+        buckets=found.read("buckets", whole),
+        options=found.read("options", table_of(text)),
+        comment=found.read("comment", text, None),
+        highest_field_id=found.read("highest_field_id", number),
+        indexes=tuple(map(index_from_json, found.objects("indexes", []))),
+        highest_index_id=found.read("highest_index_id", number, 0),
     )
-    try:
-        check_schema(schema)
-    except InvalidInputError as error:
-        raise CorruptionError(f"{key}: {error.message}", key=key, **error.context) from error
+    check_schema(schema)
     return SchemaObject(
         schema=schema,
-        table=found.read("table", _uuid),
-        token=found.text("token"),
-        time_ms=found.number("time_ms"),
+        table=found.read("table", unique_id),
+        token=found.read("token", text),
+        time_ms=found.read("time_ms", moment),
         ancestors=tuple(
-            SchemaRef(id=ref.number("id"), path=ref.text("path")) for ref in found.objects("ancestors")
+            SchemaRef(id=ref.read("id", number), path=ref.read("path", text))
+            for ref in found.objects("ancestors")
         ),
     )
 
@@ -134,27 +146,30 @@ def _type_to_json(kind: DataType) -> Any:
     return type_text(kind)
 
 
-def _field_from_json(found: _Members) -> Field:
+def _field_from_json(found: JsonObject) -> Field:
     kind = _type_from_json(found)
+
+    def default(value: Any) -> Any:
+        return _value_from_json(value, kind)
+
     return Field(
-        id=found.number("id"),
-        name=found.text("name"),
+        id=found.read("id", number),
+        name=found.read("name", text),
         type=kind,
-        required=found.flag("required"),
-        comment=found.text_or_none("comment"),
-        initial_default=found.default("initial_default", kind),
-        write_default=found.default("write_default", kind),
+        required=found.read("required", flag, False),
+        comment=found.read("comment", optional(text), None),
+        initial_default=found.read("initial_default", default, None),
+        write_default=found.read("write_default", default, None),
     )
 
 
-def _type_from_json(found: _Members) -> DataType:
-    value = found.members.get("type")
-    if isinstance(value, str):
+def _type_from_json(found: JsonObject) -> DataType:
+    if isinstance(found.values.get("type"), str):
         return found.read("type", _leaf_type)
     inner = found.inner("type")
-    if "list" in inner.members:
+    if "list" in inner:
         return ListType(_field_from_json(inner.inner("list")))
-    if "map" in inner.members:
+    if "map" in inner:
         fields = [_field_from_json(part) for part in inner.objects("map")]
         if len(fields) != 2:
             raise inner.wrong("map", "a key and a value", fields)
@@ -167,85 +182,6 @@ def _leaf_type(value: Any) -> DataType:
     if children(kind):
         raise ValueError(f"fields of {value} have no ids")
     return kind
-
-
-def _uuid(value: Any) -> uuid.UUID:
-    return uuid.UUID(value)
-
-
-class _Members:
-    """The members of a JSON object, and errors that say where it stands."""
-
-    def __init__(self, members: Any, key: str, place: str) -> None:
-        self.members: Mapping[str, Any] = members
-        self._key = key
-        self._place = place
-
-    def wrong(self, name: str, wanted: str, got: object) -> CorruptionError:
-        place = f"{self._place}{name}"
-        return CorruptionError(
-            f"{self._key}: {place} must be {wanted}, not {got!r:.100}", key=self._key, field=place, got=got
-        )
-
-    def read(self, name: str, reader: Callable[[Any], _T]) -> _T:
-        value = self.members.get(name)
-        try:
-            return reader(value)
-        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
-            place = f"{self._place}{name}"
-            raise CorruptionError(
-                f"{self._key}: {place} is {value!r:.100}: {error}", key=self._key, field=place, got=value
-            ) from error
-
-    def number(self, name: str) -> int:
-        value = self.members.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
-            raise self.wrong(name, "a whole number", value)
-        return value
-
-    def text(self, name: str) -> str:
-        value = self.members.get(name)
-        if not isinstance(value, str):
-            raise self.wrong(name, "text", value)
-        return value
-
-    def text_or_none(self, name: str) -> str | None:
-        return None if self.members.get(name) is None else self.text(name)
-
-    def flag(self, name: str) -> bool:
-        value = self.members.get(name, False)
-        if not isinstance(value, bool):
-            raise self.wrong(name, "true or false", value)
-        return value
-
-    def texts(self, name: str) -> list[str]:
-        value = self.members.get(name)
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.wrong(name, "a list of texts", value)
-        return value
-
-    def text_mapping(self, name: str) -> dict[str, str]:
-        value = self.members.get(name)
-        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-            raise self.wrong(name, "an object of texts", value)
-        return value
-
-    def inner(self, name: str) -> _Members:
-        value = self.members.get(name)
-        if not isinstance(value, dict):
-            raise self.wrong(name, "an object", value)
-        return _Members(value, self._key, f"{self._place}{name}.")
-
-    def objects(self, name: str) -> list[_Members]:
-        value = self.members.get(name)
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self.wrong(name, "a list of objects", value)
-        return [_Members(one, self._key, f"{self._place}{name}[{at}].") for at, one in enumerate(value)]
-
-    def default(self, name: str, kind: DataType) -> Any:
-        if self.members.get(name) is None:
-            return None
-        return self.read(name, lambda value: _value_from_json(value, kind))
 
 
 def _value_to_json(value: Any, kind: DataType) -> Any:
@@ -292,9 +228,11 @@ def _value_from_json(value: Any, kind: DataType) -> Any:
             found = dt.datetime.fromisoformat(value)
             if (found.tzinfo is None) != (name == "timestamp_ntz"):
                 raise ValueError("a timestamp ends with Z, a timestamp_ntz does not")
-            return found
+            return found if found.tzinfo is None else found.astimezone(dt.UTC)
         case Primitive("time"):
-            return dt.time.fromisoformat(value)
+            if (time := dt.time.fromisoformat(value)).tzinfo is not None:
+                raise ValueError("a time has no zone")
+            return time
         case Primitive("date"):
             return dt.date.fromisoformat(value)
         case DecimalType(precision, scale):
@@ -335,3 +273,6 @@ def _decimal(value: Any, precision: int, scale: int) -> decimal.Decimal:
     if found.as_tuple().exponent != -scale or len(found.as_tuple().digits) > precision:
         raise ValueError(f"not a number of decimal({precision},{scale})")
     return found
+
+
+_SCHEMA = SealedFormat(what="schema", to_json=_to_members, from_json=_from_members, advice=REPAIR_ADVICE)

@@ -16,10 +16,26 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from lakehouse.errors import CorruptionError
 from lakehouse.format.entry_json import entry_from_json, entry_to_json
 from lakehouse.format.file_entry import FileEntry
-from lakehouse.format.sealed_json import seal, unseal
+from lakehouse.format.json_object import (
+    COUNT_MAX,
+    JsonObject,
+    count,
+    each,
+    hex_bytes,
+    hex_checksum,
+    items,
+    members,
+    moment,
+    number,
+    optional,
+    table_of,
+    text,
+    unique_id,
+    whole,
+)
+from lakehouse.format.sealed_json import REPAIR_ADVICE, SealedFormat
 
 __all__ = [
     "CommitKind",
@@ -38,6 +54,10 @@ __all__ = [
 ]
 
 _FORMAT = 1
+_FORMAT_UNDROP = 2
+"""Of commits of a kind that releases before it do not know: they say so instead of finding damage."""
+_SEGMENTS_MAX = 1 << 24
+"""Segments of one range: more than a log grows by before it is flushed."""
 
 
 class CommitKind(enum.StrEnum):
@@ -67,6 +87,8 @@ class CommitKind(enum.StrEnum):
     REPAIR = "repair"
     """Left out what could not be read any more."""
     DROP = "drop"
+    UNDROP = "undrop"
+    """Brought the table back; follows the drop and shows the same rows."""
 
 
 class RefKind(enum.StrEnum):
@@ -244,8 +266,17 @@ class Snapshot:
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """The bytes of the object ``snapshot-{id}``."""
+    return _SNAPSHOT.encode(snapshot)
+
+
+def decode_snapshot(data: bytes, *, key: str) -> Snapshot:
+    """The snapshot in an object; ``key`` is named in errors."""
+    return _SNAPSHOT.decode(data, key=key)
+
+
+def _to_members(snapshot: Snapshot) -> dict[str, Any]:
     members: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": _FORMAT_UNDROP if snapshot.kind is CommitKind.UNDROP else _FORMAT,
         "id": snapshot.id,
         "token": snapshot.token,
         "parent": None if snapshot.parent is None else [snapshot.parent.id, snapshot.parent.token],
@@ -274,54 +305,80 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     members |= {name: value for name, value in lists.items() if value}
     if snapshot.gone is None or snapshot.gone:
         members["gone"] = None if snapshot.gone is None else list(snapshot.gone)
-    return seal(members)
+    return members
 
 
-def decode_snapshot(data: bytes, *, key: str) -> Snapshot:
-    """The snapshot in an object; ``key`` is named in errors."""
-    found = unseal(data, key=key, what="snapshot", newest=_FORMAT)
-    try:
-        return _from_members(found)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptionError(
-            f"{key} is not a snapshot: {type(error).__name__} {error}", key=key, got=repr(error)
-        ) from error
-
-
-def _from_members(found: Mapping[str, Any]) -> Snapshot:
-    parent, wal, gone = found["parent"], found.get("wal"), found.get("gone", ())
+def _from_members(found: JsonObject) -> Snapshot:
     return Snapshot(
-        id=int(found["id"]),
-        token=str(found["token"]),
-        parent=None if parent is None else ParentRef(id=parent[0], token=parent[1]),
-        kind=CommitKind(found["kind"]),
-        time_ms=int(found["time_ms"]),
-        table=uuid.UUID(found["table"]),
-        schema=SchemaRef(id=found["schema"][0], path=found["schema"][1]),
-        manifests=tuple(map(_manifest_from_json, found.get("manifests", ()))),
-        added=tuple(map(entry_from_json, found.get("added", ()))),
-        removed=tuple(found.get("removed", ())),
-        gone=None if gone is None else tuple(gone),
-        segments=tuple(
-            SegmentRange(first=one[0], last=one[1], size=one[2], at=one[3])
-            for one in found.get("segments", ())
-        ),
-        wal=None if wal is None else WalRef(epoch=wal[0], upto=wal[1]),
-        writers={
-            name: WriterMark(sequence=mark[0], snapshot=mark[1], time_ms=mark[2])
-            for name, mark in found.get("writers", {}).items()
-        },
-        refs={
-            name: Ref(snapshot=ref[0], kind=RefKind(ref[1]), expires_ms=ref[2])
-            for name, ref in found.get("refs", {}).items()
-        },
-        earliest=int(found["earliest"]),
-        orphan_horizon_ms=found.get("orphan_horizon_ms"),
-        total=Counts(**found["total"]),
-        plus=Counts(**found["plus"]),
-        minus=Counts(**found["minus"]),
-        message=found.get("message"),
+        id=found.read("id", _snapshot_id),
+        token=found.read("token", text),
+        parent=found.read("parent", optional(_parent_from_json)),
+        kind=found.word("kind", CommitKind),
+        time_ms=found.read("time_ms", moment),
+        table=found.read("table", unique_id),
+        schema=found.read("schema", _schema_from_json),
+        manifests=tuple(map(_manifest_from_json, found.objects("manifests", []))),
+        added=tuple(map(entry_from_json, found.objects("added", []))),
+        removed=found.read("removed", each(text), ()),
+        gone=found.read("gone", optional(each(text)), ()),
+        segments=found.read("segments", each(_segments_from_json), ()),
+        wal=found.read("wal", optional(_wal_from_json), None),
+        writers=found.read("writers", table_of(_mark_from_json), {}),
+        refs=found.read("refs", table_of(_ref_from_json), {}),
+        earliest=found.read("earliest", _snapshot_id),
+        orphan_horizon_ms=found.read("orphan_horizon_ms", optional(moment), None),
+        total=found.read("total", _counts_from_json),
+        plus=found.read("plus", _counts_from_json),
+        minus=found.read("minus", _counts_from_json),
+        message=found.read("message", optional(text), None),
     )
+
+
+def _snapshot_id(value: Any) -> int:
+    return whole(value, 1, COUNT_MAX)
+
+
+def _parent_from_json(value: Any) -> ParentRef:
+    parent_id, token = items(value)
+    return ParentRef(id=_snapshot_id(parent_id), token=text(token))
+
+
+def _schema_from_json(value: Any) -> SchemaRef:
+    schema_id, path = items(value)
+    return SchemaRef(id=number(schema_id), path=text(path))
+
+
+def _segments_from_json(value: Any) -> SegmentRange:
+    first, last, size, at = items(value)
+    found = SegmentRange(
+        first=_snapshot_id(first),
+        last=_snapshot_id(last),
+        size=count(size),
+        at=optional(_snapshot_id)(at),
+    )
+    if not 0 <= found.last - found.first < _SEGMENTS_MAX:
+        raise ValueError(f"must be a range of segments, not {first} to {last}")
+    return found
+
+
+def _wal_from_json(value: Any) -> WalRef:
+    epoch, upto = items(value)
+    return WalRef(epoch=count(epoch), upto=count(upto))
+
+
+def _mark_from_json(value: Any) -> WriterMark:
+    sequence, snapshot, time_ms = items(value)
+    return WriterMark(sequence=whole(sequence), snapshot=_snapshot_id(snapshot), time_ms=moment(time_ms))
+
+
+def _ref_from_json(value: Any) -> Ref:
+    snapshot, kind, expires_ms = items(value)
+    return Ref(snapshot=_snapshot_id(snapshot), kind=RefKind(kind), expires_ms=optional(moment)(expires_ms))
+
+
+def _counts_from_json(value: Any) -> Counts:
+    found = members(value)
+    return Counts(files=count(found["files"]), rows=count(found["rows"]), bytes=count(found["bytes"]))
 
 
 def _counts(counts: Counts) -> dict[str, int]:
@@ -345,15 +402,27 @@ def _manifest_to_json(ref: ManifestRef) -> dict[str, Any]:
     return found
 
 
-def _manifest_from_json(found: Mapping[str, Any]) -> ManifestRef:
-    low, high = found.get("partition", ((), ()))
+def _manifest_from_json(found: JsonObject) -> ManifestRef:
+    low, high = found.read("partition", _sides_from_json, ((), ()))
     return ManifestRef(
-        path=found["path"],
-        size=found["size"],
-        entries=found["entries"],
-        rows=found["rows"],
-        checksum=int(found["crc32c"], 16),
-        at=found.get("at"),
-        partition_low=tuple(map(bytes.fromhex, low)),
-        partition_high=tuple(map(bytes.fromhex, high)),
+        path=found.read("path", text),
+        size=found.read("size", count),
+        entries=found.read("entries", count),
+        rows=found.read("rows", count),
+        checksum=found.read("crc32c", hex_checksum),
+        at=found.read("at", _snapshot_id, None),
+        partition_low=low,
+        partition_high=high,
     )
+
+
+def _sides_from_json(value: Any) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    low, high = (each(hex_bytes)(side) for side in items(value))
+    if len(low) != len(high):
+        raise ValueError("must be as many least values as greatest ones")
+    return low, high
+
+
+_SNAPSHOT = SealedFormat(
+    what="snapshot", newest=_FORMAT_UNDROP, to_json=_to_members, from_json=_from_members, advice=REPAIR_ADVICE
+)

@@ -14,7 +14,7 @@
 Numbers are little-endian, checksums CRC32C. The magic says: lakehouse, sorted table.
 
 Invariant: a block that was opened has the bytes that were sealed, or it was not opened; it never
-takes more memory than it says, nor more than :data:`RAW_BYTES_MAX`.
+takes more memory than it says, nor more than :data:`RAW_BYTES_MAX` or than its codec can make of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import google_crc32c
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, UnsupportedVersionError
+from lakehouse.format.codec_ratio import BYTES_OF_ONE
 from lakehouse.format.sstable_loops import read_varint
 
 __all__ = [
@@ -123,7 +124,8 @@ def open_block(stored: bytes, kind: BlockType, *, offset: int) -> bytes:
         )
     number, codec, raw, size = _BLOCK.unpack_from(stored)
     fits = size == len(stored) - _OVERHEAD and raw <= RAW_BYTES_MAX and (size < raw if codec else size == raw)
-    if number != kind or codec >= len(CODECS) or not fits:
+    fits = fits and codec < len(CODECS) and raw <= size * BYTES_OF_ONE[CODECS[codec]]
+    if number != kind or not fits:
         raise CorruptionError(
             f"{what} says type {number}, codec {codec}, {size} bytes stored and {raw} raw: it is another "
             "block, or none",

@@ -23,10 +23,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.file_entry import ColumnStats
+from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
+from lakehouse.format.entry_json import stats_from_json, stats_to_json
+from lakehouse.format.file_entry import ColumnStats, RowKind
+from lakehouse.format.json_object import (
+    JsonObject,
+    count,
+    each,
+    flag,
+    members,
+    number,
+    parse_json,
+    table_of,
+    text,
+)
 from lakehouse.format.type_text import parse_type, type_text
-from lakehouse.format.types import Field, children, walk, with_children
+from lakehouse.format.types import DataType, Field, children, walk, with_children
 
 __all__ = ["FileMeta"]
 
@@ -60,17 +72,26 @@ class FileMeta:
 
     def pack(self) -> bytes:
         """The bytes of the block's content."""
-        members = {
+        found = {
             "schema": self.schema_id,
             "fields": [_field_to_json(field) for field in self.fields],
             "key": list(self.key),
             "rows": self.rows,
             "kinds": list(self.kinds),
             "codec": self.codec,
-            "stats": {str(number): _stats_to_json(stats) for number, stats in self.stats.items()},
+            "stats": stats_to_json(self.stats),
             "properties": dict(self.properties),
         }
-        return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
+        try:
+            data = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
+            again = FileMeta.parse(data, offset=0)
+        except (FormatError, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"the new SSTable could not be read: {error}; nothing was written"
+            ) from error
+        if again != replace(self, fields=tuple(map(_bare, self.fields))):
+            raise InvalidInputError("the new SSTable would be read as something else; nothing was written")
+        return data
 
     @classmethod
     def parse(cls, data: bytes, *, offset: int) -> FileMeta:
@@ -80,33 +101,34 @@ class FileMeta:
             CorruptionError: it is not the content of one.
         """
         try:
-            return cls._from_json(json.loads(data))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            raise CorruptionError(
-                f"the meta block does not describe rows: {error!r}", offset=offset
-            ) from error
+            found = members(parse_json(data))
+        except ValueError as error:
+            raise CorruptionError(f"the meta block does not describe rows: {error}", offset=offset) from error
+        return cls._from_json(JsonObject(found, f"the meta block at byte {offset}"))
 
     @classmethod
-    def _from_json(cls, members: dict[str, Any]) -> FileMeta:
-        fields = tuple(_field_from_json(one) for one in members["fields"])
-        meta = cls(
-            schema_id=_count(members["schema"]),
-            fields=fields,
-            key=tuple(map(_count, members["key"])),
-            rows=_count(members["rows"]),
-            kinds=_kinds(members["kinds"]),
-            codec=str(members["codec"]),
-            stats={int(number): _stats_from_json(one) for number, one in members["stats"].items()},
-            properties={str(name): str(value) for name, value in members["properties"].items()},
-        )
+    def _from_json(cls, found: JsonObject) -> FileMeta:
+        fields = tuple(map(_field_from_json, found.objects("fields")))
         ids = [field.id for _, field in walk(fields)]
-        if len(set(ids)) < len(ids) or len(set(meta.key)) < len(meta.key):
-            raise ValueError("two columns have one id")
-        if not set(meta.key) <= {field.id for field in fields}:
-            raise ValueError("a column of the key is not there")
-        if sum(meta.kinds) != meta.rows:
-            raise ValueError("the kinds do not add up to the rows")
-        return meta
+        if len(set(ids)) < len(ids):
+            raise found.wrong("fields", "columns of different ids", ids)
+        key = found.read("key", each(number))
+        if len(set(key)) < len(key) or not set(key) <= {field.id for field in fields}:
+            raise found.wrong("key", "ids of columns, each once", key)
+        rows, kinds = found.read("rows", count), found.read("kinds", each(count))
+        if len(kinds) != len(RowKind) or sum(kinds) != rows:
+            raise found.wrong("kinds", f"{len(RowKind)} numbers that add up to the {rows} rows", kinds)
+        inserts, updates, deletes = kinds
+        return cls(
+            schema_id=found.read("schema", number),
+            fields=fields,
+            key=key,
+            rows=rows,
+            kinds=(inserts, updates, deletes),
+            codec=found.read("codec", text),
+            stats=found.read("stats", stats_from_json),
+            properties=found.read("properties", table_of(text)),
+        )
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
@@ -125,44 +147,19 @@ def _bare(field: Field) -> Field:
     return replace(field, type=kind, comment=None, initial_default=None, write_default=None)
 
 
-def _field_from_json(found: dict[str, Any]) -> Field:
-    ids = [_count(number) for number in found.get("ids", ())]
+def _field_from_json(found: JsonObject) -> Field:
+    ids = found.read("ids", each(number), ())
     numbers = iter(ids)
-    try:
-        kind = parse_type(found["type"], lambda: next(numbers, -1))
-    except InvalidInputError as error:
-        raise ValueError(error.message) from error
-    if [one.id for _, one in walk(children(kind))] != ids:
-        raise ValueError(f"{found['type']} does not have {len(ids)} fields inside")
-    required = found.get("required", False)
-    return Field(id=_count(found["id"]), name=str(found["name"]), type=kind, required=bool(required))
 
+    def read_type(value: Any) -> DataType:
+        kind = parse_type(text(value), lambda: next(numbers, -1))
+        if tuple(one.id for _, one in walk(children(kind))) != ids:
+            raise ValueError(f"it does not have {len(ids)} fields inside")
+        return kind
 
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r:.40} is no whole number")
-    return value
-
-
-def _kinds(counts: list[Any]) -> tuple[int, int, int]:
-    inserts, updates, deletes = map(_count, counts)
-    return inserts, updates, deletes
-
-
-def _stats_to_json(stats: ColumnStats) -> list[Any]:
-    if stats.low is None and stats.high is None:
-        return [stats.nulls]
-    low, high = ((value.hex() if value is not None else None) for value in (stats.low, stats.high))
-    return [stats.nulls, low, high, int(stats.exact)]
-
-
-def _stats_from_json(found: list[Any]) -> ColumnStats:
-    if len(found) == 1:
-        return ColumnStats(nulls=_count(found[0]))
-    nulls, low, high, exact = found
-    return ColumnStats(
-        nulls=_count(nulls),
-        low=None if low is None else bytes.fromhex(low),
-        high=None if high is None else bytes.fromhex(high),
-        exact=bool(exact),
+    return Field(
+        id=found.read("id", number),
+        name=found.read("name", text),
+        type=found.read("type", read_type),
+        required=found.read("required", flag, False),
     )

@@ -15,10 +15,12 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Self, get_type_hints
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.nearest import nearest, suggestion
+from lakehouse.format.short_text import short
 
 __all__ = ["AGGREGATES", "ENGINES", "ColumnOptions", "OptionInfo", "TableOptions", "option_texts"]
 
@@ -100,7 +102,9 @@ class OptionInfo:
         wanted = self._wanted(value)
         if wanted:
             raise InvalidInputError(
-                f"table option {self.name!r} must be {wanted}, not {text!r}", option=self.name, value=text
+                f"table option {self.name!r} must be {wanted}, not {short(text)}",
+                option=self.name,
+                value=text,
             )
         return value
 
@@ -337,7 +341,8 @@ class TableOptions:
         "compaction.auto",
         "writer",
         "Which processes compact by themselves when their commits made it worth while: those that have a "
-        "streaming writer open (writer), all (on), none (off).",
+        "streaming writer open (writer), all (on), none, not even a streaming writer that meets "
+        "compaction.stop_trigger (off).",
         choices=("off", "writer", "on"),
     )
     compaction_trigger: int = _option(
@@ -346,7 +351,8 @@ class TableOptions:
     compaction_stop_trigger: int = _option(
         "compaction.stop_trigger",
         8,
-        "Runs of a merge unit at which a streaming writer waits for compaction.",
+        "Runs of a merge unit at which a streaming writer waits for compaction, unless compaction.auto"
+        " is off.",
         low=3,
         high=10_000,
     )
@@ -410,7 +416,7 @@ class TableOptions:
         column, option = _split(name) if name.startswith(_OF_COLUMN) else ("", "")
         if not column:
             raise InvalidInputError(
-                f"there is no table option {name!r}; {suggestion(name, known)}",
+                f"there is no table option {short(name)}; {suggestion(name, known)}",
                 kind="unknown-setting",
                 option=name,
                 nearest=nearest(name, known),
@@ -419,7 +425,8 @@ class TableOptions:
         if of_any not in known:
             names = [one.rpartition(".")[2] for one in known if _ANY_COLUMN in one]
             raise InvalidInputError(
-                f"there is no option {option!r} of columns, as in {name!r}; {suggestion(option, names)}",
+                f"there is no option {short(option)} of columns, as in {short(name)}; "
+                f"{suggestion(option, names)}",
                 kind="unknown-setting",
                 option=name,
                 nearest=nearest(option, names),
@@ -453,7 +460,29 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def option_texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as a schema keeps them, as text: ``True`` is ``"true"``, ``3`` is ``"3"``."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
-    }
+    """Options as a schema keeps them, as text: ``True`` is ``"true"``, ``3`` is ``"3"``.
+
+    Raises:
+        InvalidInputError: a name is no text, or a value neither text nor a number nor true or false.
+    """
+    if not isinstance(options, Mapping):
+        raise InvalidInputError(f"table options are given as {{name: value}}, not as {short(options)}")
+    return {_option_name(name): _option_text(name, value) for name, value in options.items()}
+
+
+def _option_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidInputError(f"a table option is named by text, not by {short(name)}")
+    return name
+
+
+def _option_text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Real):
+        return str(value)
+    raise InvalidInputError(
+        f"table option {name!r} must be text, a number, or true or false, not {short(value)}", option=name
+    )

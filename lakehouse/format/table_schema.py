@@ -18,21 +18,18 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.format.column_path import refuse_ambiguous
 from lakehouse.format.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
 from lakehouse.format.index_definition import IndexDefinition, check_beside, check_fits, parse_indexes
 from lakehouse.format.merge_spec import PLAIN, MergeSpec, merge_spec
 from lakehouse.format.nearest import nearest, suggestion
+from lakehouse.format.short_text import short
 from lakehouse.format.table_options import TableOptions, option_texts
+from lakehouse.format.type_check import field_problem
 from lakehouse.format.type_text import from_arrow, type_text
 from lakehouse.format.types import (
-    DECIMAL_DIGITS_MAX,
-    PRIMITIVES,
-    BinaryType,
-    DataType,
-    DecimalType,
     Field,
     Primitive,
-    StringType,
     StructType,
     arrow_schema,
     children,
@@ -127,7 +124,12 @@ def schema_from_arrow(
         InvalidInputError: a type that tables do not have, an option nobody knows, or a rule of
             :func:`check_schema` broken; the message names the column or the option.
     """
-    keys, partitions = _names(primary_key), _names(partition_by)
+    if not isinstance(schema, pa.Schema):
+        raise InvalidInputError(
+            f"a table's columns are given as an Arrow schema, such as pa.schema({{'id': pa.int64()}}), "
+            f"not as {short(schema)}"
+        )
+    keys, partitions = _names(primary_key, "primary_key"), _names(partition_by, "partition_by")
     numbers = itertools.count(1)
     fields = []
     for part in schema:
@@ -154,12 +156,21 @@ def schema_from_arrow(
         highest_index_id=len(definitions),
     )
     check_schema(made)
+    refuse_ambiguous(made.fields)
     check_options(made)
     return made
 
 
-def _names(names: Sequence[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(names: Sequence[str] | str, what: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not _are_names(names):
+        raise InvalidInputError(f"{what} is the name of a column, or a list of names, not {short(names)}")
+    return tuple(names)
+
+
+def _are_names(names: Any) -> bool:
+    return isinstance(names, Sequence) and all(isinstance(one, str) for one in names)
 
 
 def check_schema(schema: TableSchema) -> None:
@@ -168,6 +179,7 @@ def check_schema(schema: TableSchema) -> None:
     Raises:
         InvalidInputError: the message names the column and says what is wrong with it.
     """
+    _check_kinds(schema)
     _check_fields(schema.fields, "the table")
     for path, field in walk(schema.fields):
         _check_field(field, ".".join(path))
@@ -179,10 +191,24 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema, "primary key", schema.primary_key)
     _check_keys(schema, "partition", schema.partition_by)
     _check_indexes(schema)
-    if isinstance(schema.buckets, bool) or not isinstance(schema.buckets, int):
-        raise InvalidInputError(f"buckets must be a whole number, not {schema.buckets!r}")
     if not 1 <= schema.buckets <= BUCKETS_MAX:
         raise InvalidInputError(f"a table has 1 to {BUCKETS_MAX:,} buckets, not {schema.buckets:,}")
+
+
+def _check_kinds(schema: TableSchema) -> None:
+    """That every attribute is of its kind; dataclasses take anything."""
+    for field in schema.fields:
+        problem = field_problem(field)
+        if problem:
+            raise InvalidInputError(f"column {short(getattr(field, 'name', field))}: {problem}")
+    for what, number in (("id", schema.id), ("buckets", schema.buckets)):
+        if type(number) is not int:
+            raise InvalidInputError(f"{what} must be a whole number, not {short(number)}")
+    for what, names in (("primary key", schema.primary_key), ("partition", schema.partition_by)):
+        if not _are_names(names):
+            raise InvalidInputError(f"{what}: columns are given by name, as text, not as {short(names)}")
+    if schema.comment is not None and not isinstance(schema.comment, str):
+        raise InvalidInputError(f"the comment of a table must be text, not {short(schema.comment)}")
 
 
 def check_options(schema: TableSchema) -> None:
@@ -224,9 +250,6 @@ def _check_fields(fields: Iterable[Field], where: str) -> None:
 
 def _check_field(field: Field, path: str) -> None:
     _check_name(field.name, path)
-    wrong = _type_problem(field.type)
-    if wrong:
-        raise InvalidInputError(f"column {path!r}: {wrong}", column=path)
     if isinstance(field.type, StructType):
         _check_fields(field.type.fields, f"the struct {path!r}")
 
@@ -240,21 +263,6 @@ def _check_name(name: str, path: str) -> None:
         raise InvalidInputError(
             f"column {path!r}: names that begin with {' or '.join(_RESERVED)} are reserved", column=path
         )
-
-
-def _type_problem(kind: DataType) -> str:
-    match kind:
-        case Primitive(name) if name not in PRIMITIVES:
-            return f"there is no type {name!r}; {suggestion(name, PRIMITIVES)}"
-        case DecimalType(precision, scale) if not (
-            1 <= precision <= DECIMAL_DIGITS_MAX and 0 <= scale <= precision
-        ):
-            return (
-                f"{type_text(kind)}: a decimal has 1 to {DECIMAL_DIGITS_MAX} digits, its scale is among them"
-            )
-        case StringType(length) | BinaryType(length) if length is not None and length < 1:
-            return f"a length must be 1 or more, not {length}"
-    return ""
 
 
 def _check_keys(schema: TableSchema, what: str, names: Sequence[str]) -> None:

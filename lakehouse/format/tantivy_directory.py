@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lakehouse.errors import CorruptionError
+from lakehouse.format.json_object import parse_json
+from lakehouse.format.short_text import short
 
 __all__ = ["TantivyDirectory", "TantivyFile"]
 
@@ -58,8 +60,8 @@ class TantivyDirectory:
     def decode(cls, data: bytes | memoryview) -> Self:
         """The files a blob lists; other keys of its JSON are ignored."""
         try:
-            found = json.loads(bytes(data))
-        except (ValueError, RecursionError) as error:
+            found = parse_json(data)
+        except ValueError as error:
             raise _bad("is not JSON", "JSON", bytes(data[:60])) from error
         files = found.get("files") if isinstance(found, dict) else None
         if not isinstance(files, list) or len(files) > _FILES_MAX:
@@ -80,7 +82,7 @@ class TantivyDirectory:
             there = blob_types[file.blob_index] if file.blob_index < len(blob_types) else None
             if there != file.key:
                 raise _bad(
-                    f"says {file.relative_path!r} is blob {file.blob_index}, which is another",
+                    f"says {short(file.relative_path)} is blob {file.blob_index}, which is another",
                     file.key,
                     there,
                 )
@@ -107,7 +109,7 @@ def _stays_below(path: str) -> bool:
 
 
 def _bad(what: str, expected: object, got: object) -> CorruptionError:
-    shown = repr(got)[:200]
+    shown = short(got, 200)
     return CorruptionError(
         f"tantivy directory {what}: expected {expected}, got {shown}", expected=expected, got=shown
     )

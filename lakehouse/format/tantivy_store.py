@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError
+from lakehouse.format.json_object import parse_json
 
 __all__ = ["META_FILE", "without_zstd"]
 
@@ -44,7 +45,7 @@ _BLOCK_MAX = 64 << 20
 def without_zstd(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """The files of an index by relative path, with stored documents that any tantivy can read."""
     try:
-        meta: Any = json.loads(files[META_FILE])
+        meta: Any = parse_json(files[META_FILE])
         compression = meta["index_settings"]["docstore_compression"]
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptionError(f"the tantivy index has no {META_FILE} that says how it is stored") from error

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse._version import install_command
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.arrays import I64, Mask
 from lakehouse.format.characters import word_table
@@ -77,7 +78,7 @@ def _jieba() -> Any:
         import rjieba
     except ImportError as error:
         raise InvalidInputError(
-            "cutting Chinese text needs the rjieba package: pip install 'lakehouse[fulltext]'",
+            f"cutting Chinese text needs the rjieba package: {install_command('fulltext')}",
             kind="missing-extra",
         ) from error
     return rjieba

@@ -15,8 +15,11 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.nearest import nearest, suggestion
+from lakehouse.format.short_text import short
 from lakehouse.format.types import (
     DECIMAL_DIGITS_MAX,
+    LENGTH_MAX,
+    TYPE_DEPTH_MAX,
     BinaryType,
     DataType,
     DecimalType,
@@ -29,9 +32,6 @@ from lakehouse.format.types import (
 )
 
 __all__ = ["from_arrow", "parse_type", "type_text"]
-
-_DEPTH_MAX = 64
-_LENGTH_MAX = 2**31 - 1
 
 _SQL_NAMES = {
     "boolean": ("boolean", "bool"),
@@ -146,7 +146,7 @@ def _tokens(text: str) -> list[_Token]:
 
 def _wrong(text: str, position: int, what: str, **context: Any) -> InvalidInputError:
     return InvalidInputError(
-        f"type {text!r}, position {position}: {what}", type=text, position=position, **context
+        f"type {short(text)}, position {position}: {what}", type=short(text), position=position, **context
     )
 
 
@@ -162,8 +162,8 @@ class _Parser:
     def kind(self, depth: int) -> DataType:
         token = self._next()
         word = token.text.lower()
-        if depth > _DEPTH_MAX:
-            raise self._wrong(token, f"types nest at most {_DEPTH_MAX} deep")
+        if depth > TYPE_DEPTH_MAX:
+            raise self._wrong(token, f"types nest at most {TYPE_DEPTH_MAX} deep")
         if token.sort != "word":
             raise self._wrong(token, f"a type is missing; there is {', '.join(_WORDS)}")
         if word in _NESTED:
@@ -175,12 +175,12 @@ class _Parser:
         if word in _SIZED:
             raise self._wrong(token, f"{word} needs a length, such as {word}(10)")
         says = suggestion(word, _WORDS)
-        raise self._wrong(token, f"there is no type {word!r}; {says}", nearest=nearest(word, _WORDS))
+        raise self._wrong(token, f"there is no type {short(word)}; {says}", nearest=nearest(word, _WORDS))
 
     def end(self) -> None:
         token = self._next()
         if token.sort != "end":
-            raise self._wrong(token, f"{token.text!r} follows the end of the type")
+            raise self._wrong(token, f"{short(token.text)} follows the end of the type")
 
     def _nested(self, word: str, depth: int) -> DataType:
         self._expect("<")
@@ -223,7 +223,7 @@ class _Parser:
 
     def _sized(self, word: str) -> DataType:
         if word not in _DECIMALS:
-            length = self._number("a length", 1, _LENGTH_MAX)
+            length = self._number("a length", 1, LENGTH_MAX)
             self._expect(")")
             return _SIZED[word](length)
         precision = self._number("a number of digits", 1, DECIMAL_DIGITS_MAX)
@@ -256,7 +256,7 @@ class _Parser:
         token = self._tokens[self._at]
         if not self._takes(text):
             raise self._wrong(
-                token, f"{text!r} is missing" + (f" before {token.text!r}" if token.text else "")
+                token, f"{text!r} is missing" + (f" before {short(token.text)}" if token.text else "")
             )
 
     def _wrong(self, token: _Token, what: str, **context: Any) -> InvalidInputError:
@@ -297,7 +297,7 @@ _ADVICE = {
 }
 
 
-def from_arrow(kind: pa.DataType, next_id: Callable[[], int]) -> DataType:
+def from_arrow(kind: pa.DataType, next_id: Callable[[], int], depth: int = 0) -> DataType:
     """The type that holds every value of an Arrow type.
 
     Encodings (dictionary, run-end, view, large) and extensions count as what they hold. Fields
@@ -307,10 +307,12 @@ def from_arrow(kind: pa.DataType, next_id: Callable[[], int]) -> DataType:
         InvalidInputError: no type holds all its values; the message says what to cast it to.
     """
     is_ = pa.types
+    if depth > TYPE_DEPTH_MAX:
+        raise InvalidInputError(f"types nest at most {TYPE_DEPTH_MAX} deep")
     if isinstance(kind, pa.BaseExtensionType):
-        return from_arrow(kind.storage_type, next_id)
+        return from_arrow(kind.storage_type, next_id, depth)
     if is_.is_dictionary(kind) or is_.is_run_end_encoded(kind):
-        return from_arrow(kind.value_type, next_id)
+        return from_arrow(kind.value_type, next_id, depth)
     if kind in _FROM_ARROW:
         return _FROM_ARROW[kind]
     if is_.is_timestamp(kind) and kind.unit != "ns":
@@ -320,17 +322,18 @@ def from_arrow(kind: pa.DataType, next_id: Callable[[], int]) -> DataType:
     if is_.is_fixed_size_binary(kind) and kind.byte_width:
         return BinaryType(kind.byte_width)
     if is_.is_map(kind):
-        key = _field_from_arrow("key", kind.key_field, next_id)
-        return MapType(key, _field_from_arrow("value", kind.item_field, next_id))
+        key = _field_from_arrow("key", kind.key_field, next_id, depth)
+        return MapType(key, _field_from_arrow("value", kind.item_field, next_id, depth))
     if is_.is_struct(kind):
-        return StructType(tuple(_field_from_arrow(part.name, part, next_id) for part in kind))
+        return StructType(tuple(_field_from_arrow(part.name, part, next_id, depth) for part in kind))
     if hasattr(kind, "value_field"):  # a list of whatever layout
-        return ListType(_field_from_arrow("element", kind.value_field, next_id))
+        return ListType(_field_from_arrow("element", kind.value_field, next_id, depth))
     sort = "decimal" if is_.is_decimal(kind) else str(kind).partition("[")[0]
     advice = _ADVICE.get(sort, "cast it to a type that tables have")
     raise InvalidInputError(f"no column type holds all values of Arrow's {kind}: {advice}", type=str(kind))
 
 
-def _field_from_arrow(name: str, field: pa.Field, next_id: Callable[[], int]) -> Field:
+def _field_from_arrow(name: str, field: pa.Field, next_id: Callable[[], int], depth: int) -> Field:
     number = next_id()
-    return Field(id=number, name=name, type=from_arrow(field.type, next_id), required=not field.nullable)
+    kind = from_arrow(field.type, next_id, depth + 1)
+    return Field(id=number, name=name, type=kind, required=not field.nullable)

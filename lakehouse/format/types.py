@@ -18,7 +18,9 @@ import pyarrow as pa
 __all__ = [
     "DECIMAL_DIGITS_MAX",
     "FIELD_ID",
+    "LENGTH_MAX",
     "PRIMITIVES",
+    "TYPE_DEPTH_MAX",
     "BinaryType",
     "DataType",
     "DecimalType",
@@ -42,6 +44,11 @@ FIELD_ID = b"PARQUET:field_id"
 
 DECIMAL_DIGITS_MAX = 38
 """Digits of the widest decimal: what 16 bytes hold."""
+
+LENGTH_MAX = 2**31 - 1
+"""Longest length that a text or binary type may say."""
+TYPE_DEPTH_MAX = 64
+"""Most types within types."""
 
 PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

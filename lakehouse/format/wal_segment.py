@@ -15,9 +15,19 @@ from dataclasses import dataclass, field
 import google_crc32c
 import pyarrow as pa
 
-from lakehouse.errors import CorruptionError, UnsupportedVersionError
+from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, UnsupportedVersionError
+from lakehouse.format.ipc_bounds import check_stream
+from lakehouse.format.json_object import COUNT_MAX, MOMENT_MS_MAX
 
-__all__ = ["WAL_CODECS", "SegmentHeader", "WalBatch", "WalSegment", "decode_segment", "encode_segment"]
+__all__ = [
+    "ROWS_BYTES_MAX",
+    "WAL_CODECS",
+    "SegmentHeader",
+    "WalBatch",
+    "WalSegment",
+    "decode_segment",
+    "encode_segment",
+]
 
 _MAGIC = b"LHWL"
 _VERSION = 1
@@ -29,6 +39,8 @@ _ALIGNMENT = 8
 """Arrow's buffers lie at multiples of it."""
 WAL_CODECS = ("none", "lz4", "zstd")
 """What the bodies of batches may be compressed with."""
+ROWS_BYTES_MAX = 1 << 30
+"""Most bytes that a segment's rows take in memory: twice what the largest segment of a writer holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +89,30 @@ class WalSegment:
 
 def encode_segment(header: SegmentHeader, batches: Sequence[WalBatch] = (), *, codec: str = "none") -> bytes:
     """The bytes of a segment."""
+    held = sum(batch.rows.nbytes for batch in batches)
+    if held > ROWS_BYTES_MAX:
+        raise InvalidInputError(
+            f"the new WAL segment would hold {held:,} bytes of rows, and {ROWS_BYTES_MAX:,} are read: "
+            "put fewer rows at once"
+        )
+    try:
+        head = _header_bytes(header, len(batches))
+        again, size, _ = _header(head, "the new WAL segment")
+    except (FormatError, ValueError, struct.error) as error:
+        raise InvalidInputError(f"the new WAL segment cannot be written: {error}") from error
+    if again != header:
+        raise InvalidInputError("the new WAL segment would be read as something else; nothing was written")
+    out: list[bytes | pa.Buffer] = [head]
+    at = size
+    for batch in batches:
+        pieces = _batch(batch, codec, at)
+        at += sum(len(piece) for piece in pieces)
+        out += pieces
+    return b"".join(out)
+
+
+def _header_bytes(header: SegmentHeader, batches: int) -> bytes:
+    """The header with its checksum."""
     marks = [name.encode() for name in header.writers]
     size = _HEADER.size + sum(_MARK.size + len(name) for name in marks) + _CRC.size
     parts = [
@@ -85,7 +121,7 @@ def encode_segment(header: SegmentHeader, batches: Sequence[WalBatch] = (), *, c
             _VERSION,
             0,
             size,
-            len(batches),
+            batches,
             header.table.bytes,
             header.number,
             header.epoch,
@@ -98,13 +134,7 @@ def encode_segment(header: SegmentHeader, batches: Sequence[WalBatch] = (), *, c
     for name, sequence in zip(marks, header.writers.values(), strict=True):
         parts += [_MARK.pack(len(name), sequence), name]
     head = b"".join(parts)
-    out: list[bytes | pa.Buffer] = [head, _CRC.pack(google_crc32c.value(head))]
-    at = size
-    for batch in batches:
-        pieces = _batch(batch, codec, at)
-        at += sum(len(piece) for piece in pieces)
-        out += pieces
-    return b"".join(out)
+    return head + _CRC.pack(google_crc32c.value(head))
 
 
 def _batch(batch: WalBatch, codec: str, at: int) -> list[bytes | pa.Buffer]:
@@ -131,7 +161,9 @@ def _length(key: bytes | None) -> int:
     return _NO_KEY if key is None else len(key)
 
 
-def decode_segment(data: bytes, *, key: str, table: uuid.UUID, number: int) -> WalSegment:
+def decode_segment(
+    data: bytes, *, key: str, table: uuid.UUID, number: int, rows_bytes_max: int = ROWS_BYTES_MAX
+) -> WalSegment:
     """The segment in an object.
 
     Args:
@@ -139,6 +171,7 @@ def decode_segment(data: bytes, *, key: str, table: uuid.UUID, number: int) -> W
         key: where it was read; named in errors.
         table: the table it has to belong to.
         number: the number it has to have.
+        rows_bytes_max: how many bytes its rows may take in memory, all batches together.
     """
     header, at, count = _header(data, key)
     if header.table != table or header.number != number:
@@ -150,8 +183,10 @@ def decode_segment(data: bytes, *, key: str, table: uuid.UUID, number: int) -> W
             got=header.number,
         )
     batches = []
+    room = rows_bytes_max
     for _ in range(count):
-        batch, at = _read_batch(data, at, key)
+        batch, at, held = _read_batch(data, at, key, room)
+        room -= held
         batches.append(batch)
     if at != len(data):
         raise CorruptionError(
@@ -183,11 +218,15 @@ def _header(data: bytes, key: str) -> tuple[SegmentHeader, int, int]:
         0
     ] != google_crc32c.value(data[:end]):
         raise CorruptionError(f"the header of WAL segment {key} is damaged", key=key, offset=0)
-    writers, at = {}, _HEADER.size
-    for _ in range(marks):
-        length, sequence = _MARK.unpack_from(data, at)
-        at += _MARK.size + length
-        writers[data[at - length : at].decode()] = sequence
+    writers = _writers(data[:end], marks)
+    times_ok = 0 <= time_ms <= MOMENT_MS_MAX
+    if writers is None or not times_ok or schema_id < 0 or max(number, epoch) > COUNT_MAX:
+        raise CorruptionError(
+            f"the header of WAL segment {key} says what no writer says: number {number}, epoch {epoch}, time "
+            f"{time_ms}, schema {schema_id}, {marks} clients in {size:,} bytes",
+            key=key,
+            offset=0,
+        )
     found = SegmentHeader(
         table=uuid.UUID(bytes=table),
         number=number,
@@ -200,8 +239,23 @@ def _header(data: bytes, key: str) -> tuple[SegmentHeader, int, int]:
     return found, size, count
 
 
-def _read_batch(data: bytes, at: int, key: str) -> tuple[WalBatch, int]:
-    """The batch at byte ``at``, and where it ends."""
+def _writers(head: bytes, marks: int) -> dict[str, int] | None:
+    """The last sequences of the writer's clients; None when they are not all that follows in the header."""
+    writers, at = {}, _HEADER.size
+    for _ in range(marks):
+        if at + _MARK.size > len(head):
+            return None
+        length, sequence = _MARK.unpack_from(head, at)
+        at += _MARK.size + length
+        try:
+            writers[head[at - length : at].decode()] = sequence
+        except UnicodeDecodeError:
+            return None
+    return writers if at == len(head) and len(writers) == marks else None
+
+
+def _read_batch(data: bytes, at: int, key: str, room: int) -> tuple[WalBatch, int, int]:
+    """The batch at byte ``at``, where it ends, and the bytes of its rows: ``room`` at most."""
     damaged = CorruptionError(f"WAL segment {key} is damaged in the batch at byte {at:,}", key=key, offset=at)
     keys_at = at + _BATCH.size + _CRC.size
     if keys_at > len(data):
@@ -218,11 +272,16 @@ def _read_batch(data: bytes, at: int, key: str) -> tuple[WalBatch, int]:
     )
     if _CRC.unpack_from(data, at + _BATCH.size)[0] != crc:
         raise damaged
+    body = buffer.slice(body_at, size)
     try:
-        with pa.ipc.open_stream(buffer.slice(body_at, size)) as stream:
+        held = check_stream(body, rows=rows, bytes_max=room)
+        with pa.ipc.open_stream(body) as stream:
             table = stream.read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise damaged from error
+        table.validate()
+    except pa.ArrowMemoryError:
+        raise  # of the machine, and not of the segment
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptionError(f"{damaged.message}: {error}", key=key, offset=at) from error
     if table.num_rows != rows:
         raise damaged
     high_at = keys_at + low_size
@@ -231,4 +290,4 @@ def _read_batch(data: bytes, at: int, key: str) -> tuple[WalBatch, int]:
         min_key=None if low == _NO_KEY else data[keys_at:high_at],
         max_key=None if high == _NO_KEY else data[high_at : high_at + high_size],
     )
-    return found, end
+    return found, end, held

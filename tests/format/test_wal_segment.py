@@ -112,10 +112,10 @@ def batches(draw: st.DrawFn) -> WalBatch:
 headers = st.builds(
     SegmentHeader,
     table=st.uuids(),
-    number=st.integers(1, 2**63),
-    epoch=st.integers(0, 2**63),
+    number=st.integers(1, 2**53),
+    epoch=st.integers(0, 2**53),
     token=st.binary(min_size=16, max_size=16).map(bytes.hex),
-    time_ms=st.integers(0, 2**53),
+    time_ms=st.integers(0, 253_402_300_799_999),
     schema_id=st.integers(0, 2**31 - 1),
     writers=st.dictionaries(st.text(min_size=1, max_size=8), st.integers(0, 2**63 - 1), max_size=4),
 )

@@ -1,0 +1,14 @@
+"""How many bytes a compressed byte can stand for, which tells sizes that no bytes can have from true ones.
+
+LZ4 extends the length of a match by 255 with each byte, zstd repeats a byte over a block of 128 KiB with
+four, Snappy copies 64 bytes with three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["BYTES_OF_ONE"]
+
+BYTES_OF_ONE: Mapping[str, int] = {"none": 1, "snappy": 22, "lz4": 255, "zstd": 32_768}
+"""Most bytes that come out of a byte, by codec."""
