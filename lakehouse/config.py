@@ -42,6 +42,7 @@ ENV_PREFIX = "LAKEHOUSE_"
 RESERVED_ENV = (
     "LAKEHOUSE_CONFIG",
     "LAKEHOUSE_CHAOS_",
+    "LAKEHOUSE_STORE_",
     "LAKEHOUSE_TEST_",
     "LAKEHOUSE_PORT",
     "LAKEHOUSE_PORT_",
@@ -49,8 +50,8 @@ RESERVED_ENV = (
 )
 """Variables with our prefix that are not settings; one that ends with ``_`` stands for all that begin so.
 
-The TOML file's path, the test kit's own, and what Kubernetes puts into every container
-that runs beside a Service called ``lakehouse``.
+The TOML file's path, the test kit's own, those of docker-compose.yml, and what Kubernetes puts into
+every container that runs beside a Service called ``lakehouse``.
 """
 
 
@@ -120,7 +121,12 @@ class IoSettings(_Group):
     connect_timeout_s: float = _setting(5.0, "Seconds to wait for a connection.", low=0.001)
     read_timeout_s: float = _setting(30.0, "Seconds without a byte before a request is given up.", low=0.001)
     request_timeout_s: float = _setting(120.0, "Seconds one attempt at a request may take in all.", low=0.001)
-    retry_attempts: int = _setting(6, "Attempts at one request, the first included.", low=1)
+    retry_attempts: int = _setting(
+        6,
+        "Attempts at one request, the first included. A store that is away or asks for fewer requests is "
+        "waited for until retry_deadline_s instead, unless it never answered or there are no waits.",
+        low=1,
+    )
     retry_base_s: float = _setting(
         0.05, "Upper bound of the first wait between attempts; doubles each time.", low=0
     )
@@ -154,6 +160,26 @@ class IoSettings(_Group):
     threads: int = _setting(8, "Threads for blocking file systems and libraries.", low=1)
     scratch_max_bytes: int = _setting(
         2 * 1024 * 1024 * 1024, "Bytes of local files that scratch space holds for libraries.", low=1
+    )
+    check_rounds: int = _setting(100, "Rounds of each race of check_store.", low=1)
+    recheck_interval_s: float = _setting(
+        10.0,
+        "Seconds between two looks at whether what was acknowledged is still there, beside commits to stores "
+        "that may ignore conditions; 0 looks beside every one.",
+        low=0,
+    )
+    recheck_grace_s: float = _setting(
+        10.0,
+        "Seconds that the last such look may take when a writer or a connection is closed, for all tables "
+        "together: a store that is away keeps no program from ending.",
+        low=0,
+    )
+    check_short_rounds: int = _setting(
+        20, "Rounds of each race of check_store's short form, which connect(check=True) runs.", low=1
+    )
+    check_writers: int = _setting(8, "Writers in each round of check_store.", low=2)
+    check_large_bytes: int = _setting(
+        1024 * 1024, "Bytes of the large bodies that check_store races; 0 races small ones alone.", low=0
     )
 
 
@@ -231,6 +257,12 @@ class TableSettings(_Group):
         "Bytes of rows and files that one compaction holds, all its merge units together; where a file of "
         "the target size does not fit, files are smaller.",
         low=1024 * 1024,
+    )
+    keep_memory_bytes: int = _setting(
+        512 * 1024 * 1024,
+        "Bytes of rows that one call with missing='keep' holds until it has committed.",
+        low=1,
+        high=1 << 30,
     )
 
 

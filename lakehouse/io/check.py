@@ -1,37 +1,31 @@
-"""Is this store safe to commit on? Tried out, not believed.
+"""May the engine commit on this store? Tried out, not believed.
 
-A store may accept the header ``If-None-Match`` and ignore it, overwrite on an empty body,
-or list late. :func:`check_store` races real writers against the live store, under a
-prefix of its own that it removes again, and says of each property whether it holds. The
-engine commits only where all required ones do.
+A store may accept the header ``If-None-Match`` and ignore it, honour it for one writer and not for two
+that meet, overwrite on an empty body, or list late. :func:`check_store` races real writers against
+the live store, under a prefix of its own that it removes again, and says of each property whether it
+holds. The engine commits only where all required ones do. A race that is won cleanly proves nothing
+about the next one: a report says how many rounds a store passed, and never that it is safe.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from lakehouse.errors import ConflictError, InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.ids import new_token
 from lakehouse.io.decorators import innermost
+from lakehouse.io.progress import ProgressCallback, Teller
+from lakehouse.io.proof import lift_refusal, ungated
+from lakehouse.io.races import Condition, Race, RaceTally, says_nothing
 from lakehouse.io.store import ObjectStore
 
-__all__ = ["CheckResult", "StoreReport", "check_store", "ensure_may_commit"]
+__all__ = ["CheckResult", "StoreReport", "check_store"]
 
-R = TypeVar("R")
-
-_CREATE_ROUNDS = 8
-_CREATE_RACERS = 16
-_CAS_TASKS = 8
-_CAS_INCREMENTS = 4
-_LARGE_BYTES = 12 * 1024 * 1024
-
-_passed: set[str] = set()
-"""Roots whose store passed in this process."""
+_SMALL_BYTES = 64
+_PARTS_BYTES = 12 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +39,11 @@ class CheckResult:
     detail: str
     """What was seen."""
     seconds: float
+    reason: str | None = None
+    """Of a condition that does not hold: ``ignored`` (it has no effect), ``raced`` (it fails writers that
+    meet) or ``undecided`` (the store gave no clear answers); of anything else an error's kind, or None."""
+    race: RaceTally | None = None
+    """Of a race: what became of its rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +57,76 @@ class StoreReport:
     @property
     def may_commit(self) -> bool:
         """Whether every required property holds."""
-        return all(result.holds for result in self.results if result.required)
+        return not self.failures
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:
         """Required properties that do not hold."""
         return tuple(result for result in self.results if result.required and not result.holds)
 
+    @property
+    def rounds(self) -> int:
+        """Rounds that were raced, over all races."""
+        return sum(result.race.rounds for result in self.results if result.race)
 
-async def check_store(store: ObjectStore) -> StoreReport:
-    """Tries the store out under ``_lakehouse_check/…``; takes about a second.
+    def raise_if_unsafe(self) -> None:
+        """Raises an InvalidInputError of kind ``unsafe-store`` that names what fails."""
+        if self.may_commit:
+            return
+        wrong = "; ".join(f"{result.name}: {result.detail}" for result in self.failures)
+        raise InvalidInputError(
+            f"the store at {self.url} can be read, but not committed to: {wrong}. Use one that honours "
+            "conditional puts (docs/reference/stores.md), or connect without check=True to read.",
+            kind="unsafe-store",
+            url=self.url,
+            failures=[result.name for result in self.failures],
+        )
+
+
+async def check_store(
+    store: ObjectStore,
+    *,
+    others: Sequence[ObjectStore] = (),
+    short: bool = False,
+    rounds: int | None = None,
+    writers: int | None = None,
+    large_bytes: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> StoreReport:
+    """Tries the store out under ``_lakehouse_check/…`` and removes what it wrote.
+
+    Creates and replacing puts are raced, each with small and with large bodies. A store that fails
+    its conditions in one round of a hundred is found with as many rounds more often than not, so
+    more rounds find more.
+
+    Args:
+        store: the store.
+        others: the same place by other ways: opened again, so that writers share no connections, or
+            by other endpoints of the same storage. Writers are spread over all of them.
+        short: the form for the start of a program: fewer rounds (``io.check_short_rounds``), small bodies.
+        rounds: rounds of each race; ``io.check_rounds`` when not given.
+        writers: writers in each round; ``io.check_writers`` when not given.
+        large_bytes: size of large bodies, 0 leaves them out; ``io.check_large_bytes`` when not given.
+        progress: told how far it has got.
 
     Wrong credentials, a missing bucket or an unreachable endpoint are raised as they are:
     they say nothing about what the store can do.
+
+    Example::
+
+        async with lakehouse.open_store("s3://bucket") as store:
+            report = await lakehouse.check_store(store, rounds=200)
+        print(report.may_commit, report.rounds)
     """
-    root = f"_lakehouse_check/{new_token()}"
-    probe = _Probe(store, root)
+    settings = store.settings
+    plan = _Races(
+        rounds=_count("rounds", rounds, settings.check_short_rounds if short else settings.check_rounds, 1),
+        writers=_count("writers", writers, settings.check_writers, 2),
+        large_bytes=_count("large_bytes", large_bytes, 0 if short else settings.check_large_bytes, 0),
+    )
+    probe = _Probe(
+        tuple(map(ungated, (store, *others))), f"_lakehouse_check/{new_token()}", plan, Teller(progress)
+    )
     results: list[CheckResult] = []
     try:
         for name, required, check in probe.checks():
@@ -84,59 +137,85 @@ async def check_store(store: ObjectStore) -> StoreReport:
         await probe.remove()
     report = StoreReport(url=store.url, backend=type(innermost(store)).__name__, results=tuple(results))
     if report.may_commit:
-        _passed.add(store.url)
+        await lift_refusal(store)
     return report
 
 
-def ensure_may_commit(store: ObjectStore) -> None:
-    """Refuses stores that cannot take part in commits, and says why and what to do.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Races:
+    """How the races are run."""
 
-    Stores of a proven kind pass; others must have passed :func:`check_store` in this process.
-    """
-    can = store.capabilities
-    if can.put_if_absent and (can.commit_proven or store.url in _passed):
-        return
-    why = (
-        "its conditional puts are not proven: run `lakehouse check-store` on it, or connect with check=True"
-        if can.put_if_absent
-        else "it has no conditional puts, so two writers could overwrite each other's commits"
-    )
-    raise InvalidInputError(
-        f"the store at {store.url} can be read, but not committed to: {why}",
-        kind="unsafe-store",
-        url=store.url,
-    )
+    rounds: int
+    writers: int
+    large_bytes: int
 
 
-async def _run(name: str, required: bool, check: Callable[[], Awaitable[str | None]]) -> CheckResult:
-    """A check returns None when the property holds (or a remark after ``ok:``), else what is wrong."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finding:
+    """The outcome of one check."""
+
+    holds: bool = True
+    detail: str = "as it should"
+    reason: str | None = None
+    race: RaceTally | None = None
+
+
+_Check = Callable[[], Awaitable[_Finding]]
+
+
+def _wrong(detail: str, *, reason: str | None = None) -> _Finding:
+    return _Finding(holds=False, detail=detail, reason=reason)
+
+
+def _count(name: str, value: object, default: int, low: int) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise InvalidInputError(f"{name} is a whole number from {low}, not {value!r}")
+    return value
+
+
+async def _run(name: str, required: bool, check: _Check) -> CheckResult:
+    """The result of a check; an error that speaks of the store is what is wrong with it."""
     started = time.perf_counter()
     try:
-        wrong = await check()
+        finding = await check()
     except LakehouseError as error:
-        if error.kind in ("bad-credentials", "missing-bucket", "unreachable", "clock-skew", "wrong-region"):
+        if says_nothing(error):
             raise
-        wrong = error.message
-    holds = wrong is None or wrong.startswith("ok: ")
-    detail = "as it should" if wrong is None else wrong.removeprefix("ok: ")
-    seconds = time.perf_counter() - started
-    return CheckResult(name=name, holds=holds, required=required, detail=detail, seconds=seconds)
+        finding = _wrong(error.message, reason=error.kind)
+    return CheckResult(
+        name=name,
+        holds=finding.holds,
+        required=required,
+        detail=finding.detail,
+        seconds=time.perf_counter() - started,
+        reason=finding.reason,
+        race=finding.race,
+    )
 
 
 class _Probe:
     """The single checks."""
 
-    def __init__(self, store: ObjectStore, root: str) -> None:
-        self._store = store
-        self._root = root
+    def __init__(self, stores: Sequence[ObjectStore], root: str, races: _Races, teller: Teller) -> None:
+        self._stores, self._root, self._races, self._teller = stores, root, races, teller
+        self._store = stores[0]
+        self._ignored: set[Condition] = set()
 
-    def checks(self) -> list[tuple[str, bool, Callable[[], Awaitable[str | None]]]]:
+    def checks(self) -> list[tuple[str, bool, _Check]]:
+        """Names of the checks, whether the engine needs what they try, and the checks."""
+        large = [
+            ("create has one winner, large bodies", True, self.large_create_race),
+            ("replace under a condition, large bodies", True, self.large_replace_race),
+        ]
         return [
             ("takes writes", True, self.takes_writes),
             ("read after write", True, self.read_after_write),
             ("create has one winner", True, self.create_race),
             ("create with an empty body", True, self.empty_create),
             ("replace under a condition", True, self.replace_race),
+            *(large if self._races.large_bytes else ()),
             ("list after write", True, self.list_after_write),
             ("list after delete", True, self.list_after_delete),
             ("ranged reads", True, self.ranges),
@@ -156,125 +235,131 @@ class _Probe:
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    async def takes_writes(self) -> str | None:
+    async def takes_writes(self) -> _Finding:
         await self._store.put(self._key("hello"), b"hello")
-        return None
+        return _Finding()
 
-    async def read_after_write(self) -> str | None:
+    async def read_after_write(self) -> _Finding:
         key = self._key("rw")
         for text in (b"one", b"two"):
             await self._store.put(key, text)
-            if (await self._store.get(key)).data != text:
-                return "a read after a write does not return what was written"
-        return None
+            for store in self._stores:
+                if (await store.get(key)).data != text:
+                    return _wrong("a read after a write does not return what was written")
+        return _Finding()
 
-    async def create_race(self) -> str | None:
-        for turn in range(_CREATE_ROUNDS):
-            key = self._key(f"race-{turn}")
-            bodies = [f"{new_token()} racer {racer}".encode() for racer in range(_CREATE_RACERS)]
-            won = await _all(self._creates(key, body) for body in bodies)
-            if won.count(True) != 1:
-                return f"round {turn}: {won.count(True)} of {_CREATE_RACERS} concurrent creates succeeded"
-            if (await self._store.get(key)).data != bodies[won.index(True)]:
-                return f"round {turn}: the object is not the winner's: a loser overwrote it"
-        return f"ok: one winner in each of {_CREATE_ROUNDS} rounds of {_CREATE_RACERS}"
+    async def create_race(self) -> _Finding:
+        key = self._key("taken")
+        await self._store.put(key, b"first")
+        accepted = not await _is_refused(self._store.put_if_absent(key, b"second"))
+        if accepted or (await self._store.get(key)).data != b"first":
+            return self._has_no_effect(Condition.CREATE, "a create of a key that is taken overwrites it")
+        return await self._race("create has one winner", Condition.CREATE, _SMALL_BYTES)
 
-    async def _creates(self, key: str, body: bytes) -> bool:
-        try:
-            await self._store.put_if_absent(key, body)
-        except ConflictError:
-            return False
-        return True
+    async def large_create_race(self) -> _Finding:
+        step = "create has one winner, large bodies"
+        return await self._race(step, Condition.CREATE, self._races.large_bytes)
 
-    async def empty_create(self) -> str | None:
+    async def empty_create(self) -> _Finding:
         key = self._key("empty")
         await self._store.put(key, b"there")
-        if await self._creates(key, b""):
-            return "creating with an empty body overwrites what is there"
-        return None
+        if not await _is_refused(self._store.put_if_absent(key, b"")):
+            return _wrong("creating with an empty body overwrites what is there", reason="ignored")
+        return _Finding()
 
-    async def replace_race(self) -> str | None:
-        key = self._key("counter")
-        await self._store.put(key, b"0 start")
+    async def replace_race(self) -> _Finding:
+        key, missing = self._key("replaced"), self._key("missing")
+        version = (await self._store.put(key, b"first")).version
+        if version is None:
+            return _wrong("objects have no versions, so none can be named in a condition")
+        await self._store.put_if_match(key, b"second", version=version)
+        accepted = not await _is_refused(self._store.put_if_match(key, b"third", version=version))
+        if accepted or (await self._store.get(key)).data != b"second":
+            return self._has_no_effect(
+                Condition.REPLACE, "a replace of an old version overwrites the new one"
+            )
+        created = not await _is_refused(self._store.put_if_match(missing, b"x", version=version))
+        if created or await self._store.exists(missing):
+            return self._has_no_effect(Condition.REPLACE, "a replace of nothing creates")
+        return await self._race("replace under a condition", Condition.REPLACE, _SMALL_BYTES)
 
-        async def count() -> bool:
-            for _ in range(_CAS_INCREMENTS):
-                while True:
-                    seen = await self._store.get(key)
-                    if seen.version is None:
-                        return False
-                    body = f"{int(seen.data.split()[0]) + 1} {new_token()}".encode()
-                    try:
-                        await self._store.put_if_match(key, body, version=seen.version)
-                        break
-                    except ConflictError:
-                        continue
-            return True
+    async def large_replace_race(self) -> _Finding:
+        step = "replace under a condition, large bodies"
+        return await self._race(step, Condition.REPLACE, self._races.large_bytes)
 
-        done = await _all(count() for _ in range(_CAS_TASKS))
-        if not all(done):
-            return "objects have no versions, so none can be named in a condition"
-        found, wanted = int((await self._store.get(key)).data.split()[0]), _CAS_TASKS * _CAS_INCREMENTS
-        if found != wanted:
-            return f"{wanted} concurrent increments counted {found}: updates were lost"
-        try:
-            await self._store.put_if_match(key, b"stale", version='"00000000000000000000000000000000"')
-        except ConflictError:
-            return f"ok: {wanted} concurrent increments, none lost"
-        return "a stale version is not refused"
+    def _has_no_effect(self, condition: Condition, seen: str) -> _Finding:
+        self._ignored.add(condition)
+        return _wrong(f"{condition.value} is ignored: {seen}", reason="ignored")
 
-    async def list_after_write(self) -> str | None:
+    async def _race(self, step: str, condition: Condition, body_bytes: int) -> _Finding:
+        if condition in self._ignored:
+            return _wrong(f"{condition.value} is ignored, so there is nothing to race", reason="ignored")
+        race = Race(
+            self._stores,
+            self._key("race"),
+            condition,
+            writers=self._races.writers,
+            body_bytes=body_bytes,
+        )
+        tally = await race.run(self._races.rounds, self._teller, step)
+        detail = str(tally) if tally.reason is None else f"{condition.value} is {tally.reason}: {tally}"
+        return _Finding(holds=tally.reason is None, detail=detail, reason=tally.reason, race=tally)
+
+    async def list_after_write(self) -> _Finding:
         keys = [self._key(f"list/{number:03}") for number in range(12)]
-        await _all(self._store.put(key, b"x") for key in keys)
+        for key in keys:
+            await self._store.put(key, b"x")
         listed = [meta.key async for meta in self._store.list(self._key("list/"))]
         if listed != keys:
-            return f"{len(listed)} of {len(keys)} new objects are listed, or not in order"
+            return _wrong(f"{len(listed)} of {len(keys)} new objects are listed, or not in order")
         after = [meta.key async for meta in self._store.list(self._key("list/"), start_after=keys[5])]
-        return None if after == keys[6:] else "start-after does not begin behind the key"
+        if after != keys[6:]:
+            return _wrong("start-after does not begin behind the key")
+        return _Finding()
 
-    async def list_after_delete(self) -> str | None:
+    async def list_after_delete(self) -> _Finding:
         key = self._key("list/000")
         await self._store.delete(key)
         await self._store.delete(key)
         listed = [meta.key async for meta in self._store.list(self._key("list/"))]
-        return "a deleted object is still listed" if key in listed else None
+        return _wrong("a deleted object is still listed") if key in listed else _Finding()
 
-    async def ranges(self) -> str | None:
+    async def ranges(self) -> _Finding:
         key, body = self._key("range"), bytes(range(256)) * 40
         await self._store.put(key, body)
         for start, end in ((0, 1), (100, 5000), (10_000, 20_000), (10_240, 10_250)):
             part = await self._store.get_range(key, start, end)
             if part.data != body[start:end] or part.size != len(body):
-                return (
+                return _wrong(
                     f"range [{start}, {end}) of 10,240 bytes gives {len(part.data)} bytes, size {part.size}"
                 )
-        return None
+        return _Finding()
 
-    async def suffix(self) -> str | None:
+    async def suffix(self) -> _Finding:
         if not self._store.capabilities.suffix_range:
-            return "not offered: tails of unknown size cost a HEAD more"
+            return _wrong("not offered: tails of unknown size cost a HEAD more")
         key = self._key("range")
         for length in (1, 100, 20_000):
             tail = await self._store.get_suffix(key, length)
             if tail.end != 10_240 or len(tail.data) != min(length, 10_240):
-                return f"the last {length} bytes come as [{tail.start}, {tail.end}) of {tail.size}"
-        return None
+                return _wrong(f"the last {length} bytes come as [{tail.start}, {tail.end}) of {tail.size}")
+        return _Finding()
 
-    async def conditional_read(self) -> str | None:
+    async def conditional_read(self) -> _Finding:
         key = self._key("rw")
         version = (await self._store.get(key)).version
         if version is None:
-            return "not offered: objects have no versions"
+            return _wrong("not offered: objects have no versions")
         await self._store.put(key, b"three")
         try:
             await self._store.get(key, version=version)
         except ConflictError:
-            return None
-        return "a read that insists on an older version gets the newer one"
+            return _Finding()
+        return _wrong("a read that insists on an older version gets the newer one")
 
-    async def large(self) -> str | None:
+    async def large(self) -> _Finding:
         if not self._store.capabilities.multipart:
-            return "ok: not offered: objects are sent in one piece"
+            return _Finding(detail="not offered: objects are sent in one piece")
         key = self._key("large")
         chunk = bytes(range(256)) * 4096
         upload = await self._store.multipart_start(key)
@@ -284,31 +369,33 @@ class _Probe:
         ]
         with contextlib.suppress(NotFoundError):
             await self._store.head(key)
-            return "the object appears before its upload is complete"
-        await self._store.multipart_complete(key, upload, receipts, size=_LARGE_BYTES)
+            return _wrong("the object appears before its upload is complete")
+        await self._store.multipart_complete(key, upload, receipts, size=_PARTS_BYTES)
         meta = await self._store.head(key)
-        edge = await self._store.get_range(key, _LARGE_BYTES // 2 - 5, _LARGE_BYTES // 2 + 5)
-        if meta.size != _LARGE_BYTES or edge.data != chunk[-5:] + chunk[:5]:
-            return (
-                f"an object of {_LARGE_BYTES:,} bytes sent in parts reads back as {meta.size:,}, or otherwise"
+        edge = await self._store.get_range(key, _PARTS_BYTES // 2 - 5, _PARTS_BYTES // 2 + 5)
+        if meta.size != _PARTS_BYTES or edge.data != chunk[-5:] + chunk[:5]:
+            return _wrong(
+                f"an object of {_PARTS_BYTES:,} bytes sent in parts reads back as {meta.size:,}, or otherwise"
             )
-        return None
+        return _Finding()
 
-    async def batch_delete(self) -> str | None:
+    async def batch_delete(self) -> _Finding:
         await self._store.delete_batch([self._key(f"list/{number:03}") for number in range(12)])
         left = [meta.key async for meta in self._store.list(self._key("list/"))]
-        return f"{len(left)} of 12 objects are still there" if left else None
+        return _wrong(f"{len(left)} of 12 objects are still there") if left else _Finding()
 
-    async def time(self) -> str | None:
+    async def time(self) -> _Finding:
         told = (await self._store.put(self._key("rw"), b"time")).store_time_ms
         if told is None:
-            return "not offered: this machine's clock is used"
+            return _wrong("not offered: this machine's clock is used")
         skew = told / 1000 - time.time()
-        return f"ok: {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
+        return _Finding(detail=f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine")
 
 
-async def _all(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """Runs all of it at once; the point here is the race, so there is no bound."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one) for one in work]
-    return [task.result() for task in tasks]
+async def _is_refused(put: Awaitable[object]) -> bool:
+    """Whether a put whose condition does not hold is refused for that."""
+    try:
+        await put
+    except (ConflictError, NotFoundError):
+        return True
+    return False

@@ -48,7 +48,7 @@ from lakehouse.errors import (
     UnavailableError,
 )
 from lakehouse.io.protocols import Buffer, Fetched, Gets, PutsIf, Stored
-from lakehouse.io.retry import Backoff, RetryPolicy
+from lakehouse.io.retry import Backoff, Contact, RetryPolicy
 
 __all__ = ["Attempt", "PutsAndGets", "Verdict", "judge", "put_decisively"]
 
@@ -134,11 +134,13 @@ async def put_decisively(
     token: str,
     expected: str | None,
     policy: RetryPolicy,
+    contact: Contact | None = None,
     timed: bool = True,
 ) -> Stored:
     """Creates (``expected`` None) or replaces the object; the answer is final.
 
-    ``timed`` is for creates: whether the receipt has to say when the store answered.
+    ``timed`` is for creates: whether the receipt has to say when the store answered. ``contact`` says whether
+    the store has ever answered; None = it has.
 
     Raises:
         ConflictError: another's object stands there; ``context["winner"]`` is what was read.
@@ -148,20 +150,26 @@ async def put_decisively(
     """
     attempt = Attempt(key=key, data=data, token=token, expected=expected)
     backoff: Backoff | None = None
+    contact = contact or Contact(has_answered=True)
     while True:
         try:
             if expected is None:
-                return await store.put_if_absent(key, data, token=token, timed=timed)
-            return await store.put_if_match(key, data, version=expected, token=token)
+                stored = await store.put_if_absent(key, data, token=token, timed=timed)
+            else:
+                stored = await store.put_if_match(key, data, version=expected, token=token)
         except LakehouseError as refusal:
             error = refusal
-        backoff = backoff or Backoff(policy)
+        else:
+            contact.hear(None)
+            return stored
+        contact.hear(error)
+        backoff = backoff or Backoff(policy, contact)
         attempt = attempt.after(error)
         if isinstance(error, InvalidInputError) and not attempt.maybe_applied:
             raise error
         verdict, seen = Verdict.NOT_APPLIED, None
         if attempt.maybe_applied or error.kind != "unreachable":  # else nothing was ever sent
-            seen = await _read_back(store, attempt, error, policy)
+            seen = await _read_back(store, attempt, error, Backoff(policy, contact))
             verdict = judge(attempt, seen)
         if verdict is Verdict.OURS:
             assert seen is not None
@@ -170,7 +178,8 @@ async def put_decisively(
             raise _failure(verdict, attempt, seen) from error
         # Not applied. Worth another attempt when the store may take it now: it was away, or
         # refused for something that is no longer there (409, or a 412 for an object since deleted).
-        if not isinstance(error, UnavailableError | ConflictError) or not await backoff.wait():
+        if not isinstance(error, UnavailableError | ConflictError) or not await backoff.wait(error):
+            backoff.give_up(error)
             if attempt.may_land:
                 raise _unknown(
                     attempt, "attempts ended without an answer, and it may still be applied"
@@ -179,10 +188,9 @@ async def put_decisively(
 
 
 async def _read_back(
-    store: PutsAndGets, attempt: Attempt, error: LakehouseError, policy: RetryPolicy
+    store: PutsAndGets, attempt: Attempt, error: LakehouseError, backoff: Backoff
 ) -> Fetched | None:
-    """The object as it is now; None when there is none."""
-    backoff: Backoff | None = None
+    """The object as it is now; None when there is none. Waits begin anew: what is known depends on it."""
     while True:
         try:
             return await store.get(attempt.key)
@@ -191,9 +199,9 @@ async def _read_back(
                 raise
             return None
         except LakehouseError as unreadable:
-            backoff = backoff or Backoff(policy)
-            if isinstance(unreadable, UnavailableError) and await backoff.wait():
+            if isinstance(unreadable, UnavailableError) and await backoff.wait(unreadable):
                 continue
+            backoff.give_up(unreadable)
             if _is_certain(error) and not attempt.maybe_applied:
                 raise error from unreadable
             raise _unknown(attempt, f"reading it back failed: {unreadable}") from unreadable

@@ -2,6 +2,8 @@
 
 The stack, outermost first, and why in this order::
 
+    ProvingStore        no conditional put before the store has shown that it honours conditions; left out
+                        where it is safe as it is built
     RetryingStore       tries again; below it, every attempt is visible
     LimitedStore        bounds how many are under way, and how long; waiting to retry keeps no slot
     InstrumentedStore   counts attempts as the backend sees them, without time spent queueing
@@ -122,6 +124,18 @@ class StoreDecorator(ObjectStore):
 
     async def multipart_abort(self, key: str, upload: str) -> None:
         await self.call("multipart_abort", key, partial(self.inner.multipart_abort, key, upload))
+
+    def check_open(self) -> None:
+        self.inner.check_open()
+
+    async def endpoint(self) -> str:
+        return await self.inner.endpoint()
+
+    def expect_commit(self, spawn: Callable[..., bool] | None = None) -> None:
+        self.inner.expect_commit(spawn)
+
+    async def withdraw(self, reason: str) -> None:
+        await self.inner.withdraw(reason)
 
     async def aclose(self) -> None:
         await self.inner.aclose()

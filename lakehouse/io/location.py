@@ -15,6 +15,10 @@ __all__ = ["Location"]
 _SCHEMES = ("s3", "s3a", "file", "local", "memory", "gs", "gcs", "az", "abfs")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _IS_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_WORD = re.compile(r"[a-z][a-z0-9]*")
+_CHAIN = "::"
+_NO_WRAPPERS = {*_SCHEMES, "http", "https"}
+"""Schemes that stand last in a chain only; ``::`` is a part of their paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +28,8 @@ class Location:
     scheme: str
     """``s3``, ``file``, ``memory`` or any other fsspec protocol."""
     path: str
-    """What fsspec calls the path: ``bucket/prefix``, ``/directory``; no slash at the end."""
+    """What fsspec calls the path: ``bucket/prefix``, ``/directory``; no slash at the end. In a chain the path
+    inside of what follows ``::``, and all that."""
 
     @classmethod
     def parse(cls, url: str) -> Self:
@@ -35,6 +40,8 @@ class Location:
                 "a store URL is not empty and has no control characters: "
                 "give s3://bucket/prefix, file:///path or memory://name"
             )
+        if _is_chain(url):
+            return cls._parse_chain(url)
         word, colon, _ = url.partition(":")
         if "://" not in url and colon and word.lower() in _SCHEMES:
             raise InvalidInputError(f"two slashes follow {word}: in a store URL; write {word}://…")
@@ -74,6 +81,25 @@ class Location:
             scheme = "s3"
         return cls(scheme=scheme, path=path)
 
+    @classmethod
+    def _parse_chain(cls, url: str) -> Self:
+        first, _, rest = url.partition(_CHAIN)
+        scheme, _, path = first.partition("://")
+        if any(sign in path for sign in "@?#"):
+            raise InvalidInputError(
+                "a store URL must not hold credentials, a query or a fragment, in no link of its chain: give "
+                "options as storage_options, those of a later link under the name of its scheme"
+            )
+        return cls(scheme=scheme.lower(), path=f"{path.rstrip('/')}{_CHAIN}{cls.parse(rest).url}")
+
+    @property
+    def links(self) -> tuple[Location, ...]:
+        """The links of a chain such as ``zip://wh::s3://bucket/wh.zip``, each by itself; else just this."""
+        path, chain, rest = self.path.partition(_CHAIN)
+        if not chain or self.scheme in _NO_WRAPPERS:
+            return (self,)
+        return (Location(scheme=self.scheme, path=path), *Location.parse(rest).links)
+
     @property
     def url(self) -> str:
         """The URL again, in its normal form; parsing it gives the same location."""
@@ -92,3 +118,13 @@ class Location:
         """What follows the bucket, with a slash at the end unless empty."""
         _, _, rest = self.path.partition("/")
         return f"{rest}/" if rest else ""
+
+
+def _is_chain(url: str) -> bool:
+    """Whether file systems are put around each other, as ``zip://…::s3://…`` or ``simplecache::/path``."""
+    first, chain, rest = url.partition(_CHAIN)
+    if not chain:
+        return False
+    if _IS_URL.match(first):
+        return first.partition("://")[0].lower() not in _NO_WRAPPERS
+    return bool(_WORD.fullmatch(first) and (_IS_URL.match(rest) or rest.startswith("/") or _CHAIN in rest))

@@ -10,25 +10,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lakehouse._version import install_command
 from lakehouse.clock import Clock
 from lakehouse.config import RESERVED_ENV, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
+from lakehouse.io.proof import gated
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore
 
-__all__ = ["load_settings", "open_backend", "open_store", "stacked"]
+__all__ = ["load_settings", "open_backend", "open_store", "stacked", "understood_options"]
 
 _BACKENDS = {
     "s3": ("lakehouse.io.backends.s3", "S3Backend"),
     "file": ("lakehouse.io.backends.local", "LocalBackend"),
     "memory": ("lakehouse.io.backends.memory", "MemoryBackend"),
+    "http": ("lakehouse.io.backends.http", "HttpBackend"),
+    "https": ("lakehouse.io.backends.http", "HttpBackend"),
     "*": ("lakehouse.io.backends.files", "FsspecBackend"),
 }
 """Backends by scheme, named and not imported: botocore alone takes half a second to load."""
+_OPTIONS = {
+    "s3": ("lakehouse.io.backends.s3_options", "s3_options"),
+    "*": ("lakehouse.io.backends.class_options", "class_options"),
+}
+"""By scheme, the function that reads storage options."""
 
 
 def open_store(
@@ -41,10 +50,11 @@ def open_store(
     """The store at ``url``; nothing is contacted before the first request.
 
     Args:
-        url: ``s3://bucket/prefix``, ``file:///path`` or a plain path, ``memory://name``, or
-            any other scheme fsspec knows.
+        url: ``s3://bucket/prefix``, ``file:///path`` or a plain path, ``memory://name``, any other
+            scheme fsspec knows, or a chain such as ``zip://wh::s3://bucket/wh.zip``.
         storage_options: fsspec's options for that scheme (``key``, ``secret``,
-            ``endpoint_url``, …); for S3 the ``AWS_`` environment works too.
+            ``endpoint_url``, …); for S3 the spellings of delta-rs and pyiceberg and the ``AWS_``
+            environment work too. A name without effect is an error.
         settings: bounds and time-outs; from the environment and the file when not given.
         clock: for tests.
 
@@ -60,7 +70,8 @@ def open_store(
 def stacked(backend: ObjectStore, *, clock: Clock | None = None) -> ObjectStore:
     """The usual decorators around a backend; see :mod:`lakehouse.io.decorators`."""
     limited = LimitedStore(InstrumentedStore(backend))
-    return RetryingStore(limited, RetryPolicy.of(backend.settings, clock))
+    policy = RetryPolicy.of(backend.settings, clock)
+    return gated(RetryingStore(limited, policy), policy)
 
 
 def open_backend(
@@ -71,13 +82,60 @@ def open_backend(
 ) -> ObjectStore:
     """The bare backend: every verb one request, nothing repeated, nothing counted."""
     location = Location.parse(url)
-    options = StorageOptions(storage_options)
+    options = understood_options(location, storage_options)
     if settings is None:
         settings = load_settings()
     bounds = settings.io if isinstance(settings, Settings) else settings
-    module, name = _BACKENDS.get(location.scheme, _BACKENDS["*"])
-    backend: ObjectStore = getattr(importlib.import_module(module), name)(location, options, bounds)
+    backend: ObjectStore = _loaded(_BACKENDS, location)(location, options, bounds)
     return _with_fast_reads(backend) if location.scheme == "s3" else backend
+
+
+def understood_options(location: Location, *layers: Mapping[str, Any] | None) -> StorageOptions:
+    """The options in the words of the scheme's file system, later layers before earlier ones.
+
+    For ``s3://`` the spellings of object_store (delta-rs, polars) and pyiceberg are understood. A name that
+    nobody knows, two of one layer that contradict each other, and one without effect are errors. Nothing is
+    contacted.
+    """
+    found: dict[str, Any] = {}
+    for layer in layers:
+        if layer:
+            found = _over(found, _chain_options(location.links, StorageOptions(layer).reveal()))
+    return StorageOptions(found)
+
+
+def _chain_options(links: tuple[Location, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """The options of the first link of a chain, and those of later links under the names of their schemes."""
+    later = {link.scheme: given.pop(link.scheme) for link in links[1:] if link.scheme in given}
+    for link in links[1:]:
+        if link.scheme in later:
+            if not isinstance(later[link.scheme], Mapping):
+                raise InvalidInputError(
+                    f"storage option {link.scheme!r} is a mapping: the options of {link.scheme}://",
+                    option=link.scheme,
+                )
+            later[link.scheme] = _loaded(_OPTIONS, link)(link, later[link.scheme])
+    first = _loaded(_OPTIONS, links[0])(links[0], given) if given else {}
+    return {**first, **later}
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, inner mappings too; what stands above wins."""
+    both = {
+        name: _over(below[name], value)
+        for name, value in above.items()
+        if _are_mappings(below.get(name), value)
+    }
+    return {**below, **above, **both}
+
+
+def _are_mappings(*values: object) -> bool:
+    return all(isinstance(value, Mapping) for value in values)
+
+
+def _loaded(table: Mapping[str, tuple[str, str]], location: Location) -> Any:
+    module, name = table.get(location.scheme, table["*"])
+    return getattr(importlib.import_module(module), name)
 
 
 def _with_fast_reads(backend: ObjectStore) -> ObjectStore:
@@ -92,7 +150,7 @@ def _with_fast_reads(backend: ObjectStore) -> ObjectStore:
         return reading
     if wanted == "require":
         why = (
-            "the [fast] extra is not installed: pip install 'lakehouse[fast]'"
+            f"the [fast] extra is not installed: {install_command('fast')}"
             if missing
             else "obstore has no counterpart for these storage options (credentials must be explicit)"
         )

@@ -54,7 +54,16 @@ class Capabilities:
     multipart: bool = False
     """Takes an object in parts."""
     commit_proven: bool = False
-    """Its conditional puts are known to be safe; others must pass ``check_store`` first."""
+    """Its conditional puts are safe as it is built; others show that they are before the first commit."""
+    read_only: str | None = None
+    """Why nothing can be written; None = it can."""
+
+    def check_writable(self, url: str) -> None:
+        """Raises an InvalidInputError of kind ``unsupported`` for a store that is read only."""
+        if self.read_only is not None:
+            raise InvalidInputError(
+                f"the store at {url} cannot be written: {self.read_only}", kind="unsupported", url=url
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from lakehouse.errors import NotFoundError, UnavailableError
+from lakehouse.errors import LakehouseError, NotFoundError, UnavailableError
 from lakehouse.ids import new_token
 from lakehouse.io.conditional import put_decisively
 from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.protocols import Buffer, Stored
-from lakehouse.io.retry import Backoff, RetryPolicy
+from lakehouse.io.retry import Backoff, Contact, RetryPolicy
 from lakehouse.io.store import ObjectStore
 from lakehouse.log import get_logger
 
@@ -27,34 +27,60 @@ _log = get_logger(__name__)
 
 
 class RetryingStore(StoreDecorator):
-    """Repeats what failed for a passing reason; outermost of the stack."""
+    """Repeats what failed for a passing reason.
 
-    def __init__(self, inner: ObjectStore, policy: RetryPolicy | None = None) -> None:
+    Args:
+        inner: the store that makes one attempt.
+        policy: how often and how long.
+        has_answered: whether the store is known to be there; one that is not is given up sooner.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, policy: RetryPolicy | None = None, has_answered: bool = False
+    ) -> None:
         super().__init__(inner)
         self._policy = policy or RetryPolicy.of(inner.settings)
+        self._contact = Contact(has_answered=has_answered)
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         """Makes the request until it succeeds, fails for good, or the policy ends."""
         backoff: Backoff | None = None
         while True:
             try:
-                return await request()
-            except UnavailableError as error:
-                backoff = backoff or Backoff(self._policy)
-                if not await backoff.wait():
+                answer = await request()
+            except LakehouseError as error:
+                self._contact.hear(error)
+                if not isinstance(error, UnavailableError):
+                    raise
+                backoff = backoff or Backoff(self._policy, self._contact)
+                if not await backoff.wait(error):
+                    backoff.give_up(error)
                     raise
                 _log.info("trying again", verb=verb, key=key, kind=error.kind)
+            else:
+                self._contact.hear(None)
+                return answer
 
     async def put_if_absent(
         self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
     ) -> Stored:
-        return await put_decisively(
-            self.inner, key, data, token=token or new_token(), expected=None, policy=self._policy, timed=timed
-        )
+        return await self._put_decisively(key, data, token=token, expected=None, timed=timed)
 
     async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
+        return await self._put_decisively(key, data, token=token, expected=version)
+
+    async def _put_decisively(
+        self, key: str, data: Buffer, *, token: str | None, expected: str | None, timed: bool = True
+    ) -> Stored:
         return await put_decisively(
-            self.inner, key, data, token=token or new_token(), expected=version, policy=self._policy
+            self.inner,
+            key,
+            data,
+            token=token or new_token(),
+            expected=expected,
+            policy=self._policy,
+            contact=self._contact,
+            timed=timed,
         )
 
     async def multipart_complete(
@@ -75,9 +101,11 @@ class RetryingStore(StoreDecorator):
                 meta = await self.inner.head(key)
                 if meta.size != size:
                     raise
-                return Stored(key=key, size=size, version=meta.version, store_time_ms=meta.store_time_ms)
+                told = meta.store_time_ms if meta.store_time_ms is not None else meta.modified_ms
+                return Stored(key=key, size=size, version=meta.version, store_time_ms=told)
 
         return await self.call("multipart_complete", key, complete)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.inner, self._policy)
+        # An endpoint that answered here is right elsewhere too.
+        return type(self), (self.inner, self._policy, self._contact.has_answered)

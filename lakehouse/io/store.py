@@ -9,7 +9,7 @@ here once, so that each of its requests passes every decorator and is counted.
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -121,6 +121,28 @@ class ObjectStore(abc.ABC):
     @abc.abstractmethod
     async def aclose(self) -> None:
         """Gives connections back. The store may be used again; it reconnects."""
+
+    # --- whether it may be committed to -------------------------------------------
+
+    def check_open(self) -> None:
+        """Raises where the lake that lends the store was left; also for what takes no request."""
+        return
+
+    async def endpoint(self) -> str:
+        """URL of the service that answers, without credentials; empty where there is none. No request."""
+        return ""
+
+    def expect_commit(self, spawn: Callable[..., bool] | None = None) -> None:
+        """Says that a commit follows; a store that is not safe to commit to refuses.
+
+        What has to be found out for that begins beside other work, by ``spawn(function, optional=True)``.
+        Nothing has to be where conditional puts are safe as the store is built.
+        """
+        return
+
+    async def withdraw(self, reason: str) -> None:
+        """Says that a condition was ignored: from now on, commits to this store are refused."""
+        return
 
     # --- composed of the above ---------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore, PowerCut
 from lakehouse.testing.manual_clock import ManualClock
-from lakehouse.testing.stores import Call, LatencyStore, RecordingStore, memory_store
+from lakehouse.testing.stores import Call, LatencyStore, RecordingStore, UnsafeStore, memory_store
 
 __all__ = [
     "Call",
@@ -19,5 +19,6 @@ __all__ = [
     "ManualClock",
     "PowerCut",
     "RecordingStore",
+    "UnsafeStore",
     "memory_store",
 ]

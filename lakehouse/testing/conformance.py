@@ -440,7 +440,7 @@ class StoreConformance:
 
 
 def _needs_proven_commits(store: ObjectStore) -> None:
-    if not store.capabilities.commit_proven:
+    if not store.capabilities.put_if_match:
         pytest.skip("the store does not claim that its conditional puts are atomic")
 
 

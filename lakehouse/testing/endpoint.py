@@ -22,7 +22,7 @@ from lakehouse.errors import PermissionDeniedError, UnavailableError
 
 __all__ = ["Kind", "ServerInfo", "create_bucket", "delete_bucket", "fresh_bucket", "wait_until_it_lists"]
 
-Kind = Literal["environment", "docker", "minio", "moto"]
+Kind = Literal["environment", "docker", "minio", "versitygw", "moto"]
 """How an object store comes to be here."""
 
 _DEFAULT_REGION = "us-east-1"
@@ -35,7 +35,7 @@ class ServerInfo:
 
     kind: Kind
     endpoint_url: str
-    key: str
+    key: str = field(repr=False)
     secret: str = field(repr=False)
     region: str | None = None
     """None unless the store insists on one: s3fs then asks for a location when it creates buckets."""

@@ -1,7 +1,8 @@
 """Just enough HTTP/1.1 to pass messages on: heads, and how long the body behind each is.
 
-Bytes are never rewritten: a head is kept as it arrived and a body is copied as it
-comes, so signatures over headers and chunk signatures inside bodies stay valid.
+Bytes are not rewritten: a head is kept as it arrived and a body is copied as it
+comes, so signatures over headers and chunk signatures inside bodies stay valid. The one
+exception, headers that a rule leaves out, is in :mod:`lakehouse.testing.sigv4`.
 """
 
 from __future__ import annotations

@@ -50,9 +50,11 @@ from lakehouse.testing.proxy_rules import (
     Pass,
     Reset,
     Rule,
+    Strip,
     Throttle,
     Truncate,
 )
+from lakehouse.testing.sigv4 import without_headers
 
 __all__ = ["SEEN_MAX", "FaultProxy", "ProxyProcess", "Seen", "proxy_process", "proxy_thread"]
 
@@ -276,12 +278,15 @@ class FaultProxy:
             await _answer(link.writer, request, Answer(status=502, body=f"no store here: {error}".encode()))
             return False
         body = request.body
+        head = request.raw
+        if isinstance(action, Strip):
+            head = without_headers(request, action.headers, action.secrets)
         upload: asyncio.Task[None] | None = None
         if isinstance(body, int) and body <= _SMALL_BODY_BYTES and not request.waits:
-            up_writer.write(request.raw + await link.reader.readexactly(body))
+            up_writer.write(head + await link.reader.readexactly(body))
         else:
             # Beside the answer: the store may tell the client to continue, or refuse half way.
-            up_writer.write(request.raw)
+            up_writer.write(head)
             upload = asyncio.get_running_loop().create_task(_upload(link.reader, body, up_writer))
         try:
             continued = not request.waits

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import urllib.parse
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from lakehouse.testing.http_wire import Request
 
@@ -22,6 +22,7 @@ __all__ = [
     "Pass",
     "Reset",
     "Rule",
+    "Strip",
     "Throttle",
     "Truncate",
     "on",
@@ -80,7 +81,17 @@ class Throttle:
     bytes_per_s: float
 
 
-Action = Pass | Delay | Reset | LoseAnswer | Answer | Truncate | Throttle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """Passes the request on without some headers, signed again: a gateway that does not know them."""
+
+    headers: tuple[str, ...] = ("if-match", "if-none-match")
+    """In lower case."""
+    secrets: Mapping[str, str] = field(repr=False)
+    """Secret keys by access key."""
+
+
+Action = Pass | Delay | Reset | LoseAnswer | Answer | Truncate | Throttle | Strip
 """What happens to a request."""
 
 

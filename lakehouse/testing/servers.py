@@ -1,10 +1,11 @@
 """A real object store for tests, demo and benchmarks: the best one that can be had here.
 
-Four kinds, best first: an endpoint given by the environment; MinIO in Docker; the MinIO
-that ``make minio`` built; moto's server, a simulation in Python. What was passed over is
-always said, with the reason. Every server started here listens on 127.0.0.1 alone, on a
-free port, with fresh credentials and data in a temporary directory, and is stopped and
-removed when its block ends or this process does, however it ends.
+Five kinds, best first: an endpoint given by the environment; a store in Docker (RustFS, unless
+another image is named); the MinIO that ``make minio`` built; the versitygw that ``make stores``
+built, a gateway to a directory; moto's server, a simulation in Python. What was passed over is
+always said, with the reason. Every server started here listens on 127.0.0.1 alone, on a free
+port, with fresh credentials and data in a temporary directory, and is stopped and removed when
+its block ends or this process does, however it ends.
 
 Environment::
 
@@ -12,8 +13,10 @@ Environment::
     LAKEHOUSE_TEST_KEY       its access key,
     LAKEHOUSE_TEST_SECRET    its secret key and
     LAKEHOUSE_TEST_REGION    its region, where it insists on one
-    LAKEHOUSE_TEST_STORE     environment, docker, minio or moto: this one or none
+    LAKEHOUSE_TEST_STORE     environment, docker, minio, versitygw or moto: this one or none
     LAKEHOUSE_TEST_MINIO     path of a MinIO binary
+    LAKEHOUSE_TEST_VERSITYGW path of a versitygw binary
+    LAKEHOUSE_STORE_IMAGE    image that Docker runs; one of MinIO works too
 """
 
 from __future__ import annotations
@@ -37,20 +40,23 @@ from lakehouse.testing.keeper import kept
 
 __all__ = [
     "KINDS",
-    "MINIO_IMAGE",
+    "STORE_IMAGE",
     "best_server",
-    "docker_minio",
+    "docker_server",
     "environment_server",
+    "find_server",
+    "local_server",
     "minio_server",
     "moto_server",
     "obstacle",
     "survey",
+    "versitygw_server",
 ]
 
-KINDS: tuple[Kind, ...] = ("environment", "docker", "minio", "moto")
+KINDS: tuple[Kind, ...] = ("environment", "docker", "minio", "versitygw", "moto")
 """Every kind, best first."""
-MINIO_IMAGE = "minio/minio:RELEASE.2025-09-07T16-13-09Z"
-"""The last official MinIO image; docker-compose.yml names the same one."""
+STORE_IMAGE = "rustfs/rustfs:1.0.1"
+"""The image that Docker runs, here and by docker-compose.yml; ``LAKEHOUSE_STORE_IMAGE`` names another."""
 
 _READY_S = 60.0
 _IMAGE_READY_S = 120.0
@@ -109,7 +115,7 @@ def best_server(*, allow: Sequence[Kind] = KINDS) -> Iterator[ServerInfo]:
     raise UnavailableError(f"no object store can be had here ({reasons})")
 
 
-# ------------------------------------------------------------------ the four kinds
+# ------------------------------------------------------------------ the five kinds
 
 
 def _environment_obstacle() -> str | None:
@@ -138,32 +144,54 @@ def environment_server() -> Iterator[ServerInfo]:
     yield info
 
 
-def _find_minio() -> tuple[str, str] | None:
-    """A MinIO binary and where it came from."""
-    named = os.environ.get("LAKEHOUSE_TEST_MINIO")
-    if named:
-        return named, "LAKEHOUSE_TEST_MINIO"
+def find_server(name: str) -> tuple[str, str] | None:
+    """A server's binary and where it came from: ``LAKEHOUSE_TEST_NAME``, ``.cache/bin`` or the path."""
+    variable = f"LAKEHOUSE_TEST_{name.upper()}"
+    if named := os.environ.get(variable):
+        return named, variable
     for root in (Path(__file__).parents[2], Path.cwd()):
-        built = root / ".cache" / "bin" / "minio"
+        built = root / ".cache" / "bin" / name
         if built.is_file():
             return str(built), "built with go install"
-    found = shutil.which("minio")
+    found = shutil.which(name)
     return (found, "found on PATH") if found else None
 
 
+def _binary_obstacle(name: str, target: str) -> str | None:
+    if find_server(name):
+        return None
+    return f"no .cache/bin/{name} (make {target} builds it) and none on PATH"
+
+
+def _executable(title: str, name: str, target: str, binary: str | None) -> tuple[str, str]:
+    """The binary to start and where it came from: the one given, or the one that is found."""
+    found = (binary, "given binary") if binary else find_server(name)
+    if found is None:
+        raise UnavailableError(f"{title} cannot be started: {_binary_obstacle(name, target)}")
+    path, origin = found
+    if not os.access(path, os.X_OK):
+        raise InvalidInputError(f"{path} ({origin}) is no executable: name a {title} binary")
+    return path, origin
+
+
+def _minio_environment(key: str, secret: str) -> dict[str, str]:
+    return {
+        "MINIO_ROOT_USER": key,
+        "MINIO_ROOT_PASSWORD": secret,
+        "MINIO_BROWSER": "off",
+        "MINIO_UPDATE": "off",
+        "MINIO_CALLHOME_ENABLE": "off",
+    }
+
+
 def _minio_obstacle() -> str | None:
-    return None if _find_minio() else "no .cache/bin/minio (make minio builds it) and none on PATH"
+    return _binary_obstacle("minio", "minio")
 
 
 @contextmanager
 def minio_server(binary: str | None = None) -> Iterator[ServerInfo]:
     """MinIO from a binary: ``binary``, or the one that is found here."""
-    found = (binary, "given binary") if binary else _find_minio()
-    if found is None:
-        raise UnavailableError(f"MinIO cannot be started: {_minio_obstacle()}")
-    path, origin = found
-    if not os.access(path, os.X_OK):
-        raise InvalidInputError(f"{path} ({origin}) is no executable: name a MinIO binary")
+    path, origin = _executable("MinIO", "minio", "minio", binary)
     key, secret = f"key-{secrets.token_hex(4)}", secrets.token_hex(16)
 
     def command(directory: str, port: int, other_port: int) -> list[str]:
@@ -172,19 +200,41 @@ def minio_server(binary: str | None = None) -> Iterator[ServerInfo]:
         return [path, "server", "--quiet", "--address", address, "--console-address", console, data]
 
     # Nothing is inherited: MINIO_* of this shell must not change the store, proxies must not see it.
-    env = {
-        "MINIO_ROOT_USER": key,
-        "MINIO_ROOT_PASSWORD": secret,
-        "MINIO_BROWSER": "off",
-        "MINIO_UPDATE": "off",
-        "MINIO_CALLHOME_ENABLE": "off",
-    }
+    env = _minio_environment(key, secret)
 
     def info(endpoint_url: str) -> ServerInfo:
         note = f"MinIO ({origin})"
         return ServerInfo(kind="minio", endpoint_url=endpoint_url, key=key, secret=secret, note=note)
 
-    with _local_server("MinIO", command, env=env, info=info) as server:
+    with local_server("MinIO", command, env=env, info=info) as server:
+        yield server
+
+
+def _versitygw_obstacle() -> str | None:
+    return _binary_obstacle("versitygw", "stores")
+
+
+@contextmanager
+def versitygw_server(binary: str | None = None) -> Iterator[ServerInfo]:
+    """A versitygw in front of a directory, from a binary: ``binary``, or the one that is found here.
+
+    It keeps ETags and metadata in extended attributes, which the directory for temporary files must allow.
+    """
+    path, origin = _executable("versitygw", "versitygw", "stores", binary)
+    key, secret = f"key-{secrets.token_hex(4)}", secrets.token_hex(16)
+
+    def command(directory: str, port: int, other_port: int) -> list[str]:
+        data = os.path.join(directory, "data")  # noqa: PTH118
+        os.mkdir(data)  # noqa: PTH102
+        return [path, "--quiet", "--port", f"127.0.0.1:{port}", "posix", data]
+
+    def info(endpoint_url: str) -> ServerInfo:
+        note = f"versitygw ({origin})"
+        return ServerInfo(kind="versitygw", endpoint_url=endpoint_url, key=key, secret=secret, note=note)
+
+    # Nothing is inherited: VGW_* of this shell must not change the store.
+    env = {"ROOT_ACCESS_KEY": key, "ROOT_SECRET_KEY": secret}
+    with local_server("versitygw", command, env=env, info=info) as server:
         yield server
 
 
@@ -208,7 +258,7 @@ def moto_server() -> Iterator[ServerInfo]:
         return ServerInfo(kind="moto", endpoint_url=endpoint_url, key="moto", secret="moto", note=note)  # noqa: S106
 
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MOTO_", "AWS_"))}
-    with _local_server("moto", command, env=env, info=info) as server:
+    with local_server("moto", command, env=env, info=info) as server:
         yield server
 
 
@@ -230,11 +280,11 @@ def _docker_obstacle() -> str | None:
 
 
 @contextmanager
-def docker_minio() -> Iterator[ServerInfo]:
-    """MinIO in a container, published on loopback alone."""
+def docker_server() -> Iterator[ServerInfo]:
+    """A store in a container, published on loopback alone."""
     reason = _docker_obstacle()
     if reason:
-        raise UnavailableError(f"MinIO cannot be started in Docker: {reason}")
+        raise UnavailableError(f"no store can be started in Docker: {reason}")
     from docker.errors import DockerException  # type: ignore[import-untyped]
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import DockerContainer
@@ -242,37 +292,55 @@ def docker_minio() -> Iterator[ServerInfo]:
     # The keeper removes the container after a crash; testcontainers' own reaper would be a second
     # image to pull and a port open to every interface.
     testcontainers_config.ryuk_disabled = True
-    name = f"lakehouse-minio-{secrets.token_hex(6)}"
+    image = os.environ.get("LAKEHOUSE_STORE_IMAGE") or STORE_IMAGE
+    name = f"lakehouse-store-{secrets.token_hex(6)}"
     key, secret = f"key-{secrets.token_hex(4)}", secrets.token_hex(16)
     parting = [sys.executable, "-c", _REMOVE_CONTAINER, name]
     with tempfile.TemporaryFile() as log, kept(None, log=log, parting=parting), ExitStack() as stack:
         try:
-            container = DockerContainer(MINIO_IMAGE).with_name(name).with_command(["server", "/data"])
-            container.with_envs(MINIO_ROOT_USER=key, MINIO_ROOT_PASSWORD=secret)
-            container.with_envs(MINIO_BROWSER="off", MINIO_UPDATE="off")
+            container = DockerContainer(image).with_name(name).with_command(_container_command(image))
+            container.with_envs(**_container_environment(key, secret))
             # with_bind_ports takes no address and would publish to every interface.
             container.ports["9000/tcp"] = ("127.0.0.1",)
             stack.enter_context(container)
             port = container.get_docker_client().port(container.get_container_id(), 9000)
         except (DockerException, OSError) as error:
-            raise UnavailableError(f"MinIO cannot be started in Docker: {error}") from error
+            raise UnavailableError(f"{image} cannot be started in Docker: {error}") from error
         url = f"http://127.0.0.1:{port}"
-        note = f"MinIO in Docker ({MINIO_IMAGE})"
-        info = ServerInfo(kind="docker", endpoint_url=url, key=key, secret=secret, note=note)
+        info = ServerInfo(kind="docker", endpoint_url=url, key=key, secret=secret, note=f"{image} in Docker")
         wait_until_it_lists(info, seconds=_IMAGE_READY_S)
         yield info
+
+
+def _container_command(image: str) -> list[str]:
+    """Words behind the image's own entry point: RustFS takes directories, MinIO a command before them."""
+    return ["server", "/data"] if "/minio" in image else ["/data"]
+
+
+def _container_environment(key: str, secret: str) -> dict[str, str]:
+    """Variables of RustFS and of MinIO; each passes over the other's."""
+    return {
+        "RUSTFS_ACCESS_KEY": key,
+        "RUSTFS_SECRET_KEY": secret,
+        "RUSTFS_CONSOLE_ENABLE": "false",
+        "RUSTFS_CHECK_UPDATE": "false",
+        "RUSTFS_OBS_LOG_DIRECTORY": "",
+        **_minio_environment(key, secret),
+    }
 
 
 _OBSTACLES: Mapping[Kind, Callable[[], str | None]] = {
     "environment": _environment_obstacle,
     "docker": _docker_obstacle,
     "minio": _minio_obstacle,
+    "versitygw": _versitygw_obstacle,
     "moto": _moto_obstacle,
 }
 _STARTERS: Mapping[Kind, Callable[[], AbstractContextManager[ServerInfo]]] = {
     "environment": environment_server,
-    "docker": docker_minio,
+    "docker": docker_server,
     "minio": minio_server,
+    "versitygw": versitygw_server,
     "moto": moto_server,
 }
 
@@ -281,7 +349,7 @@ _STARTERS: Mapping[Kind, Callable[[], AbstractContextManager[ServerInfo]]] = {
 
 
 @contextmanager
-def _local_server(
+def local_server(
     name: str,
     command: Callable[[str, int, int], list[str]],
     *,
@@ -289,6 +357,8 @@ def _local_server(
     info: Callable[[str], ServerInfo],
 ) -> Iterator[ServerInfo]:
     """Runs ``command(directory, port, other port)`` until it lists buckets, then for the block.
+
+    The directory is empty and of its own, and is removed at the end.
 
     A free port can be taken by somebody else before the server binds it, so a server that
     ends before it answers is started again on other ports.

@@ -13,7 +13,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import ObjectStore, open_store
-from lakehouse.io.check import check_store, ensure_may_commit
+from lakehouse.io.check import check_store
+from lakehouse.io.proof import ungated
 from lakehouse.testing.conformance import StoreConformance
 
 
@@ -44,11 +45,12 @@ class TestAnyFsspec(StoreConformance):
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[ObjectStore]:
-        """A directory of its own."""
+        """A directory of its own, its conditional creates not gated."""
         self.root = tmp_path / "root"
         self.root.mkdir()
         async with open_store(f"elsewhere://{self.root}", storage_options={"auto_mkdir": True}) as store:
-            yield store
+            self.gate = store
+            yield ungated(store)
 
     def write_behind(self, key: str, data: bytes) -> None:
         """Writes a file."""
@@ -60,14 +62,15 @@ class TestAnyFsspec(StoreConformance):
         """Reads a file."""
         return (self.root / key).read_bytes()
 
-    async def test_it_is_refused_for_commits_until_it_is_checked(self, store: ObjectStore) -> None:
-        """check_store finds out that this file system looks, then writes; the refusal says what to do."""
-        with pytest.raises(InvalidInputError, match="check-store") as refused:
-            ensure_may_commit(store)
+    async def test_it_is_refused_for_commits(self, store: ObjectStore) -> None:
+        """A store without conditional replaces takes no conditional put, and its check says why."""
+        with pytest.raises(InvalidInputError, match="not committed to") as refused:
+            await self.gate.put_if_absent("commit", b"x")
         assert refused.value.kind == "unsafe-store"
-        report = await check_store(store)
+        report = await check_store(store, rounds=3, large_bytes=0)
         failures = {result.name for result in report.failures}
         assert {"create has one winner", "replace under a condition"} <= failures
         assert not report.may_commit
-        with pytest.raises(InvalidInputError):
-            ensure_may_commit(store)
+        with pytest.raises(InvalidInputError, match="not committed to"):
+            await self.gate.put_if_absent("commit", b"x")
+        assert not await store.exists("commit")

@@ -16,8 +16,10 @@ R = TypeVar("R")
 
 
 def quick_policy(**changes: Any) -> RetryPolicy:
-    """A policy whose waits take no time."""
-    return RetryPolicy(**{"attempts": 4, "clock": ManualClock(skip=True), "rng": random.Random(0), **changes})
+    """A policy without waits, so that attempts are counted whatever the error."""
+    return RetryPolicy(
+        **{"attempts": 4, "base_s": 0, "clock": ManualClock(skip=True), "rng": random.Random(0), **changes}
+    )
 
 
 class TokenlessStore(StoreDecorator):

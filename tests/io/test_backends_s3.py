@@ -22,6 +22,7 @@ from lakehouse.errors import (
     UnavailableError,
 )
 from lakehouse.io import ObjectStore, open_store
+from lakehouse.io.backends.s3_errors import classify
 from lakehouse.testing.endpoint import ServerInfo
 from lakehouse.testing.proxy import FaultProxy
 from lakehouse.testing.proxy_rules import Action, Rule, Truncate, on, s3_error
@@ -34,6 +35,7 @@ def settings(fast_reads: str) -> IoSettings:
     return IoSettings(
         fast_reads=fast_reads,
         retry_attempts=3,
+        retry_deadline_s=0.5,
         retry_base_s=0.01,
         retry_cap_s=0.02,
         connect_timeout_s=1,
@@ -82,6 +84,14 @@ async def test_wrong_credentials(minio: ServerInfo, bucket: str, bounds: IoSetti
     for changed in ({"key": "nobody", "secret": "sesame-open"}, {"secret": "sesame-open"}):
         async with opened(minio, bucket, bounds, **changed) as store:
             await refused(store, PermissionDeniedError, "bad-credentials")
+
+
+def test_a_key_nobody_has_is_no_missing_object() -> None:
+    """versitygw says 404 of an access key it does not know; nothing is concluded about the object."""
+    where = {"verb": "get", "key": "some/key", "url": "s3://bucket"}
+    error = classify(404, "XAdminUserNotFound", "No user exists", **where)
+    assert (type(error), error.kind) == (PermissionDeniedError, "bad-credentials")
+    assert isinstance(classify(404, "NoSuchKey", "", **where), NotFoundError)
 
 
 async def test_no_credentials(monkeypatch: pytest.MonkeyPatch, minio: ServerInfo, bucket: str) -> None:

@@ -10,6 +10,7 @@ from lakehouse.config import IoSettings
 from lakehouse.errors import CommitUnknownError, ConflictError, NotFoundError, UnavailableError
 from lakehouse.ids import new_token
 from lakehouse.io import ObjectStore, open_store
+from lakehouse.io.proof import ungated
 from lakehouse.testing.endpoint import ServerInfo
 from lakehouse.testing.proxy import FaultProxy
 from lakehouse.testing.proxy_rules import LoseAnswer, Reset, Rule, on, s3_error
@@ -19,10 +20,10 @@ QUICK = IoSettings(retry_base_s=0.01, retry_cap_s=0.05, retry_attempts=4, fast_r
 
 @pytest.fixture
 async def behind(proxy: FaultProxy, minio: ServerInfo, bucket: str) -> AsyncIterator[ObjectStore]:
-    """The store as seen through the proxy."""
+    """The store as seen through the proxy, its creates not gated: they are what is looked at."""
     options = {**minio.storage_options, "endpoint_url": proxy.url}
     async with open_store(f"s3://{bucket}", storage_options=options, settings=QUICK) as store:
-        yield store
+        yield ungated(store)
 
 
 def sent(proxy: FaultProxy, method: str) -> int:

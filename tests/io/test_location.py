@@ -126,3 +126,46 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated(url: str) -> None:
     while error is not None:
         assert "hunter2" not in f"{error} {error!r}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme", "links"),
+    [
+        ("zip://wh::s3://bucket/a.zip", "zip", ["zip://wh", "s3://bucket/a.zip"]),
+        ("zip://wh/::/data/a.zip", "zip", ["zip://wh", "file:///data/a.zip"]),
+        ("ZIP://::file:///data/a.zip", "zip", ["zip://", "file:///data/a.zip"]),
+        ("simplecache::s3a://bucket/wh", "simplecache", ["simplecache://", "s3://bucket/wh"]),
+        ("zip://wh::simplecache::http://h/a.zip", "zip", ["zip://wh", "simplecache://", "http://h/a.zip"]),
+        ("s3://bucket/a::b", "s3", ["s3://bucket/a::b"]),
+        ("http://host/a::b", "http", ["http://host/a::b"]),
+        ("/data/a::b", "file", ["file:///data/a::b"]),
+    ],
+)
+def test_a_chain_has_links(url: str, scheme: str, links: list[str]) -> None:
+    """File systems around others are links of a chain, which its URL leads back to."""
+    location = Location.parse(url)
+    assert (location.scheme, [link.url for link in location.links]) == (scheme, links)
+    assert Location.parse(location.url) == location
+
+
+def test_the_last_link_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A path at the end of a chain is counted from where the process stands."""
+    monkeypatch.chdir(tmp_path)
+    assert Location.parse("zip://wh::a.zip").links[1].path == f"{tmp_path}/a.zip"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "zip://hunter2@wh::s3://bucket/a.zip",
+        "zip://wh::s3://key:hunter2@bucket/a.zip",
+        "zip://wh::https://host/a.zip?signature=hunter2",
+        "zip://wh?hunter2::s3://bucket/a.zip",
+        "simplecache::zip://wh#hunter2::s3://bucket/a.zip",
+    ],
+)
+def test_no_link_holds_a_secret(url: str) -> None:
+    """Credentials and queries are refused in every link, and not repeated."""
+    with pytest.raises(InvalidInputError) as caught:
+        Location.parse(url)
+    assert "hunter2" not in str(caught.value)

@@ -165,7 +165,7 @@ def test_options_without_a_counterpart_are_read_by_s3fs(options: dict[str, Any])
 def test_without_obstore_reads_go_through_s3fs() -> None:
     """In mode auto a missing extra is no mistake; in mode require the error says what to install."""
     assert not _is_fast("auto", CREDENTIALS)
-    with pytest.raises(InvalidInputError, match=r"pip install 'lakehouse\[fast\]'") as caught:
+    with pytest.raises(InvalidInputError, match=r"pip install 'aiolakehouse\[fast\]'") as caught:
         _is_fast("require", CREDENTIALS)
     assert caught.value.kind == "missing-extra"
 

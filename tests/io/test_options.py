@@ -150,10 +150,14 @@ async def test_errors_do_not_show_credentials(options: dict[str, Any], fast_read
     """Whatever goes wrong with the options, no error in the chain repeats a credential."""
     credentials = {"key": f"AKIA{SECRET}", "secret": SECRET, "token": SECRET}
     settings = IoSettings(fast_reads=fast_reads, connect_timeout_s=1)
-    store = open_backend("s3://bucket/x", storage_options={**credentials, **options}, settings=settings)
+
+    async def get() -> None:
+        given = {**credentials, **options}
+        async with open_backend("s3://bucket/x", storage_options=given, settings=settings) as store:
+            await store.get("k")
+
     with pytest.raises(LakehouseError) as caught:
-        await store.get("k")
-    await store.aclose()
+        await get()
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     error: BaseException | None = caught.value
     while error is not None:
@@ -164,7 +168,6 @@ async def test_errors_do_not_show_credentials(options: dict[str, Any], fast_read
 
 async def test_errors_of_other_file_systems_do_not_show_credentials() -> None:
     """A scheme that fsspec cannot open with these options says so without repeating them."""
-    store = open_backend("github://host/x", storage_options={"password": SECRET})
     with pytest.raises(LakehouseError) as caught:
-        await store.get("k")
+        await open_backend("github://host/x", storage_options={"token": SECRET}).get("k")
     assert SECRET not in "".join(traceback.format_exception(caught.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import statistics
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.config import IoSettings
+from lakehouse.errors import UnavailableError
 from lakehouse.io import RetryPolicy
-from lakehouse.io.retry import Backoff
+from lakehouse.io.retry import Backoff, Contact
 from lakehouse.testing.manual_clock import ManualClock
 
 
@@ -100,3 +102,62 @@ async def test_copies_of_a_policy_wait_differently() -> None:
     waits = [await _waits(pickle.loads(policy)) for _ in range(2)]
     assert len(waits[0]) == len(waits[1]) == 5
     assert waits[0] != waits[1]
+
+
+def _away(kind: str = "unreachable", **context: object) -> UnavailableError:
+    return UnavailableError("away", kind=kind, **context)
+
+
+@pytest.mark.parametrize("error", [_away(), _away("throttled"), _away("unavailable", status=503)])
+async def test_a_store_that_is_away_is_waited_for_until_the_deadline(error: UnavailableError) -> None:
+    """Attempts go on however many there were, and the last one is made at the deadline."""
+    clock = ManualClock(skip=True)
+    backoff = Backoff(RetryPolicy(attempts=2, cap_s=3, deadline_s=20, clock=clock))
+    while await backoff.wait(error):
+        pass
+    assert clock.steady() == pytest.approx(20)
+    assert len(clock.slept) > 6
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _away("truncated-body"),
+        _away("timeout"),
+        _away("unavailable", status=500),
+        _away("unavailable", status=409),
+    ],
+)
+async def test_other_failures_have_a_number_of_attempts(error: UnavailableError) -> None:
+    """What a store that is there does not get right is tried ``io.retry_attempts`` times."""
+    backoff = Backoff(_policy(attempts=4))
+    assert [await backoff.wait(error) for _ in range(4)] == [True, True, True, False]
+
+
+async def test_an_endpoint_that_never_answered_is_given_up_soon() -> None:
+    """Where nothing was ever heard the attempts are counted; after the first answer they are not."""
+    contact = Contact()
+    contact.hear(_away())
+    backoff = Backoff(_policy(attempts=3), contact)
+    assert [await backoff.wait(_away()) for _ in range(3)] == [True, True, False]
+    contact.hear(_away("unavailable", status=500))
+    assert await backoff.wait(_away())
+
+
+async def test_attempts_without_pauses_are_counted() -> None:
+    """Without a wait nobody asks a store that is away until the deadline."""
+    backoff = Backoff(_policy(attempts=3, base_s=0))
+    assert [await backoff.wait(_away()) for _ in range(3)] == [True, True, False]
+
+
+async def test_the_last_error_says_how_often_and_how_long() -> None:
+    """The message of the error that is raised has attempts and seconds; of one attempt it has not."""
+    error, first = _away(), _away()
+    backoff = Backoff(_policy(attempts=2, deadline_s=7))
+    backoff.give_up(first)
+    while await backoff.wait(error):
+        pass
+    backoff.give_up(error)
+    assert str(first) == "away"
+    assert re.fullmatch(r"away Gave up after \d+ attempts in 7\.0 s\.", str(error))
+    assert error.args == (error.message,)

@@ -16,9 +16,9 @@ import pytest
 
 from lakehouse.errors import UnavailableError
 from lakehouse.testing.endpoint import Kind, ServerInfo, fresh_bucket
-from lakehouse.testing.servers import best_server, moto_server, survey
+from lakehouse.testing.servers import best_server, find_server, moto_server, survey, versitygw_server
 
-REAL: tuple[Kind, ...] = ("environment", "docker", "minio")
+REAL: tuple[Kind, ...] = ("environment", "docker", "minio", "versitygw")
 _WORKERINPUT = "lakehouse_object_store"
 
 
@@ -35,7 +35,7 @@ class RealStore:
             try:
                 self.found = self._stack.enter_context(best_server(allow=REAL))
             except UnavailableError as error:
-                if any(reason is None for _, reason in survey(("environment", "minio"))):
+                if any(reason is None for _, reason in survey(("environment", "minio", "versitygw"))):
                     raise
                 self.found = error.message
         return self.found
@@ -87,11 +87,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def minio(pytestconfig: pytest.Config) -> ServerInfo:
-    """A real object store: the environment's, or MinIO."""
+    """A real object store: the environment's, Docker's, MinIO or versitygw."""
     found = pytestconfig.stash[_STORE].get()
     if isinstance(found, str):
         pytest.skip(found)
     return found
+
+
+@pytest.fixture(scope="session")
+def versitygw() -> Iterator[ServerInfo]:
+    """versitygw in front of a directory, whatever else there is."""
+    if find_server("versitygw") is None:
+        pytest.skip("versitygw is not built: make stores")
+    with versitygw_server() as info:
+        yield info
 
 
 @pytest.fixture(scope="session")

@@ -18,17 +18,18 @@ from lakehouse.testing import servers
 from lakehouse.testing.endpoint import Kind, ServerInfo
 from lakehouse.testing.servers import (
     KINDS,
-    MINIO_IMAGE,
+    STORE_IMAGE,
     best_server,
-    docker_minio,
+    docker_server,
     environment_server,
     minio_server,
     moto_server,
     obstacle,
     survey,
+    versitygw_server,
 )
 
-VARIABLES = ("ENDPOINT", "KEY", "SECRET", "REGION", "STORE", "MINIO")
+VARIABLES = ("ENDPOINT", "KEY", "SECRET", "REGION", "STORE", "MINIO", "VERSITYGW")
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the test kit is set."""
     for name in VARIABLES:
         monkeypatch.delenv(f"LAKEHOUSE_TEST_{name}", raising=False)
+    monkeypatch.delenv("LAKEHOUSE_STORE_IMAGE", raising=False)
 
 
 @pytest.fixture
@@ -135,13 +137,13 @@ def test_one_kind_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """LAKEHOUSE_TEST_STORE leaves that kind alone without an obstacle."""
     monkeypatch.setenv("LAKEHOUSE_TEST_STORE", "moto")
     other = "LAKEHOUSE_TEST_STORE asks for moto"
-    assert survey() == [("environment", other), ("docker", other), ("minio", other), ("moto", None)]
+    assert survey() == [(kind, None if kind == "moto" else other) for kind in KINDS]
 
 
 def test_an_unknown_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A misspelt LAKEHOUSE_TEST_STORE is an error that lists the kinds."""
     monkeypatch.setenv("LAKEHOUSE_TEST_STORE", "mino")
-    with pytest.raises(InvalidInputError, match="environment, docker, minio, moto"):
+    with pytest.raises(InvalidInputError, match="environment, docker, minio, versitygw, moto"):
         survey()
 
 
@@ -301,17 +303,29 @@ def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Container
 
 def test_a_container_is_published_on_loopback_alone(container: type[Container]) -> None:
     """The pinned image runs with credentials of its own behind a port of 127.0.0.1."""
-    with docker_minio() as info:
+    with docker_server() as info:
         made = container.last
-        assert (made.image, made.ports, made.running) == (MINIO_IMAGE, {"9000/tcp": ("127.0.0.1",)}, True)
-        assert (made.env["MINIO_ROOT_USER"], made.env["MINIO_ROOT_PASSWORD"]) == (info.key, info.secret)
+        assert (made.image, made.ports, made.running) == (STORE_IMAGE, {"9000/tcp": ("127.0.0.1",)}, True)
+        assert (made.env["RUSTFS_ACCESS_KEY"], made.env["RUSTFS_SECRET_KEY"]) == (info.key, info.secret)
+        assert made.command == ["/data"]
         assert info.endpoint_url == "http://127.0.0.1:49153"
     assert not made.running
 
 
+def test_another_image_can_be_named(container: type[Container], monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAKEHOUSE_STORE_IMAGE is started in the default's place, a MinIO with the words that it needs."""
+    image = "quay.io/minio/minio:RELEASE.2025-09-07T16-13-09Z"
+    monkeypatch.setenv("LAKEHOUSE_STORE_IMAGE", image)
+    with docker_server() as info:
+        made = container.last
+        assert (made.image, made.command) == (image, ["server", "/data"])
+        assert (made.env["MINIO_ROOT_USER"], made.env["MINIO_ROOT_PASSWORD"]) == (info.key, info.secret)
+        assert image in info.note
+
+
 def test_a_container_is_removed_by_name(container: type[Container], tmp_path: Path) -> None:
     """The keeper removes the container whatever became of this process."""
-    with docker_minio():
+    with docker_server():
         pass
     assert (tmp_path / "removed").read_text() == container.last.name
 
@@ -322,7 +336,7 @@ def test_docker_failing_to_start_is_unavailable(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(servers, "_docker_obstacle", lambda: None)
     monkeypatch.setattr(servers, "_REMOVE_CONTAINER", "")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    with pytest.raises(UnavailableError, match="cannot be started in Docker"), docker_minio():
+    with pytest.raises(UnavailableError, match="cannot be started in Docker"), docker_server():
         pass
     gc.collect()
 
@@ -355,10 +369,16 @@ def test_a_binary_on_the_path_is_found(nothing_found: Path) -> None:
         pass
 
 
-def test_no_binary_is_an_obstacle(nothing_found: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "start", "target"),
+    [("minio", minio_server, "make minio"), ("versitygw", versitygw_server, "make stores")],
+)
+def test_no_binary_is_an_obstacle(
+    nothing_found: Path, kind: Kind, start: Callable[[], AbstractContextManager[ServerInfo]], target: str
+) -> None:
     """The reason says how to get one."""
-    assert "make minio" in str(obstacle("minio"))
-    with pytest.raises(UnavailableError, match="make minio"), minio_server():
+    assert target in str(obstacle(kind))
+    with pytest.raises(UnavailableError, match=target), start():
         pass
 
 
@@ -376,7 +396,7 @@ def test_a_binary_that_cannot_run_is_refused(nothing_found: Path) -> None:
 Start = Callable[[], AbstractContextManager[ServerInfo]]
 
 
-@pytest.fixture(scope="module", params=["minio", "moto"])
+@pytest.fixture(scope="module", params=["minio", "versitygw", "moto"])
 def started(request: pytest.FixtureRequest) -> ServerInfo:
     """The run's own servers; of module scope, so that they are found before the variables are unset."""
     info: ServerInfo = request.getfixturevalue(request.param)
@@ -405,7 +425,7 @@ def test_a_server_leaves_nothing_behind(
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's list of sockets")
 def test_a_server_listens_on_loopback_alone(started: ServerInfo) -> None:
     """Nobody on another machine can reach a server of a test."""
-    if started.kind not in ("minio", "moto"):
+    if started.kind not in ("minio", "versitygw", "moto"):
         pytest.skip(f"the run uses a store it did not start: {started.note}")
     port = int(started.endpoint_url.rsplit(":", 1)[1])
     assert listening_addresses(port) <= {"0100007F", "00000000000000000000000001000000"}

@@ -1,8 +1,12 @@
 """What every fsspec file system can do, made an object store.
 
-Two uses: any scheme we have no backend for can be read through :class:`FsspecBackend`
-(and written; committed to once ``check_store`` passes, since only a race can show whether
-its create mode is atomic), and the memory and local backends build on its parts.
+Two uses: any scheme we have no backend for, and any chain of them, can be read through
+:class:`FsspecBackend` (and most schemes written; committed to once ``check_store`` passes, since
+only a race can show whether its create mode is atomic), and the memory and local backends build on
+its parts.
+
+Invariant: archives, servers of pages, and chains are never written to: the error says so before
+anything is asked.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 import fsspec
+import fsspec.core
+from fsspec.archive import AbstractArchiveFileSystem
+from fsspec.implementations.dirfs import DirFileSystem
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import (
@@ -28,6 +35,7 @@ from lakehouse.errors import (
     UnavailableError,
 )
 from lakehouse.io.anchor import Anchor
+from lakehouse.io.backends.class_options import parameters
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.protocols import (
@@ -42,9 +50,23 @@ from lakehouse.io.protocols import (
 )
 from lakehouse.io.store import ObjectStore
 
-__all__ = ["FsspecBackend", "os_errors", "page_of", "unsupported"]
+__all__ = ["FsspecBackend", "os_errors", "page_of", "part_of", "unsupported"]
 
 R = TypeVar("R")
+
+_READ_ONLY = {
+    "data": "the bytes stand in the URL",
+    "git": "a commit of a repository does not change",
+    "github": "files of a repository are changed by git",
+    "http": "servers of pages have no writes that a commit could rely on",
+    "https": "servers of pages have no writes that a commit could rely on",
+    "libarchive": "an archive is read as it is",
+    "reference": "references point into files of others",
+    "tar": "an archive is read as it is",
+    "zip": "an archive is read as it is",
+}
+"""Schemes that are read only, with the reason."""
+_CHAINED = "file systems around others are for reading; connect to the innermost one to write"
 
 
 @contextlib.contextmanager
@@ -90,6 +112,15 @@ def unsupported(verb: str, url: str) -> InvalidInputError:
     )
 
 
+def part_of(data: bytes, start: int, end: int, size: int, where: str) -> bytes:
+    """Bytes ``[start, end)`` of what came, be it those or the whole object."""
+    if len(data) == size and end - start != size:
+        return data[start:end]  # whoever answered does not know ranges
+    if len(data) != end - start:
+        raise UnavailableError(f"{where}: {len(data)} of {end - start} bytes arrived", kind="truncated-body")
+    return data
+
+
 def page_of(metas: Iterator[ObjectMeta], *, prefix: str, delimiter: str | None, limit: int) -> ListPage:
     """The first page of objects that come in key order, grouped at the delimiter."""
     objects: list[ObjectMeta] = []
@@ -113,9 +144,7 @@ def page_of(metas: Iterator[ObjectMeta], *, prefix: str, delimiter: str | None, 
 
 
 class FsspecBackend(ObjectStore):
-    """Any fsspec file system; asynchronous ones are awaited, others run in threads."""
-
-    capabilities = Capabilities(put_if_absent=True)
+    """Any fsspec file system or chain; asynchronous ones are awaited, others and chains run in threads."""
 
     def __init__(
         self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
@@ -125,48 +154,95 @@ class FsspecBackend(ObjectStore):
         self.settings = settings or IoSettings()
         self.url = location.url
         self.anchor = Anchor(self.url)
+        self._links = location.links
+        why = _READ_ONLY.get(location.scheme, _CHAINED if len(self._links) > 1 else None)
+        self.capabilities = Capabilities(put_if_absent=why is None, read_only=why)
+        self._root = self.url
+        """The root as the file system takes it."""
         self._fs: Any = None
+        self._awaited = False
+        self._opening: asyncio.Lock | None = None
         self._threads: anyio.CapacityLimiter | None = None
 
-    def _connected(self) -> Any:
+    async def _connected(self) -> Any:
         self.anchor.check()
         if self._fs is None:
-            options: dict[str, Any] = {**self.options.reveal(), "skip_instance_cache": True}
-            try:
-                kind = fsspec.get_filesystem_class(self.location.scheme)
-                if getattr(kind, "async_impl", False):
-                    options["asynchronous"] = True
-                self._fs = kind(**options)
-            except (ValueError, ImportError, TypeError) as error:
-                raise InvalidInputError(
-                    f"fsspec cannot open {self.location.scheme}:// stores with these options: {error}",
-                    url=self.url,
-                ) from error
-            except OSError as error:
-                raise UnavailableError(
-                    f"{self.url} cannot be reached: {error}", kind="unreachable", url=self.url
-                ) from error
+            self._opening = self._opening or asyncio.Lock()
+            async with self._opening:
+                if self._fs is None:
+                    await self._connect()
         return self._fs
 
+    async def _connect(self) -> None:
+        with self.options.hiding(), self._opening_errors():
+            if len(self._links) > 1:
+                self._fs, self._root = await self._thread(self._chained)
+                return
+            kind = fsspec.get_filesystem_class(self.location.scheme)
+            options: dict[str, Any] = {**self.options.reveal(), "skip_instance_cache": True}
+            # What is put around another file system waits for it in a thread.
+            self._awaited = bool(getattr(kind, "async_impl", False)) and "target_protocol" not in parameters(
+                kind
+            )
+            if self._awaited:
+                self._fs = kind(**options, asynchronous=True)
+            else:
+                self._fs = await self._thread(lambda: kind(**options))
+
+    def _chained(self) -> tuple[Any, str]:
+        """The outermost file system of the chain, and the root in it."""
+        bits = [
+            link.path if link.scheme == "file" else f"{link.scheme}://{link.path}" for link in self._links
+        ]
+        fs, root = fsspec.core.url_to_fs("::".join(bits), **self.options.reveal())
+        # Paths in a directory's file system begin there, where others go on from what is inside.
+        return fs, self._links[0].path if isinstance(fs, DirFileSystem) else str(root)
+
+    @contextlib.contextmanager
+    def _opening_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except LakehouseError:
+            raise
+        except (ValueError, ImportError, TypeError, FileNotFoundError) as error:
+            raise InvalidInputError(
+                f"fsspec cannot open {self.url} with these options: {error}", url=self.url
+            ) from error
+        except PermissionError as error:
+            raise PermissionDeniedError(f"{self.url} cannot be opened: {error}", url=self.url) from error
+        except OSError as error:
+            raise UnavailableError(
+                f"{self.url} cannot be reached: {error}", kind="unreachable", url=self.url
+            ) from error
+        except Exception as error:
+            # Such as what an archive's reader says of a file that is none.
+            raise InvalidInputError(
+                f"{self.url} cannot be opened: {type(error).__name__}: {error}", url=self.url
+            ) from error
+
     async def _thread(self, fn: Callable[[], R]) -> R:
-        """Runs blocking work in a thread, ``io.threads`` at once."""
+        """Runs blocking work in a thread, ``io.threads`` at once; archives and chains stand one at a time."""
         self.anchor.check()
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(self.settings.threads)
+        if len(self._links) > 1 or isinstance(self._fs, AbstractArchiveFileSystem):
+            # An archive's reader has one place in one file, and caches of files race with themselves.
+            self._threads.total_tokens = 1
         return await anyio.to_thread.run_sync(fn, limiter=self._threads)
 
     async def _do(self, verb: str, key: str, name: str, *arguments: Any, **options: Any) -> Any:
         """One call of the file system, by the name of its plain method."""
-        fs = self._connected()
-        with os_errors(verb, key, self.url):
-            if fs.async_impl:
+        fs = await self._connected()
+        with self.options.hiding(), os_errors(verb, key, self.url):
+            if self._awaited:
                 method: Callable[..., Awaitable[Any]] = getattr(fs, f"_{name}")
                 return await method(*arguments, **options)
             return await self._thread(lambda: getattr(fs, name)(*arguments, **options))
 
-    def _path(self, key: str) -> str:
+    async def _path(self, key: str) -> str:
+        await self._connected()  # which finds out where the root is
         # The whole URL: file systems strip what they do not need, and HTTP's needs it.
-        return f"{self.location.url}/{check_key(key)}"
+        return f"{self._root}/{check_key(key)}" if self._root else check_key(key)
 
     def _meta(self, key: str, info: dict[str, Any]) -> ObjectMeta:
         if info.get("type") == "directory":
@@ -189,8 +265,10 @@ class FsspecBackend(ObjectStore):
 
     async def aclose(self) -> None:
         fs, self._fs = self._fs, None
-        self._threads = None
+        self._threads = self._opening = None
         self.anchor.weigh()
+        if isinstance(fs, AbstractArchiveFileSystem):
+            fs.close()
         session = getattr(fs, "_session", None)
         if session is not None and asyncio.iscoroutinefunction(getattr(session, "close", None)):
             await session.close()
@@ -199,7 +277,7 @@ class FsspecBackend(ObjectStore):
 
     async def get(self, key: str, *, version: str | None = None) -> Fetched:
         meta = await self._checked_head(key, version) if version else None
-        data: bytes = await self._do("get", key, "cat_file", self._path(key))
+        data: bytes = await self._do("get", key, "cat_file", await self._path(key))
         return Fetched(key=key, data=data, start=0, size=len(data), version=meta.version if meta else None)
 
     async def get_range(self, key: str, start: int, end: int, *, version: str | None = None) -> Fetched:
@@ -208,7 +286,8 @@ class FsspecBackend(ObjectStore):
         end = min(end, meta.size)
         data = b""
         if start < end:
-            data = await self._do("get_range", key, "cat_file", self._path(key), start=start, end=end)
+            data = await self._do("get_range", key, "cat_file", await self._path(key), start=start, end=end)
+            data = part_of(data, start, end, meta.size, f"get_range of {key!r} at {self.url}")
         return Fetched(key=key, data=data, start=min(start, meta.size), size=meta.size, version=meta.version)
 
     async def get_suffix(self, key: str, length: int, *, version: str | None = None) -> Fetched:
@@ -225,7 +304,7 @@ class FsspecBackend(ObjectStore):
         return meta
 
     async def head(self, key: str) -> ObjectMeta:
-        return self._meta(key, await self._do("head", key, "info", self._path(key)))
+        return self._meta(key, await self._do("head", key, "info", await self._path(key)))
 
     async def list_page(
         self,
@@ -236,9 +315,12 @@ class FsspecBackend(ObjectStore):
         page: str | None = None,
         limit: int | None = None,
     ) -> ListPage:
+        fs = await self._connected()
         folder = prefix.rpartition("/")[0]
-        path = f"{self.url}/{folder}" if folder else self.url
-        root = len(str(self._connected()._strip_protocol(self.url)).rstrip("/")) + 1
+        path = await self._path(folder) if folder else self._root
+        base = str(fs._strip_protocol(self._root)).rstrip("/")
+        root = len(base) + 1 if base else 0
+        fs.invalidate_cache()  # a listing that is kept does not show what came meanwhile
         try:
             found: dict[str, dict[str, Any]] = await self._do("list_page", prefix, "find", path, detail=True)
         except NotFoundError:
@@ -265,24 +347,28 @@ class FsspecBackend(ObjectStore):
             raise ConflictError(str(error), key=key) from error
 
     async def _write(self, verb: str, key: str, data: Buffer, mode: str) -> Stored:
-        path = self._path(key)
+        self.capabilities.check_writable(self.url)
+        path = await self._path(key)
         with contextlib.suppress(NotImplementedError, InvalidInputError, AttributeError):
             await self._do(verb, key, "makedirs", path.rpartition("/")[0], exist_ok=True)
         await self._do(verb, key, "pipe_file", path, bytes(data), mode=mode)
         return Stored(key=key, size=len(data))
 
     async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
+        self.capabilities.check_writable(self.url)
         raise unsupported("put_if_match", self.url)
 
     async def delete(self, key: str) -> None:
+        self.capabilities.check_writable(self.url)
         with contextlib.suppress(NotFoundError):
-            await self._do("delete", key, "rm_file", self._path(key))
+            await self._do("delete", key, "rm_file", await self._path(key))
 
     async def delete_batch(self, keys: Sequence[str]) -> None:
         for key in keys:
             await self.delete(key)
 
     async def multipart_start(self, key: str) -> str:
+        self.capabilities.check_writable(self.url)
         raise unsupported("multipart_start", self.url)
 
     async def multipart_part(self, key: str, upload: str, number: int, data: Buffer) -> str:

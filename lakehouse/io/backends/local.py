@@ -6,6 +6,9 @@ into place (``link`` for a create, which fails when the name is taken; ``rename`
 otherwise) and syncs the directory. So an object is there whole or not at all, also after
 a power cut. ``io.fsync = false`` leaves the syncs out.
 
+There is no clock to ask: a write says when its file was written, a read does not say when
+that was. This process's clock is nobody's but its own.
+
 Replacing under a condition takes a lock file per directory, because POSIX has no
 compare-and-rename. It serialises processes of one machine; for network file systems the
 lock is only as good as theirs, which ``check_store`` finds out.
@@ -16,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -126,15 +128,7 @@ class LocalBackend(ObjectStore):
             file.seek(start)
             data: bytes = file.read(end - start)
         token = _token(path)
-        return Fetched(
-            key=key,
-            data=data,
-            start=start,
-            size=status.st_size,
-            version=found,
-            token=token,
-            store_time_ms=_now_ms(),
-        )
+        return Fetched(key=key, data=data, start=start, size=status.st_size, version=found, token=token)
 
     async def head(self, key: str) -> ObjectMeta:
         return await self._run("head", key, lambda path: self._meta(key, path))
@@ -147,9 +141,8 @@ class LocalBackend(ObjectStore):
             key=key,
             size=status.st_size,
             version=_version(status),
-            modified_ms=status.st_mtime_ns // 1_000_000,
+            modified_ms=_written_ms(status),
             token=_token(path),
-            store_time_ms=_now_ms(),
         )
 
     async def list_page(
@@ -195,7 +188,7 @@ class LocalBackend(ObjectStore):
                         key=key,
                         size=status.st_size,
                         version=_version(status),
-                        modified_ms=status.st_mtime_ns // 1_000_000,
+                        modified_ms=_written_ms(status),
                     )
 
     # --- writes ----------------------------------------------------------------------------
@@ -249,7 +242,7 @@ class LocalBackend(ObjectStore):
             raise
         if self.settings.fsync:
             _sync_directory(path.parent)
-        return Stored(key=key, size=len(data), version=_version(status), store_time_ms=_now_ms())
+        return Stored(key=key, size=len(data), version=_version(status), store_time_ms=_written_ms(status))
 
     def _make_directory(self, directory: Path) -> None:
         if directory.is_dir():
@@ -315,7 +308,7 @@ class LocalBackend(ObjectStore):
             if self.settings.fsync:
                 _sync_directory(path.parent)
             _remove_upload(directory)
-            return Stored(key=key, size=size, version=_version(status), store_time_ms=_now_ms())
+            return Stored(key=key, size=size, version=_version(status), store_time_ms=_written_ms(status))
 
         return await self._run("multipart_complete", key, work)
 
@@ -350,8 +343,9 @@ def _token(path: Path) -> str | None:
         return None
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _written_ms(status: os.stat_result) -> int:
+    """When the file was written, by the clock of whoever keeps it: that of a file server, for its files."""
+    return status.st_mtime_ns // 1_000_000
 
 
 @contextlib.contextmanager

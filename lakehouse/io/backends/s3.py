@@ -18,6 +18,7 @@ import contextlib
 import datetime as dt
 import email.utils
 import functools
+import urllib.parse
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -63,9 +64,8 @@ class _OnceSession(AIOHTTPSession):  # type: ignore[misc]
 class S3Backend(ObjectStore):
     """One bucket, or a prefix of one."""
 
-    capabilities = Capabilities(
-        put_if_absent=True, put_if_match=True, suffix_range=True, multipart=True, commit_proven=True
-    )
+    # Not proven: whoever answers may take conditions and ignore them.
+    capabilities = Capabilities(put_if_absent=True, put_if_match=True, suffix_range=True, multipart=True)
 
     def __init__(
         self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
@@ -105,8 +105,6 @@ class S3Backend(ObjectStore):
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "http_session_cls": _OnceSession,
         }
-        for name in ("asynchronous", "skip_instance_cache", "use_listings_cache", "loop", "retries"):
-            options.pop(name, None)
         if "session" not in options and "profile" not in options:
             options["session"] = _session()
         return {
@@ -126,7 +124,8 @@ class S3Backend(ObjectStore):
             ours = translate(error, verb=verb, key=key, url=self.url)
             if ours is error:
                 raise
-            raise ours from error
+            with self.options.hiding():
+                raise ours from error
 
     def _address(self, key: str) -> dict[str, str]:
         return {"Bucket": self.location.bucket, "Key": self.location.prefix + check_key(key)}
@@ -143,6 +142,10 @@ class S3Backend(ObjectStore):
         self.anchor.weigh()
         if fs is not None and fs._s3 is not None:
             await fs._s3creator.__aexit__(None, None, None)
+
+    async def endpoint(self) -> str:
+        url = urllib.parse.urlsplit(str((await self._connected()).meta.endpoint_url))
+        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}".rstrip("/").lower()
 
     # --- reads ---------------------------------------------------------------------
 

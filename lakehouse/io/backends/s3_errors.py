@@ -34,6 +34,7 @@ _CREDENTIALS = {
     "InvalidToken",
     "SignatureDoesNotMatch",
     "TokenRefreshRequired",
+    "XAdminUserNotFound",  # versitygw's, with the status of an object that is not there
 }
 _SKEW = {"RequestExpired", "RequestTimeTooSkewed"}
 _REGION = {"IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect"}
