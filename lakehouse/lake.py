@@ -7,9 +7,11 @@ background work, and leaving it waits for that and gives every connection back.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -18,12 +20,9 @@ from lakehouse.clock import Clock, SystemClock
 from lakehouse.config import Settings
 from lakehouse.errors import (
     AlreadyExistsError,
-    CommitUnknownError,
     InvalidInputError,
-    LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.name_pointer import NameState
 from lakehouse.format.table_schema import TableSchema, check_options, check_schema, schema_from_arrow
 from lakehouse.index.enumerate import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
@@ -31,7 +30,11 @@ from lakehouse.index.reader import MetaCache
 from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.background import Background
 from lakehouse.io.check import check_store
-from lakehouse.storage.drop import drop_table
+from lakehouse.io.lent import LentStore
+from lakehouse.io.proof import gated
+from lakehouse.io.retry import RetryPolicy
+from lakehouse.storage.auto_compaction import watched
+from lakehouse.storage.drop import DatabaseDropResult, DropResult, drop_database, drop_named
 from lakehouse.storage.index_source import TableIndexSource
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.names import Names, TableName
@@ -39,6 +42,7 @@ from lakehouse.storage.opened import Environment, create_table, open_table
 from lakehouse.storage.purge import PurgeReport, purge_dropped
 from lakehouse.storage.table import Table
 from lakehouse.storage.table_caches import TableCaches
+from lakehouse.storage.undrop import DatabaseUndropResult, undrop_database, undrop_table
 
 __all__ = ["Lake", "connect"]
 
@@ -54,12 +58,14 @@ def connect(
     """A warehouse: a place in a bucket or a directory that holds databases of tables.
 
     Args:
-        url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``, or any scheme of fsspec.
-        storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``; the ``AWS_``
-            environment works too.
+        url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``; for reading also any
+            scheme of fsspec, such as ``http://``, and chains such as ``zip://wh::s3://bucket/wh.zip``.
+        storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``, or as delta-rs,
+            polars and pyiceberg spell them; the ``AWS_`` environment works too.
         settings: bounds, as ``{"cache.max_bytes": …}``; what is not given comes from the
             environment, the configuration file, the defaults.
-        check: try on entering whether the store is safe to commit on.
+        check: race the store on entering, for some seconds, and refuse it with an error of kind
+            ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: for tests.
 
     Example::
@@ -70,7 +76,9 @@ def connect(
     """
     found = settings if isinstance(settings, Settings) else load_settings(settings)
     store = open_store(url, storage_options=storage_options, settings=found, clock=clock)
-    return Lake(store, settings=found, check=check, clock=clock)
+    lake = Lake(store, settings=found, check=check, clock=clock)
+    lake._lent.is_owned = lake._lent.warns = True
+    return lake
 
 
 class Lake:
@@ -79,7 +87,8 @@ class Lake:
     Args:
         store: its root is the warehouse.
         settings: bounds.
-        check: try on entering whether the store is safe to commit on.
+        check: race the store on entering, for some seconds, and refuse it with an error of kind
+            ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: for tests.
     """
 
@@ -91,16 +100,24 @@ class Lake:
         check: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        self.store = store
+        if not isinstance(store, LentStore):  # else it comes from another process, with its tables
+            store = LentStore(gated(store, RetryPolicy.of(store.settings, clock)))
+        self.store: ObjectStore = store
+        self._lent = store
         self.settings = settings or Settings()
         self.caches = CacheBudget(self.settings.cache)
         """Everything the lake remembers; ``caches.stats()`` says what it is worth."""
         self._check = check
         self._clock = clock or SystemClock()
-        self._names = Names(store)
-        self._env = Environment(store, self.settings, self._clock, TableCaches(self.caches), self._spawn)
+        self._names = Names(self.store)
+        self._env = Environment(self.store, self.settings, self._clock, TableCaches(self.caches), self._spawn)
         self._background = Background()
         self._stack: contextlib.AsyncExitStack | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As configuration, not entered; tables in the same pickle share the store.
+        made = functools.partial(type(self), settings=self.settings, check=self._check, clock=self._clock)
+        return made, (self._lent,)
 
     def __repr__(self) -> str:
         return f"<Lake at {self.store.url}>"
@@ -111,7 +128,8 @@ class Lake:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self.store)
             if self._check:
-                await check_store(self.store)
+                (await check_store(self.store, short=True)).raise_if_unsafe()
+            stack.push_async_callback(self._env.recheck)
             stack.push_async_callback(self._background.aclose)
             self._stack = stack.pop_all()
         return self
@@ -145,16 +163,27 @@ class Lake:
             if not if_not_exists:
                 raise
 
-    async def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Ends a database; with ``cascade`` its tables too, else it must have none."""
+    async def drop_database(
+        self, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> DatabaseDropResult | None:
+        """Ends a database; with ``cascade`` its tables too, else it must have none.
+
+        :meth:`undrop_database` brings it back with these tables. None when there was none to drop.
+        """
         try:
-            if cascade:
-                for table in [one async for one in self._names.tables(name)]:
-                    await self.drop_table(str(table), if_exists=True)
-            await self._names.drop_database(name)
+            return await drop_database(self._env, self._names, name, cascade=cascade)
         except NotFoundError:
             if not if_exists:
                 raise
+        return None
+
+    async def undrop_database(self, name: str) -> DatabaseUndropResult:
+        """Brings a dropped database back, and the tables that ``cascade`` dropped with it.
+
+        Tables that were purged since are named in the result. A database that was made anew under the
+        name is not replaced: bring its tables back one by one.
+        """
+        return await undrop_database(self._env, self._names, name)
 
     async def databases(self) -> list[str]:
         """Names of all databases, in order."""
@@ -201,7 +230,7 @@ class Lake:
                 primary_key=["id"],
             )
         """
-        parsed = TableName.parse(name)
+        parsed = TableName.new(name)
         if isinstance(schema, TableSchema):
             if primary_key or partition_by or bucket != 1 or options or comment is not None or indexes:
                 raise InvalidInputError(
@@ -221,7 +250,7 @@ class Lake:
                 indexes=indexes,
             )
         try:
-            return Table(await create_table(self._env, self._names, parsed, schema))
+            return Table(watched(await create_table(self._env, self._names, parsed, schema)))
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
@@ -229,7 +258,7 @@ class Lake:
 
     async def table(self, name: str) -> Table:
         """The table of that name."""
-        return Table(await open_table(self._env, self._names, TableName.parse(name)))
+        return Table(watched(await open_table(self._env, self._names, TableName.parse(name))))
 
     async def table_exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
@@ -258,26 +287,37 @@ class Lake:
             async for name in names:
                 yield str(name)
 
-    async def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Ends a table: whoever has it open is told. Its objects stay until they are cleaned up."""
-        parsed = TableName.parse(name)
+    async def drop_table(self, name: str, *, if_exists: bool = False) -> DropResult | None:
+        """Ends a table: whoever has it open is told, and its name is free.
+
+        Its objects stay until :meth:`purge_dropped` deletes them, and until then :meth:`undrop_table`
+        brings it back; the result says how long at least. None when there was none to drop.
+        """
         try:
-            core = await open_table(self._env, self._names, parsed)
+            return await drop_named(self._env, self._names, TableName.parse(name))
         except NotFoundError:
             if not if_exists:
                 raise
-            return
-        with contextlib.suppress(NotFoundError):
-            await drop_table(core)
-        now_ms = core.history.time.now_ms()
-        try:
-            await self._names.release(parsed, core.pointer, state=NameState.DROPPED, time_ms=now_ms)
-        except LakehouseError as error:
-            raise CommitUnknownError(
-                f"table {name!r} is dropped, but it is not known whether its name is free: {error} "
-                "Drop it again.",
-                table=name,
-            ) from error
+        return None
+
+    async def undrop_table(self, name: str, *, uuid: UUID | str | None = None) -> Table:
+        """Brings a dropped table back as it was, with every row that was acknowledged before the drop.
+
+        It can come back until a purge begins to delete its objects, under the name it was dropped with
+        and only while no live table has that name. Tables that were open go on; a streaming writer of
+        before the drop has to be opened anew.
+
+        Args:
+            name: ``database.table``.
+            uuid: which table, when several of that name were dropped: its uuid, or the digits at the end
+                of its directory; None = the last.
+
+        Example::
+
+            dropped = await lake.drop_table("sales.orders")
+            orders = await lake.undrop_table("sales.orders", uuid=dropped.uuid)
+        """
+        return Table(watched(await undrop_table(self._env, self._names, TableName.parse(name), table=uuid)))
 
     async def purge_dropped(
         self,
@@ -287,7 +327,7 @@ class Lake:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
     ) -> PurgeReport:
-        """Deletes the objects of tables that were dropped long enough ago.
+        """Deletes the objects of tables that were dropped long enough ago; they cannot come back then.
 
         Args:
             database: only its tables; None = all, those of dropped databases too.
@@ -296,7 +336,9 @@ class Lake:
             dry_run: delete nothing and say what would be deleted now.
             progress: told how far it has got.
         """
-        return await purge_dropped(self.store, database, grace_s=grace_s, dry_run=dry_run, progress=progress)
+        return await purge_dropped(
+            self._env, self._names, database, grace_s=grace_s, dry_run=dry_run, progress=progress
+        )
 
     def index_metas(
         self,
@@ -343,7 +385,7 @@ class Lake:
 
     async def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""
-        old, new = TableName.parse(name), TableName.parse(new_name)
+        old, new = TableName.parse(name), TableName.new(new_name)
         core = await open_table(self._env, self._names, old)
         moved = await self._names.move(old, new, core.pointer, time_ms=self._clock.now_ms())
-        return Table(type(core)(self._env, new, moved))
+        return Table(watched(type(core)(self._env, new, moved)))

@@ -61,8 +61,10 @@ SOURCES = {
     "lakehouse/index/enumerate.py": "lakehouse/sync/index_metas.py",
     "lakehouse/lake.py": "lakehouse/sync/lake.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
+    "lakehouse/storage/table_columns.py": "lakehouse/sync/table_columns.py",
     "lakehouse/storage/table_indexes.py": "lakehouse/sync/table_indexes.py",
     "lakehouse/storage/table_maintenance.py": "lakehouse/sync/table_maintenance.py",
+    "lakehouse/storage/table_relations.py": "lakehouse/sync/table_relations.py",
     "lakehouse/storage/reads.py": "lakehouse/sync/scan.py",
 }
 """File of async classes: file of their twins."""
@@ -75,8 +77,10 @@ def rules() -> Rules:
             "IndexMetaScan": "lakehouse.sync.index_metas",
             "Lake": "lakehouse.sync.lake",
             "Table": "lakehouse.sync.table",
+            "TableColumns": "lakehouse.sync.table_columns",
             "TableIndexes": "lakehouse.sync.table_indexes",
             "TableMaintenance": "lakehouse.sync.table_maintenance",
+            "TableRelations": "lakehouse.sync.table_relations",
             "TableScan": "lakehouse.sync.scan",
             "TableWriter": "lakehouse.sync.writer",
         },

@@ -18,7 +18,6 @@ was written, bytes are damaged) there is an error, never a guess.
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 import zlib
@@ -33,6 +32,8 @@ from lakehouse.errors import (
     UnsupportedVersionError,
 )
 from lakehouse.format.blob_codec import inflate
+from lakehouse.format.json_object import parse_json
+from lakehouse.format.short_text import short
 from lakehouse.index.greptime_layout import PathType, RegionDir
 from lakehouse.index.models import IndexFileLocator
 
@@ -48,12 +49,14 @@ __all__ = [
     "plan_manifest",
 ]
 
-MANIFEST_BYTES_MAX = 256 << 20
+MANIFEST_BYTES_MAX = 128 << 20
 """Most bytes that an object of a manifest may have when decompressed, unless the caller says otherwise."""
 POINTER_NAME = "manifest/_last_checkpoint"
 """Name of the pointer to the checkpoint that counts."""
 _NAME = re.compile(r"(staging/)?manifest/([0-9]{1,20})\.(json|checkpoint)(\.gz)?")
 _U64_MAX = (1 << 64) - 1
+_VALUES_MAX = 5_000_000
+"""Most values of one object of a manifest: a checkpoint has some twenty for each file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,10 +286,10 @@ class _State:
                     pass
                 case _:
                     raise UnsupportedVersionError(
-                        f"{name}: GreptimeDB's action {kind!r} is unknown to this release: upgrade "
+                        f"{name}: GreptimeDB's action {short(kind)} is unknown to this release: upgrade "
                         "lakehouse, or list the region's files instead",
                         key=name,
-                        got=kind,
+                        got=short(kind),
                     )
 
     def _change(self, body: Mapping[str, Any], name: str) -> None:
@@ -315,8 +318,8 @@ def _load(name: str, data: bytes, max_bytes: int, checksum: int | None = None) -
     if checksum is not None and (got := zlib.crc32(data)) != checksum:
         raise _bad(name, "the checkpoint does not match its checksum", checksum, got)
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(data, values_max=_VALUES_MAX)
+    except ValueError as error:
         raise CorruptionError(f"{name} is not JSON: {error}", key=name, expected="JSON") from error
     return _object(document, "document", name)
 
@@ -353,4 +356,4 @@ def _file_id(table: Mapping[str, Any], name: str) -> str:
 
 
 def _bad(name: str, what: str, expected: object, got: object) -> CorruptionError:
-    return CorruptionError(f"{name}: {what}: {got!r:.80}", key=name, expected=expected, got=got)
+    return CorruptionError(f"{name}: {what}: {short(got)}", key=name, expected=expected, got=short(got))

@@ -25,6 +25,7 @@ from lakehouse.index.greptime_manifest import (
 from lakehouse.index.models import IndexFileLocator
 from lakehouse.index.sources import FileProblem, IndexFile, IsVisible, greptime_locator
 from lakehouse.io import ObjectMeta, ObjectStore, map_bounded
+from lakehouse.io.threads import in_thread
 
 __all__ = ["GreptimeManifests"]
 
@@ -144,7 +145,7 @@ class GreptimeManifests:
                 return name, (await self._store.get(directory.path + name)).data
 
             contents = dict([part async for part in map_bounded(fetch, plan.names, _OBJECTS_AT_ONCE)])
-            manifest = fold_manifest(plan, contents)
+            manifest = await in_thread(fold_manifest, plan, contents)
         except LakehouseError as error:
             path = f"{directory.path}manifest/"
             problem = FileProblem.of(path, error, table_dir=directory.table_dir)

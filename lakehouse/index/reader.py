@@ -18,6 +18,7 @@ from lakehouse.errors import ConflictError, FormatError, InvalidInputError
 from lakehouse.format.puffin import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
 from lakehouse.format.tail import NeedMore
 from lakehouse.io import Fetched, ObjectStore
+from lakehouse.io.threads import in_thread
 
 __all__ = ["MetaCache", "PuffinReader", "about", "naming"]
 
@@ -215,9 +216,7 @@ class PuffinReader:
         window = await self._tail()
         limit = self._settings.footer_max_bytes
         with naming(self.key):
-            while isinstance(
-                parsed := PuffinFooter.parse(window.data, window.size, max_bytes=limit), NeedMore
-            ):
+            while isinstance(parsed := await _parsed(window, limit), NeedMore):
                 window = self._window = await self._end_from(parsed.start, window)
         payload = int.from_bytes(window.data[-12:-8], "little")
         start = window.size - TRAILER_BYTES - payload - len(MAGIC)
@@ -251,6 +250,15 @@ class PuffinReader:
                 got=found.end,
             )
         return found
+
+
+async def _parsed(window: Fetched, limit: int) -> PuffinFooter | NeedMore:
+    """The footer of a file's tail; a long one is parsed in a thread, for the loop's sake."""
+
+    def parse() -> PuffinFooter | NeedMore:
+        return PuffinFooter.parse(window.data, window.size, max_bytes=limit)
+
+    return await in_thread(parse) if PuffinFooter.takes_long(window.data) else parse()
 
 
 class naming:  # noqa: N801 - reads as a verb, as contextlib's own do

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakehouse._version import install_command
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.arrays import I64
 from lakehouse.format.fulltext import Analyzer, FulltextConfig
@@ -84,7 +85,7 @@ def _jieba() -> Any:
 
 
 def _missing(what: str) -> InvalidInputError:
-    return InvalidInputError(f"{what}: pip install 'lakehouse[fulltext]'", kind="missing-extra")
+    return InvalidInputError(f"{what}: {install_command('fulltext')}", kind="missing-extra")
 
 
 class TantivyWriter:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.expr import Expr, evaluate, parse_where
+from lakehouse.expr.column_names import parts_of
 from lakehouse.expr.evaluate import column_of
 from lakehouse.expr.json_path import json_texts
 from lakehouse.format.greptime_value import encode_array
@@ -125,7 +126,7 @@ class TargetRows:
 
     def _id(self, name: str) -> int:
         for column_id, known in self._names.items():
-            if known == name:
+            if known in (name, ".".join(parts_of(name))):
                 return column_id
         raise InvalidInputError(
             f"target {self._target.key} reads column {name!r}, which has no id here: give the names of all "

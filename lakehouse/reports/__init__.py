@@ -8,12 +8,14 @@ from __future__ import annotations
 from lakehouse.index import IndexMetaScan
 from lakehouse.io.check import CheckResult, StoreReport
 from lakehouse.io.cost import Cost
+from lakehouse.io.progress import Progress, ProgressCallback
+from lakehouse.io.races import RaceTally, TallyCount
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.compaction import CompactResult
+from lakehouse.storage.drop import DatabaseDropResult, DropResult
 from lakehouse.storage.expire import ExpireReport
 from lakehouse.storage.follow import ChangeBatch
 from lakehouse.storage.index_rebuild import RebuildResult
-from lakehouse.storage.maintenance import Progress, ProgressCallback
 from lakehouse.storage.orphans import OrphanReport
 from lakehouse.storage.partition_expiry import PartitionExpiryReport
 from lakehouse.storage.purge import PurgeReport
@@ -21,6 +23,7 @@ from lakehouse.storage.reads import Freshness
 from lakehouse.storage.repair_report import Loss, LossKind, RepairReport
 from lakehouse.storage.rescale import RescaleReport
 from lakehouse.storage.scan_report import ScanReport
+from lakehouse.storage.undrop import DatabaseUndropResult
 from lakehouse.storage.verify_report import Damage, Problem, VerifyReport
 from lakehouse.storage.writer_session import Ack, WriterReport
 
@@ -32,6 +35,9 @@ __all__ = [
     "CompactResult",
     "Cost",
     "Damage",
+    "DatabaseDropResult",
+    "DatabaseUndropResult",
+    "DropResult",
     "ExpireReport",
     "Freshness",
     "IndexMetaScan",
@@ -43,11 +49,13 @@ __all__ = [
     "Progress",
     "ProgressCallback",
     "PurgeReport",
+    "RaceTally",
     "RebuildResult",
     "RepairReport",
     "RescaleReport",
     "ScanReport",
     "StoreReport",
+    "TallyCount",
     "VerifyReport",
     "WriterReport",
 ]

@@ -15,8 +15,9 @@ from contextlib import aclosing
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.snapshot import CommitKind, Snapshot
+from lakehouse.format.snapshot import Snapshot
 from lakehouse.storage.changes import CHANGE_COLUMN
+from lakehouse.storage.commit_kinds import traits_of
 from lakehouse.storage.increments import appended_in, read_snapshots
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
@@ -24,8 +25,6 @@ from lakehouse.storage.record_ttl import shown_where
 from lakehouse.storage.scan import Scan
 
 __all__ = ["appended_between"]
-
-_TAKES_AWAY = (CommitKind.DELETE, CommitKind.OVERWRITE, CommitKind.ROLLBACK)
 
 
 async def appended_between(
@@ -44,7 +43,7 @@ async def appended_between(
     """
     async with aclosing(read_snapshots(core, start.snapshot.id + 1, end.snapshot)) as snapshots:
         async for snapshot in snapshots:
-            if net and snapshot.kind in _TAKES_AWAY:
+            if net and traits_of(snapshot.kind).removes_rows:
                 raise InvalidInputError(
                     f"snapshot {snapshot.id} of {core.name} took rows away ({snapshot.kind}), and without a "
                     f"primary key nothing says which: ask for the changes up to {snapshot.id - 1} and from "

@@ -6,6 +6,10 @@ again, and compacts. ``compaction.auto`` says which processes do so. Only those 
 by default: they live long and make a run with every flush, while a process that makes a few commits
 should do what it was asked to do, and end.
 
+The option is asked for again right before the work begins, of the newest snapshot: whoever turns it off
+is heard by processes that have not committed since. Where it is ``off`` nothing is compacted, not even by a
+streaming writer at ``compaction.stop_trigger``: it goes on and says so in the log.
+
 Invariant: a table has at most one such compaction under way in a process. It belongs to the connection and
 is cancelled when that is closed; what it uploaded is deleted then. It fails by saying so in the log.
 """
@@ -19,15 +23,16 @@ from collections.abc import Iterator
 import anyio
 
 from lakehouse.format.file_entry import FileEntry
-from lakehouse.format.snapshot import CommitKind, Snapshot
+from lakehouse.format.snapshot import Snapshot
 from lakehouse.log import get_logger
 from lakehouse.storage.commit import Committed
+from lakehouse.storage.commit_kinds import traits_of
 from lakehouse.storage.compact_plan import most_runs, unit_to_compact
 from lakehouse.storage.compaction import CompactResult, compact_table, plan_table
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import Unit
 
-__all__ = ["AutoCompaction", "auto_compaction"]
+__all__ = ["AutoCompaction", "auto_compaction", "watched"]
 
 _log = get_logger(__name__)
 _WAIT_S = 1.0
@@ -43,6 +48,8 @@ class AutoCompaction:
         """Merge units with runs that were not looked at; None = any may have some."""
         self._begun = False
         """Whether a compaction was started that has not ended."""
+        self._for_writer = False
+        """Whether a streaming writer was open when it was started."""
         self._running: anyio.Event | None = None
         """Set when the compaction under way has ended."""
 
@@ -57,14 +64,14 @@ class AutoCompaction:
 
     def noticed(self, core: OpenTable, view: View, done: Committed) -> None:
         """Looks at what a commit touched, beside other work."""
-        mode = view.options.compaction_auto
-        if mode == "off" or (mode == "writer" and not self._writers) or core.env.spawn is None:
+        if not _is_due(view, has_writer=bool(self._writers)) or core.env.spawn is None:
             return
         snapshot = done.snapshot
-        if snapshot.kind is CommitKind.COMPACT or not snapshot.plus.files:
+        if traits_of(snapshot.kind).compacts or not snapshot.plus.files:
             return
         self._touch(snapshot, view)
         if not self._begun:
+            self._for_writer = bool(self._writers)
             self._begun = core.env.spawn(self._run, core, snapshot, optional=True)
 
     def _touch(self, snapshot: Snapshot, view: View) -> None:
@@ -82,6 +89,8 @@ class AutoCompaction:
                 touched, self._touched = self._touched, set()
                 if await plan_table(view, units=touched):
                     await core.env.clock.sleep(random.uniform(0, _WAIT_S))
+                    if not _is_due(await core.newest(), has_writer=self._for_writer or bool(self._writers)):
+                        return
                     done = await compact_table(core, units=touched)
                     _log.info("compacted", table=str(core.name), result=str(done))
                 view = await core.known()
@@ -92,14 +101,28 @@ class AutoCompaction:
     async def make_room(self, core: OpenTable) -> CompactResult | None:
         """Returns once no merge unit has ``compaction.stop_trigger`` runs, after a compaction if need be.
 
-        What a streaming writer waits for before it adds another run; batch commits never wait.
+        What a streaming writer waits for before it adds another run; batch commits never wait. Where
+        ``compaction.auto`` is ``off``, nobody waits, and the log says so.
         """
         view = await core.known()
         if most_runs(await view.files(), view.schema) < view.options.compaction_stop_trigger:
             return None
         while self._running is not None:
             await self._running.wait()
-        return await compact_table(core)
+        if _is_due(view, has_writer=True) and _is_due(await core.newest(), has_writer=True):
+            return await compact_table(core)
+        _log.warning(
+            "a streaming writer adds runs to a table that nobody compacts: compaction.auto is off",
+            table=str(core.name),
+            stop_trigger=view.options.compaction_stop_trigger,
+        )
+        return None
+
+
+def _is_due(view: View, *, has_writer: bool) -> bool:
+    """Whether the table's options let this process compact by itself."""
+    mode = view.options.compaction_auto
+    return mode == "on" or (mode == "writer" and has_writer)
 
 
 def auto_compaction(core: OpenTable) -> AutoCompaction:
@@ -107,3 +130,9 @@ def auto_compaction(core: OpenTable) -> AutoCompaction:
     if not isinstance(core.watcher, AutoCompaction):
         core.watcher = AutoCompaction()
     return core.watcher
+
+
+def watched(core: OpenTable) -> OpenTable:
+    """The same table, whose commits by this process are looked at for compaction that is due."""
+    auto_compaction(core)
+    return core

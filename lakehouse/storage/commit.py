@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +52,8 @@ _OWN_ENTRIES_MAX = 128
 _ASIDE = 4.0
 """Attempts' worth of time that whoever lost twice waits at most; found with four writers at once."""
 _ASIDE_MAX_S = 1.0
+_EXPIRED_MAX = 3
+"""Newer heads that a change is decided against when something is missing of the one before."""
 _HORIZON_SLACK_MS = 15 * 60_000
 """A store's Date may lag behind the moment an upload began."""
 
@@ -119,6 +122,9 @@ class _Call:
     uploaded_ms: int | None
     tail: Tail | None
     resplit: Resplit
+    undrops: bool
+    expired: int = 0
+    """Attempts that found something missing of a head that was not the newest any more."""
 
 
 class Committer:
@@ -133,6 +139,7 @@ class Committer:
         wal: its write-ahead log.
         runs: the rows of the log.
         clock: measures the deadline.
+        guard: refuses every attempt once something acknowledged was found lost.
     """
 
     def __init__(
@@ -146,11 +153,12 @@ class Committer:
         wal: Wal,
         runs: SegmentRuns,
         clock: Clock,
+        guard: Callable[[], Awaitable[None]],
     ) -> None:
         self._store, self._root = store, root
         self._history, self._manifests, self._schemas = history, manifests, schemas
         self._wal, self._runs = wal, runs
-        self._clock = clock
+        self._clock, self._guard = clock, guard
         # Commits of one process would only lose races against each other.
         self._turn = anyio.Lock()
         self._fold: Fold | None = None
@@ -164,6 +172,7 @@ class Committer:
         uploaded_ms: int | None = None,
         max_retries: int = 10,
         tail: Tail | None = None,
+        undrops: bool = False,
     ) -> Committed:
         """Makes the change, behind whatever others commit meanwhile.
 
@@ -174,6 +183,7 @@ class Committer:
             max_retries: attempts that may come second before a change that is not blind gives up;
                 blind ones go on until the deadline.
             tail: of the write-ahead log, read after the user's call began; None = not read yet.
+            undrops: the change may follow a drop.
         """
         resplit = Resplit(self._store, self._root)
         call = _Call(
@@ -183,11 +193,13 @@ class Committer:
             uploaded_ms=uploaded_ms,
             tail=tail,
             resplit=resplit,
+            undrops=undrops,
         )
         async with self._turn, resplit.settled():
             attempt, began = 0, self._clock.steady()
             head = await (self._history.known_head() if change.blind else self._history.head())
             while True:
+                await self._guard()
                 done = await self._attempt(call, head, attempt)
                 if isinstance(done, Committed):
                     resplit.committed = done.changed
@@ -204,57 +216,36 @@ class Committer:
 
     async def _attempt(self, call: _Call, head: Head, attempt: int) -> Committed | Head:
         """One attempt: what was committed, or the head that was there before."""
-        base, change, writer = self._history.check_live(head.snapshot), call.change, call.writer
+        base, writer = head.snapshot, call.writer
+        if not call.undrops:
+            self._history.check_live(base)
         if writer is not None:
             recorded = await self._recorded(base, writer)
             if recorded is not None:
                 return Committed(snapshot=recorded, changed=False, attempts=attempt)
         _check_horizon(base, call.uploaded_ms)
-        if base.wal is not None and call.tail is None:
-            call.tail = await self._wal.tail(base)
         try:
-            draft = await change.draft(
-                Base(
-                    snapshot=base,
-                    manifests=self._manifests,
-                    attempt=attempt,
-                    tail=call.tail,
-                    runs=self._runs,
-                    schemas=self._schemas,
-                )
-            )
+            child = await self._child(call, base, attempt)
         except (FormatError, NotFoundError):
             # What it decides from may have expired while it was held up.
-            newer = await self._history.outlives(base.id)
+            call.expired += 1
+            newer = await self._history.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None
             if newer is None:
                 raise
             return newer
-        if draft is None:
-            if writer is None:
-                return Committed(snapshot=base, changed=False, attempts=attempt)
-            raise InternalError("a commit that carries a sequence must leave a snapshot")
-        _check_horizon(base, draft.uploaded_ms)
-        draft = await self._fitting(base, draft, call)
-        child = child_of(
-            base,
-            draft,
-            token=call.token,
-            now_ms=self._history.time.now_ms(),
-            fold=await self._folded(base) if draft.files is None else None,
-            writer=writer,
-            tail=call.tail,
-        )
+        if child is None:
+            return Committed(snapshot=base, changed=False, attempts=attempt)
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
             # Nothing was sent: look again.
             self._history.forget()
             return await self._history.head()
         began = self._clock.steady()
         try:
-            stored = await self._append(child)
+            stored = await self._append(child, writer)
         except ConflictError as lost:
             if attempt % 2:
                 await self._step_aside(self._clock.steady() - began)
-            return await self._behind(lost, head, hurry=change.blind and attempt % 2 == 0)
+            return await self._behind(lost, head, hurry=call.change.blind and attempt % 2 == 0)
         self._history.time.learn(stored.store_time_ms)
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
             self._history.forget()
@@ -262,6 +253,36 @@ class Committer:
         self._history.note(child, head.seen_at)
         self._history.hint()
         return Committed(snapshot=child, changed=True, attempts=attempt + 1)
+
+    async def _child(self, call: _Call, base: Snapshot, attempt: int) -> Snapshot | None:
+        """The snapshot to create behind a head; None when nothing needs to be changed."""
+        if base.wal is not None and call.tail is None:
+            call.tail = await self._wal.tail(base)
+        draft = await call.change.draft(
+            Base(
+                snapshot=base,
+                manifests=self._manifests,
+                attempt=attempt,
+                tail=call.tail,
+                runs=self._runs,
+                schemas=self._schemas,
+            )
+        )
+        if draft is None:
+            if call.writer is None:
+                return None
+            raise InternalError("a commit that carries a sequence must leave a snapshot")
+        _check_horizon(base, draft.uploaded_ms)
+        draft = await self._fitting(base, draft, call)
+        return child_of(
+            base,
+            draft,
+            token=call.token,
+            now_ms=await self._history.stamp_ms(base),
+            fold=await self._folded(base) if draft.files is None else None,
+            writer=call.writer,
+            tail=call.tail,
+        )
 
     async def _fitting(self, base: Snapshot, draft: Draft, call: _Call) -> Draft:
         """The draft with files of the head's number of buckets; refuses those of a schema that a rollback
@@ -287,11 +308,14 @@ class Committer:
         manifest = await OwnManifest(self._store, self._root).of(added, base)
         return dataclasses.replace(draft, added=added, manifest=manifest)
 
-    async def _append(self, child: Snapshot) -> Stored:
+    async def _append(self, child: Snapshot, writer: tuple[str, int] | None) -> Stored:
         """Creates the snapshot; a caller that gives up meanwhile waits for the answer all the same."""
         stored: Stored | None = None
+        note = None if writer is None else f"sequence {writer[1]} of writer {writer[0]!r}"
         with anyio.CancelScope(shield=True):
-            stored = await self._history.log.append(child.id, encode_snapshot(child), token=child.token)
+            stored = await self._history.log.append(
+                child.id, encode_snapshot(child), token=child.token, note=note
+            )
         assert stored is not None
         return stored
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from lakehouse.errors import CommitUnknownError, LakehouseError
 from lakehouse.io.cost import Cost
-from lakehouse.storage.commit import Committed
+from lakehouse.storage.commit import Change, Committed
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.upload import delete_files
 from lakehouse.storage.write import WrittenRows
 
-__all__ = ["CommitResult", "committed_or_deleted", "result_of"]
+__all__ = ["CommitResult", "commit_change", "committed_or_deleted", "result_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,12 @@ def result_of(done: Committed, written: WrittenRows) -> CommitResult:
         bytes=written.bytes if done.changed else 0,
         attempts=done.attempts,
     )
+
+
+async def commit_change(core: OpenTable, change: Change) -> CommitResult:
+    """Commits a change that adds no rows, such as one of the schema."""
+    done = await core.commit(change, view=await core.known())
+    return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)
 
 
 class _Fate:

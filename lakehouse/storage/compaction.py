@@ -36,6 +36,7 @@ from lakehouse.storage.compact_plan import (
     plan_compaction,
     unit_to_compact,
 )
+from lakehouse.storage.long_reads import reading
 from lakehouse.storage.maintenance import ProgressCallback, Teller
 from lakehouse.storage.merge_runs import MergedRuns, merge_runs
 from lakehouse.storage.next_snapshot import Draft
@@ -44,7 +45,6 @@ from lakehouse.storage.plan import Unit, interval
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import lifetime
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.sections import EVERY_KEY, KeyRange
 from lakehouse.storage.upload import delete_files, object_paths
 
@@ -145,7 +145,7 @@ async def run_tasks(
     progress: ProgressCallback | None = None,
 ) -> CompactResult:
     """Does tasks that were planned in a state, beside each other, and commits them as they get done."""
-    async with while_reading(core.history, view.snapshot.id):
+    async with reading(core, view):
         return await _Compaction(core, view, tasks, progress).run()
 
 

@@ -20,6 +20,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.nearest import suggestion
 from lakehouse.format.nested_arrays import assembled, list_offsets, null_array, parts
 from lakehouse.format.projection import constant_column
+from lakehouse.format.short_text import short
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.type_text import type_text
 from lakehouse.format.types import (
@@ -92,15 +93,15 @@ class _Where:
         return _Where(f"{self.column}.{name}", row)
 
     def refusal(self, index: int, value: Any, why: str) -> InvalidInputError:
-        short = value[:_SHOWN_MAX] if isinstance(value, str | bytes) else value
-        shown = "null" if value is None else f"{short!r:.80}" + "…" * (short is not value and short != value)
+        cut = value[:_SHOWN_MAX] if isinstance(value, str | bytes) else value
+        shown = "null" if value is None else short(cut) + "…" * (cut is not value and cut != value)
         if self.row is None:
             return InvalidInputError(
-                f"the default of column {self.column!r}: {shown} {why}", column=self.column, value=short
+                f"the default of column {self.column!r}: {shown} {why}", column=self.column, value=cut
             )
         row = self.row(index)
         return InvalidInputError(
-            f"column {self.column!r}, row {row}: {shown} {why}", column=self.column, row=row, value=short
+            f"column {self.column!r}, row {row}: {shown} {why}", column=self.column, row=row, value=cut
         )
 
 
@@ -274,10 +275,14 @@ def _value(value: Any, field: Field, where: _Where) -> Any:
             part = where.part("element", None)
             return [_value(one, element, part) for one in value]
         case MapType(key, item) if isinstance(value, dict | list | tuple):
-            pairs = value.items() if isinstance(value, dict) else value
+            pairs = list(value.items()) if isinstance(value, dict) else value
+            if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+                raise where.refusal(0, value, "is no map: a list of one has pairs of key and value")
             named = where.part("key", None), where.part("value", None)
             return [(_value(k, key, named[0]), _value(v, item, named[1])) for k, v in pairs]
         case StructType(fields) if isinstance(value, dict):
+            if not all(isinstance(name, str) for name in value):
+                raise where.refusal(0, value, "is no struct: its fields are named by text")
             _match(list(value), fields, f"column {where.column!r}")
             folded = {name.casefold(): one for name, one in value.items()}
             return {
@@ -290,6 +295,12 @@ def _value(value: Any, field: Field, where: _Where) -> Any:
         value = decimal.Decimal(value)  # an int of Arrow has 64 bits
     try:
         array = pa.array([value])
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        raise where.refusal(0, value, f"is no value of {type_text(field.type)}: {error}") from error
-    return _fit(array, field, arrow_type(field.type), where)[0].as_py()
+    except (pa.ArrowException, ValueError, TypeError, ArithmeticError) as error:
+        problem = f"is no value of {type_text(field.type)}: {str(error)[: _SHOWN_MAX * 4]}"
+        raise where.refusal(0, value, problem) from error
+    try:
+        return _fit(array, field, arrow_type(field.type), where)[0].as_py()
+    except (OverflowError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise where.refusal(0, value, "is a value that Python does not have") from error

@@ -15,6 +15,7 @@ from lakehouse.errors import ConflictError, NotFoundError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.snapshot import CommitKind, Snapshot
 from lakehouse.storage.commit import Base, OwnManifest
+from lakehouse.storage.commit_kinds import traits_of
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.plan import interval
@@ -24,8 +25,6 @@ __all__ = ["AddDecided", "KeyRange"]
 KeyRange = tuple[bytes, bytes]
 """Least and greatest row key."""
 
-_TAKES_AWAY = (CommitKind.OVERWRITE, CommitKind.ROLLBACK, CommitKind.REPAIR, CommitKind.RESCALE)
-_ADDS = (CommitKind.APPEND, CommitKind.UPSERT, CommitKind.DELETE, CommitKind.FLUSH)
 _SNAPSHOTS_MAX = 1_000
 """More commits behind the one that was read are not looked at one by one."""
 
@@ -86,11 +85,12 @@ class AddDecided:
                 between = await self._core.history.snapshot(number, head)
             except NotFoundError:
                 return True
+            traits = traits_of(between.kind)
             # A delete may take files away whole, and then no row says so.
-            is_delete = between.kind is CommitKind.DELETE and between.minus.files > 0
-            if between.kind in _TAKES_AWAY or is_delete:
+            names_keys = traits.removes_by_key and not between.minus.files
+            if traits.removes_rows and not names_keys:
                 return True
-            if between.kind in _ADDS and any(
+            if traits.changes_rows and any(
                 # What a flush wrote of rows that were read ends where these did.
                 one.at == number and interval(one)[1][0] > read.id and self._is_looked_at(one)
                 for one in await base.manifests.entries(between)

@@ -14,11 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr.column_names import is_quoted, parts_of
+from lakehouse.format.column_path import column_steps, new_name, new_steps, refuse_ambiguous
 from lakehouse.format.merge_names import check_rules_kept, options_renamed, options_without
 from lakehouse.format.nearest import suggestion
+from lakehouse.format.short_text import short
 from lakehouse.format.table_options import TableOptions, option_texts
 from lakehouse.format.table_schema import TableSchema, check_options, check_schema
-from lakehouse.format.type_text import parse_type, type_text
+from lakehouse.format.type_check import ColumnType, column_type
+from lakehouse.format.type_text import type_text
 from lakehouse.format.types import (
     BinaryType,
     DataType,
@@ -34,6 +38,7 @@ from lakehouse.format.types import (
     with_children,
     with_ids,
 )
+from lakehouse.storage.change_arguments import check_arguments
 from lakehouse.storage.conform import conform_value
 from lakehouse.storage.index_changes import (
     AddIndex,
@@ -63,9 +68,11 @@ __all__ = [
 ]
 
 ColumnPath = str | tuple[str, ...]
-"""A column's name, or the path to a nested field: ``("address", "street")``.
+"""A column's name, or the path to a nested field: ``"address.street"``, or ``("address", "street")``.
 
-A list's element is called ``element``, a map's parts ``key`` and ``value``.
+A text with a dot is a path where its first part is a nested column, and the column of that whole name where
+it is none; backticks are around a name that holds a dot: ``"`net.amount`"``. Parts of a tuple are names as
+they are. A list's element is called ``element``, a map's parts ``key`` and ``value``.
 """
 
 
@@ -74,8 +81,8 @@ class AddColumn:
     """A new column, or a new field of a struct; last unless a place is given."""
 
     path: ColumnPath
-    type: DataType | str
-    """A type, or its SQL text."""
+    type: ColumnType
+    """SQL text, an Arrow type, or a type of this package."""
     required: bool = False
     """Needs a default, which old rows get."""
     default: Any = None
@@ -116,7 +123,8 @@ class WidenColumn:
     """A type that holds more: longer ints, double for float, more digits, longer text."""
 
     path: ColumnPath
-    type: DataType | str
+    type: ColumnType
+    """As in :class:`AddColumn`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +209,41 @@ def evolve(schema: TableSchema, changes: Sequence[Change]) -> TableSchema:
         raise InvalidInputError("no changes were given")
     changed = schema
     for change in changes:
-        changed = with_indexes_following(changed, _applied(changed, change))
+        if not isinstance(change, Change):
+            raise InvalidInputError(
+                f"{short(change)} is no change of a schema: give values such as AddColumn('note', 'string')"
+            )
+        check_arguments(change)
+        changed = with_indexes_following(changed, _applied(changed, _with_steps(changed, change)))
         check_schema(changed)
+        refuse_ambiguous(changed.fields, schema.fields)
     check_options(changed)
     check_rules_kept(schema, changed)
     return replace(changed, id=schema.id + 1)
+
+
+def _with_steps(schema: TableSchema, change: Change) -> Change:
+    """The change with names instead of texts that people write."""
+    match change:
+        case AddColumn(path=str(path)):
+            change = replace(change, path=new_steps(schema.fields, path))
+        case RenameColumn(path=str(path), name=name):
+            change = RenameColumn(column_steps(schema.fields, path), new_name(name))
+        case RenameColumn(path=path, name=name):
+            change = RenameColumn(path, new_name(name))
+        case (
+            DropColumn(path=str(path))
+            | MoveColumn(path=str(path))
+            | WidenColumn(path=str(path))
+            | MakeOptional(path=str(path))
+            | MakeRequired(path=str(path))
+            | SetComment(path=str(path))
+            | SetDefault(path=str(path))
+        ):
+            change = replace(change, path=column_steps(schema.fields, path))
+    if isinstance(change, AddColumn | MoveColumn) and change.after is not None:
+        change = replace(change, after=parts_of(change.after)[0] if is_quoted(change.after) else change.after)
+    return change
 
 
 def _applied(schema: TableSchema, change: Change) -> TableSchema:
@@ -243,10 +281,7 @@ def _applied(schema: TableSchema, change: Change) -> TableSchema:
 
 
 def _steps(path: ColumnPath) -> tuple[str, ...]:
-    steps = (path,) if isinstance(path, str) else tuple(path)
-    if not steps:
-        raise InvalidInputError("an empty path leads to no column")
-    return steps
+    return (path,) if isinstance(path, str) else tuple(path)
 
 
 def _refuse(path: ColumnPath, why: str) -> NoReturn:
@@ -377,10 +412,15 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     return replace(grown, fields=with_field(grown.fields))
 
 
-def _given_type(given: DataType | str, path: ColumnPath, numbers: Iterator[int]) -> DataType:
+def _given_type(given: object, path: ColumnPath, numbers: Iterator[int]) -> DataType:
     """A type as a change gives it, with new ids inside, when a column can have it."""
-    kind = parse_type(given) if isinstance(given, str) else given
-    kind = with_ids(kind, numbers.__next__)
+    try:
+        kind = with_ids(column_type(given), numbers.__next__)
+    except InvalidInputError as error:
+        shown = ".".join(_steps(path))
+        raise InvalidInputError(
+            f"column {shown!r}: {error.message}", column=shown, **error.context
+        ) from error
     alone = Field(id=1, name=_steps(path)[-1], type=with_ids(kind, itertools.count(2).__next__))
     check_schema(TableSchema(fields=(alone,), highest_field_id=2 + sum(1 for _ in walk((alone,)))))
     return kind

@@ -31,7 +31,6 @@ from lakehouse.storage.maintenance import (
     Teller,
     check_count,
     check_seconds,
-    store_now_ms,
 )
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.object_kinds import snapshot_path
@@ -183,7 +182,7 @@ class _Run:
 
     async def delete(self, grace_s: float, earliest: int) -> ExpireReport:
         """Deletes; ``earliest`` is the head's, or what it would be."""
-        now_ms = await store_now_ms(self._core.env.store, self._core.history, self._head)
+        now_ms = await self._core.history.store_now_ms(self._head)
         listed = await _Listed.of(self._core, self._head.id, now_ms)
         then = await self._as_of(listed, now_ms - int(grace_s * 1000)) if grace_s else self._head
         tagged = {ref.snapshot for one in (then, self._head) if one for ref in one.refs.values()}

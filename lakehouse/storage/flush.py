@@ -32,11 +32,11 @@ from lakehouse.storage.cover import Tail, covered
 from lakehouse.storage.cut import Part, cut_rows
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.key_order import last_of_each
+from lakehouse.storage.long_reads import holding
 from lakehouse.storage.merge_engines import folded_input
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.plan import interval
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.segment_runs import segment_rows
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
@@ -106,12 +106,17 @@ async def flush_table(
             # A log may have been begun by another process.
             view = await core.newest()
         tail = await core.tail(view)
+        if tail is not None and view.snapshot.wal is not None and tail.after > view.snapshot.wal.upto:
+            # Others have covered and flushed what the view has not.
+            view = await core.newest()
         if tail is not None and upto is not None:
             # What is not flushed need not be covered: readers would have to read it segment by segment.
             tail = tail.down_to(upto)
         found: CommitResult | None = None
         for _ in range(_ROUNDS):
-            async with while_reading(core.history, view.snapshot.id):
+            first = None if view.snapshot.wal is None else view.snapshot.wal.upto + 1
+            grace_s = view.options.delete_grace_s
+            async with holding(core, view.snapshot.id, grace_s=grace_s, segment=first):
                 one = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
             found = one if found is None else _sum(found, one)
             if not one.changed:

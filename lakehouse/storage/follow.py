@@ -17,10 +17,10 @@ import pyarrow as pa
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.storage.appended import appended_between
 from lakehouse.storage.changes import net_changes
+from lakehouse.storage.long_reads import reading
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.record_ttl import lifetime
-from lakehouse.storage.retained import while_reading
 
 __all__ = ["ChangeBatch", "changes_between", "check_kept", "follow_changes", "token_of", "view_behind"]
 
@@ -48,7 +48,7 @@ async def changes_between(
 ) -> AsyncGenerator[pa.Table, None]:
     """Net changes of rows from one state to another; without ``net`` those that can be told."""
     async with (
-        while_reading(core.history, start.snapshot.id, end.snapshot.id),
+        reading(core, start, end),
         aclosing(_changes_between(core, start, end, net=net)) as tables,
     ):
         async for table in tables:

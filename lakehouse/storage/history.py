@@ -1,7 +1,8 @@
 """A table's snapshots: the newest, one by id, one by time.
 
 Invariant: what is handed out was read from the object of that id, belongs to this table, and is not
-below the head's ``earliest`` (tagged snapshots aside). The head is never older than the call.
+below the head's ``earliest`` (tagged snapshots aside). The head is never older than the call, and whoever
+looks for it from scratch takes none for it that is older than one which ``LATEST`` says was acknowledged.
 """
 
 from __future__ import annotations
@@ -14,17 +15,26 @@ from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
 from lakehouse.clock import Clock
-from lakehouse.errors import CorruptionError, FormatError, LakehouseError, NotFoundError
+from lakehouse.errors import (
+    CorruptionError,
+    FormatError,
+    LakehouseError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakehouse.format.hint import NO_HINT, Hint, decode_hint, encode_hint
 from lakehouse.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.layout import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.log import DenseLog
-from lakehouse.storage.store_time import StoreTime
+from lakehouse.storage.store_time import StoreTime, ask_store_ms
 
 __all__ = ["Head", "History", "Spawn"]
 
 _HINT_EVERY_S = 1.0
+_LOOKS = 3
+"""How often the newest snapshot is looked for when answers take longer than the deadline."""
 
 Spawn = Callable[..., bool]
 """``spawn(function, *args)``: runs an async function beside everything else; with ``optional=True`` one that
@@ -51,6 +61,7 @@ class History:
         deadline_s: knowledge older than this is not built upon.
         cache: snapshots by (root, id).
         spawn: starts work that nobody waits for; None = hints are not written.
+        time: what is known of the store's clock; None = nothing is yet.
     """
 
     def __init__(
@@ -63,9 +74,10 @@ class History:
         deadline_s: float,
         cache: CacheRegion[tuple[str, int], Snapshot],
         spawn: Spawn | None = None,
+        time: StoreTime | None = None,
     ) -> None:
         self.log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
-        self.time = StoreTime(clock)
+        self.time = time or StoreTime(clock, store.url)
         self._store, self.root, self._table = store, root, table
         self._clock, self._cache = clock, cache
         self.deadline_s = deadline_s
@@ -80,7 +92,9 @@ class History:
 
         Good enough to build a commit on: if it is not the head, the create fails."""
         known = self._head
-        if known is not None and self._clock.steady() - known.seen_at < self.deadline_s:
+        # A dropped table may have been brought back.
+        is_dropped = known is not None and known.snapshot.kind is CommitKind.DROP
+        if known is not None and not is_dropped and not self.is_late(known.seen_at):
             return known
         return await self.head()
 
@@ -88,13 +102,15 @@ class History:
         """The newest snapshot, as of some moment after the call."""
         began = self._clock.steady()
         known = self._head
-        if known is None or began - known.seen_at >= self.deadline_s:
-            # "There is no n+1" proves nothing here: n may have been expired long ago.
-            found = await self._discover()
-        else:
+        # "There is no n+1" proves nothing later: n+1 may have been made, expired and deleted since.
+        if known is not None and not self.is_late(known.seen_at):
             following = await self.log.find(known.snapshot.id + 1)
-            found = known.snapshot if following is None else await self.newest_from(following)
-        return self.note(found, began)
+            if following is not None:
+                return self.note(await self.newest_from(following), began)
+            if not self.is_late(known.seen_at):
+                return self.note(known.snapshot, began)
+            began = self._clock.steady()
+        return self.note(await self._discover(), began)
 
     async def newest_from(self, fetched: Fetched) -> Snapshot:
         """The newest snapshot, given the object of one that is newer than those known."""
@@ -108,17 +124,31 @@ class History:
             self._head = known = Head(snapshot=snapshot, seen_at=seen_at)
         return known
 
-    async def outlives(self, snapshot: int) -> Head | None:
-        """The head when it does not have the snapshot any more; None when it does, or cannot be read."""
+    async def outlives(self, snapshot: int, *, segment: int | None = None) -> Head | None:
+        """The head when what a reader has of a snapshot may be deleted; None when not, or when unreadable.
+
+        Args:
+            snapshot: its id.
+            segment: the first segment of the write-ahead log that is read above it; None = none is.
+        """
+        head = await self.newer_than(snapshot)
+        if head is None:
+            return None
+        newest = head.snapshot
+        is_kept = newest.earliest <= snapshot or any(ref.snapshot == snapshot for ref in newest.refs.values())
+        # Segments that no snapshot holds go once they are covered, however many snapshots are kept.
+        is_flushed = segment is not None and newest.wal is not None and newest.wal.upto >= segment
+        return None if is_kept and not is_flushed and newest.kind is not CommitKind.DROP else head
+
+    async def newer_than(self, snapshot: int) -> Head | None:
+        """The head, looked for from scratch, when it is above a snapshot; None when not, or unreadable."""
         # Where something is missing already, that there is no n+1 proves nothing.
         self.forget()
         try:
             head = await self.head()
         except LakehouseError:
             return None
-        newest = head.snapshot
-        is_kept = newest.earliest <= snapshot or any(ref.snapshot == snapshot for ref in newest.refs.values())
-        return None if is_kept and newest.kind is not CommitKind.DROP else head
+        return head if head.snapshot.id > snapshot else None
 
     def forget(self) -> None:
         """The next call looks for itself."""
@@ -126,35 +156,82 @@ class History:
 
     async def _discover(self) -> Snapshot:
         hint = await self._hint()
-        newest = await self._newest(after=max(hint - 1, 0))
-        if newest is None and hint > 1:
+        newest = await self._newest(after=max(hint.snapshot - 1, 0))
+        if newest is None and hint.snapshot > 1:
             newest = await self._newest()
         if newest is None:
             raise self._no_table()
-        return newest
+        if newest.id >= hint.snapshot or hint.token is None:
+            return newest
+        found = await self._second_look(hint)
+        if found is None:
+            raise self._lost(hint, newest.id)
+        return found
+
+    async def _second_look(self, hint: Hint) -> Snapshot | None:
+        """The newest snapshot, from the one on that a hint names; None when that is gone.
+
+        Listings may lag behind: the object itself is asked for, and then they are asked again."""
+        found = await self.log.find(hint.snapshot)
+        if found is not None:
+            return await self.newest_from(found)
+        return await self._newest(after=hint.snapshot - 1)
+
+    async def lost_above(self, newest: int) -> Hint | None:
+        """The hint when the snapshot that it names was acknowledged, is above the newest, and is gone."""
+        hint = await self._hint()
+        if hint.token is None or hint.snapshot <= newest or await self._second_look(hint) is not None:
+            return None
+        return hint
+
+    def _lost(self, hint: Hint, newest: int) -> CorruptionError:
+        key = self.log.key(hint.snapshot)
+        return CorruptionError(
+            f"snapshot {hint.snapshot} of {self.root} was committed, as {LATEST} says, and its object {key} "
+            f"is gone; the newest there is is {newest}. Bring the object back from a backup, or let repair "
+            f"(Table.repair, lakehouse table repair) say what is lost and go on from snapshot {newest}. "
+            "Until then nothing is written, and older snapshots are read by their ids.",
+            key=key,
+            snapshot=hint.snapshot,
+            newest=newest,
+        )
 
     async def _newest(self, *, after: int = 0) -> Snapshot | None:
         """The newest above an id; None when there is none."""
-        numbers = await self.log.highest(after=after)
-        for number in numbers:
-            found = await self._find(number)
-            if found is not None:
-                return found
-        if len(numbers) > 1:
-            raise self._missing(numbers[-1])
-        return None
+        for _ in range(_LOOKS):
+            began = self._clock.steady()
+            numbers = await self.log.highest(after=after)
+            for number in numbers:
+                found = await self._find(number)
+                if found is not None:
+                    return found
+                if self.is_late(began):
+                    break  # it may have been there, and have expired since it was listed
+            else:
+                if len(numbers) > 1:
+                    raise self._missing(numbers[-1])
+                return None
+        raise UnavailableError(
+            f"the newest snapshot of {self.root} cannot be told: {_LOOKS} times, an answer took longer than "
+            f"commit.deadline_s ({self.deadline_s:g} s). Try again when the store is quicker.",
+            kind="timeout",
+            key=self.root,
+        )
+
+    def is_late(self, since: float) -> bool:
+        """Whether so much time has passed that what is absent may have been there in between."""
+        return self._clock.steady() - since >= self.deadline_s
 
     def _no_table(self) -> NotFoundError:
         return NotFoundError(
             f"there is no table at {self._store.url}/{self.root}: it has no snapshot", key=self.root
         )
 
-    async def _hint(self) -> int:
+    async def _hint(self) -> Hint:
         try:
-            data = (await self._store.get(join(self.root, LATEST))).data
-            return int(data) if data.isdigit() and len(data) < 20 else 0
+            return decode_hint((await self._store.get(join(self.root, LATEST))).data, self._table)
         except NotFoundError:
-            return 0
+            return NO_HINT
 
     def hint(self) -> None:
         """Tells later readers where to begin: at most once a second, beside other work; nothing needs it."""
@@ -162,11 +239,27 @@ class History:
         if self._head is None or self._spawn is None or now - self._hinted_at < _HINT_EVERY_S:
             return
         self._hinted_at = now
-        self._spawn(self._write_hint, str(self._head.snapshot.id).encode())
+        newest = self._head.snapshot
+        self._spawn(self._write_hint, encode_hint(newest.id, newest.token, self._table))
 
-    async def _write_hint(self, number: bytes) -> None:
+    async def _write_hint(self, data: bytes) -> None:
         with contextlib.suppress(LakehouseError):
-            await self._store.put(join(self.root, LATEST), number)
+            await self._store.put(join(self.root, LATEST), data)
+
+    # --- the store's clock --------------------------------------------------------
+
+    async def stamp_ms(self, head: Snapshot) -> int:
+        """The time to stamp a snapshot with: the store's, which is asked where no answer has told it yet."""
+        if not self.time.is_known:
+            self.time.learn((await self._store.head(self.log.key(head.id))).store_time_ms)
+            self.time.is_known = True
+        return self.time.now_ms()
+
+    async def store_now_ms(self, head: Snapshot) -> int:
+        """The store's clock as of now, by a request of its own; the machine's where nothing tells it."""
+        told = await ask_store_ms(self._store, self.root, self.log.key(head.id))
+        self.time.learn(told)
+        return told if told is not None else self.time.now_ms()
 
     # --- others -------------------------------------------------------------------
 
@@ -238,6 +331,8 @@ class History:
         self.time.learn(fetched.store_time_ms)
         found = decode_snapshot(fetched.data, key=fetched.key)
         number = self.log.number(fetched.key)
+        if self.log.ours is not None and found.parent is not None and found.table == self._table:
+            self.log.ours.saw_parent(found.parent.id, found.parent.token)
         if found.id != number:
             raise CorruptionError(
                 f"{fetched.key} holds snapshot {found.id}: the object was put in another's place",
@@ -258,7 +353,8 @@ class History:
         """The head itself unless the table was dropped."""
         if head.kind is CommitKind.DROP:
             raise NotFoundError(
-                f"table {self.root} was dropped by snapshot {head.id}; open it again by its name",
+                f"table {self.root} was dropped by snapshot {head.id}: bring it back (undrop_table) until it "
+                "is purged, or open the table that has its name now",
                 key=self.root,
                 snapshot=head.id,
             )

@@ -21,6 +21,7 @@ from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.snapshot import CommitKind, Snapshot
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io.fanout import map_bounded
+from lakehouse.storage.commit_kinds import traits_of
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.plan import apart, appended_order, key_ends, units_of
 from lakehouse.storage.state import placed
@@ -37,8 +38,6 @@ __all__ = [
 ]
 
 _READS = 16
-_BRINGS_FILES = (CommitKind.APPEND, CommitKind.UPSERT, CommitKind.OVERWRITE, CommitKind.FLUSH)
-_BRINGS_CHANGES = (*_BRINGS_FILES, CommitKind.DELETE, CommitKind.ROLLBACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +136,7 @@ def _apart(entries: Sequence[FileEntry], schema: TableSchema) -> Iterator[list[F
 
 async def appended_in(core: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, ...]:
     """The files of new rows that a commit added to a table without a key."""
-    if snapshot.kind not in _BRINGS_FILES:
+    if not traits_of(snapshot.kind).brings_rows:
         return ()
     own = [ref for ref in snapshot.manifests if ref.at in (None, snapshot.id)]
     found = [placed(entry, snapshot.id) for entry in snapshot.added]
@@ -157,7 +156,7 @@ def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
     segments = [one for one in snapshot.segments if one.at in (None, snapshot.id)]
     files = sum(one.last - one.first + 1 for one in segments)
     size = sum(one.size for one in segments)
-    if snapshot.kind not in _BRINGS_CHANGES:
+    if not traits_of(snapshot.kind).changes_rows:
         return files, 0, size
     plus = snapshot.plus
     return files + plus.files, plus.rows, size + plus.bytes

@@ -26,6 +26,7 @@ from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.index_definition import (
     IndexDefinition,
     IndexKind,
+    NamedColumns,
     by_ids,
     column_name,
     columns_of,
@@ -90,11 +91,12 @@ class IndexQuestion:
         self._trees: dict[frozenset[int], _Question] = {}
         if not self._definitions:
             return
-        columns = columns_of(schema.fields)
         self._columns = {
-            column_name(one.id): (one.id, wide_type(arrow_type(one.type))) for one in columns.values()
+            column_name(one.id): (one.id, wide_type(arrow_type(one.type)))
+            for one in columns_of(schema.fields).values()
         }
-        renamed = by_ids(where, {name: one.id for name, one in columns.items()})
+        named = NamedColumns(schema.fields)
+        renamed = by_ids(where, {name: named[name].id for name in where.columns() if name in named})
         self._where = bind(renamed, pa.schema([(name, kind) for name, (_, kind) in self._columns.items()]))
 
     def of(self, entry: FileEntry) -> _Question | None:

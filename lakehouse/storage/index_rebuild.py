@@ -33,12 +33,13 @@ from lakehouse.storage.commit import Base
 from lakehouse.storage.commit_result import committed_or_deleted
 from lakehouse.storage.index_build import build_index, definitions_for, index_path
 from lakehouse.storage.layout import join
+from lakehouse.storage.long_reads import reading
 from lakehouse.storage.maintenance import ProgressCallback, Teller
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import partition_test
 from lakehouse.storage.reads import to_expr
-from lakehouse.storage.retained import while_reading
+from lakehouse.storage.store_time import answered_ms
 from lakehouse.storage.upload import delete_files
 
 __all__ = [
@@ -129,7 +130,7 @@ async def rebuild_indexes(
         if dry_run:
             found = planned_rebuild(view, work)
         else:
-            async with while_reading(core.history, view.snapshot.id):
+            async with reading(core, view):
                 found = await _Rebuild(core, view, progress).run(work)
     return dataclasses.replace(found, cost=cost)
 
@@ -194,7 +195,7 @@ async def index_one(core: OpenTable, schema: TableSchema, work: IndexWork) -> tu
     if built is None:
         return dataclasses.replace(entry, index=None), None
     stored = await core.env.store.put(join(core.root, built.ref.path), built.data)
-    return dataclasses.replace(entry, index=built.ref), stored.store_time_ms
+    return dataclasses.replace(entry, index=built.ref), await answered_ms(core.env.store, stored)
 
 
 async def _rows(

@@ -10,7 +10,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import anyio
@@ -21,7 +30,7 @@ from lakehouse.format.types import Field
 from lakehouse.io.threads import in_own_thread
 from lakehouse.storage.python_values import column_of, said
 
-__all__ = ["ACCEPTED", "chunks_of"]
+__all__ = ["ACCEPTED", "CheckNames", "chunks_of", "marks_of"]
 
 ACCEPTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas or polars DataFrame, "
@@ -29,6 +38,14 @@ ACCEPTED = (
     "or an iterable or async iterable of such tables or of dicts"
 )
 """What may be handed in, in words for messages."""
+
+CheckNames = Callable[[Collection[str], int | None], None]
+"""Looks at the names of the columns that rows come with: of a table of them, or of the dict that is the row
+of that number. It is called once for each set of names, and raises what it does not accept."""
+_SETS_MAX = 1_000
+"""Sets of names that are remembered as looked at."""
+_MARK = "\0given"
+"""How the names of columns end that say which rows have a value of their own, even null."""
 
 _ROWS_FIRST = 4_096
 """Rows of Python objects converted first; how much they weigh says how many come next."""
@@ -38,7 +55,13 @@ _SHARED = 1.6
 
 
 async def chunks_of(
-    data: object, fields: Sequence[Field], *, chunk_bytes: int, chunk_rows: int = 1 << 23
+    data: object,
+    fields: Sequence[Field],
+    *,
+    chunk_bytes: int,
+    chunk_rows: int = 1 << 23,
+    check: CheckNames | None = None,
+    marks: bool = False,
 ) -> AsyncGenerator[pa.Table, None]:
     """The rows of anything a user may hand in, as tables of at most so many bytes and rows.
 
@@ -52,12 +75,14 @@ async def chunks_of(
         fields: the table's columns, which tell what Python values mean.
         chunk_bytes: of Arrow data in one table.
         chunk_rows: rows in one table.
+        check: looks at the columns of rows, before these are handed on.
+        marks: a table of dicts tells which of them lack a column that others have (:func:`marks_of`).
 
     Raises:
         InvalidInputError: what was handed in is none of these, or a value does not fit its column;
             says which column, row and value.
     """
-    intake = _Intake(fields, chunk_bytes, chunk_rows)
+    intake = _Intake(fields, chunk_bytes, chunk_rows, check=check, marks=marks)
     source = (
         _converted_items(intake, data)
         if isinstance(data, AsyncIterable)
@@ -66,6 +91,14 @@ async def chunks_of(
     async with contextlib.aclosing(source):
         async for table in source:
             yield table
+
+
+def marks_of(table: pa.Table) -> tuple[pa.Table, dict[str, pa.ChunkedArray]]:
+    """A table that was made with ``marks``: its rows, and of columns that some rows lack, which have them."""
+    marks = {
+        name.removesuffix(_MARK): table.column(name) for name in table.column_names if name.endswith(_MARK)
+    }
+    return table.drop_columns([name + _MARK for name in marks]), marks
 
 
 async def _converted_items(intake: _Intake, items: AsyncIterable[Any]) -> AsyncGenerator[pa.Table, None]:
@@ -107,10 +140,20 @@ async def _stepwise(tables: Generator[pa.Table, None, None]) -> AsyncGenerator[p
 class _Intake:
     """Converts, synchronously; counts rows, so that errors can name one."""
 
-    def __init__(self, fields: Sequence[Field], chunk_bytes: int, chunk_rows: int) -> None:
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        chunk_bytes: int,
+        chunk_rows: int,
+        *,
+        check: CheckNames | None,
+        marks: bool,
+    ) -> None:
         self._fields = {one.name.casefold(): one for one in fields}
         self._chunk_bytes = chunk_bytes
         self._chunk_rows = chunk_rows
+        self._check, self._marks = check, marks
+        self._checked: set[tuple[str, ...]] = set()
         self._before = 0
         """Rows that were handed on already."""
         self.step = min(_ROWS_FIRST, chunk_rows)
@@ -138,17 +181,31 @@ class _Intake:
         if not rows:
             return
         columns: dict[str, pa.Array] = {}
+        marked: dict[str, pa.Array] = {}
         for name in dict.fromkeys(itertools.chain.from_iterable(rows)):
             field = self._named(name)
             default = field.write_default if field is not None else None
             columns[name] = self._converted(name, [row.get(name, default) for row in rows])
+            if self._marks and not all(name in row for row in rows):
+                marked[name + _MARK] = pa.array([name in row for row in rows])
+        for number, row in enumerate(rows) if self._check is not None else ():
+            self._look_at(tuple(row), self._before + number)
         if not columns:
             raise InvalidInputError(
                 f"row {self._before} is an empty dict; a row has its values by column name", row=self._before
             )
-        table = pa.table(columns)
+        table = pa.table({**columns, **marked})
         self._weighed(table)
         yield from self._cut(table)
+
+    def _look_at(self, names: tuple[str, ...], row: int | None) -> None:
+        """Has the names of columns checked, if that was not done yet."""
+        if self._check is None or names in self._checked:
+            return
+        self._check(names, row)
+        if len(self._checked) >= _SETS_MAX:
+            self._checked.clear()
+        self._checked.add(names)
 
     def _items(self, items: Iterable[Any]) -> Generator[pa.Table, None, None]:
         """The tables of an iterable of rows or tables."""
@@ -197,6 +254,7 @@ class _Intake:
                 yield from self._cut(second)
                 return
         if rows:
+            self._look_at(tuple(table.column_names), None)
             self._before += rows
             yield table
 

@@ -24,6 +24,7 @@ __all__ = [
     "DropTable",
     "ReplacePartitions",
     "Rollback",
+    "Undrop",
     "check_flushed",
 ]
 
@@ -181,3 +182,19 @@ class DropTable:
     async def draft(self, base: Base) -> Draft | None:
         """The last draft of a table."""
         return Draft(kind=CommitKind.DROP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undrop:
+    """Brings a dropped table back as it was, by the commit right behind the drop and no other.
+
+    Behind any other head there is nothing to do: somebody has brought the table back, and what became
+    of it since, another drop included, is not to be undone.
+    """
+
+    drop: Snapshot
+    blind: ClassVar[bool] = False
+
+    async def draft(self, base: Base) -> Draft | None:
+        """The drop's own files, which are those the table had."""
+        return Draft(kind=CommitKind.UNDROP) if base.snapshot.token == self.drop.token else None

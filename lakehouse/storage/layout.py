@@ -16,6 +16,7 @@ __all__ = [
     "database_key",
     "join",
     "new_manifest_path",
+    "new_probe_path",
     "new_schema_path",
     "pointer_key",
     "pointer_prefix",
@@ -42,6 +43,11 @@ def new_schema_path() -> str:
 def new_manifest_path() -> str:
     """Path of a manifest, relative to the table's directory."""
     return f"manifest/manifest-{new_uuid()}"
+
+
+def new_probe_path() -> str:
+    """Path of an object that is written to learn the store's time, relative to the table's directory."""
+    return f"probe/probe-{new_uuid()}"
 
 
 def table_directory(database: str, table: str, uuid_text: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator
 from lakehouse.errors import NotFoundError
 from lakehouse.io.protocols import Buffer, Fetched, Stored
 from lakehouse.io.store import ObjectStore
+from lakehouse.storage.acknowledged import Acknowledged, Written
 
 __all__ = ["DenseLog"]
 
@@ -38,6 +39,8 @@ class DenseLog:
         self._store, self._prefix, self._suffix, self._timed = store, prefix, suffix, timed
         self._known = 0
         """The highest number whose object was created or read here."""
+        self.ours: Acknowledged | None = None
+        """What was created here, held against all that is read or listed; None = nobody looks after it."""
 
     def key(self, number: int) -> str:
         """Key of the object of that number."""
@@ -49,8 +52,14 @@ class DenseLog:
         well_formed = len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
         return int(digits) if well_formed and key == self.key(int(digits)) else None
 
-    async def append(self, number: int, data: Buffer, *, token: str) -> Stored:
+    async def append(self, number: int, data: Buffer, *, token: str, note: str | None = None) -> Stored:
         """Creates the object of that number.
+
+        Args:
+            number: the next one.
+            data: the object.
+            token: of the write.
+            note: what it holds, for whoever is told that it was lost.
 
         Raises:
             ConflictError: another's stands there; ``context["winner"]`` is what was read.
@@ -58,12 +67,16 @@ class DenseLog:
         """
         stored = await self._store.put_if_absent(self.key(number), data, token=token, timed=self._timed)
         self._known = max(self._known, number)
+        if self.ours is not None:
+            self.ours.add(Written(number=number, token=token, version=stored.version, note=note))
         return stored
 
     async def read(self, number: int) -> Fetched:
         """The object of that number."""
         found = await self._store.get(self.key(number))
         self._known = max(self._known, number)
+        if self.ours is not None:
+            self.ours.saw(number, found.token, found.version)
         return found
 
     async def find(self, number: int) -> Fetched | None:
@@ -83,6 +96,8 @@ class DenseLog:
         async for one in self._store.list(self._prefix, start_after=self.key(after)):
             number = self.number(one.key)
             if number is not None:
+                if self.ours is not None:
+                    self.ours.saw_listed(number, one.version)
                 yield number, one.size
 
     async def listed(self, *, after: int = 0) -> list[tuple[int, int]]:

@@ -69,6 +69,16 @@ class Found:
         )
         return cls(keys=keys, rows=rows)
 
+    def places(self, keys: KeyColumns, wanted: pa.Table) -> pa.Array:
+        """For each wanted key, the number of its row; null where there is none."""
+        if not self.keys.num_rows:
+            return pa.nulls(wanted.num_rows, pa.int64())
+        asked, there = keys.arrays([wanted, self.keys])
+        if isinstance(asked, np.ndarray):
+            at = np.minimum(np.searchsorted(there, asked), len(there) - 1)
+            return pa.array(at, mask=np.asarray(there)[at] != asked)
+        return pc.index_in(asked, value_set=there).cast(pa.int64())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sought:

@@ -5,7 +5,8 @@ Rows are sorted when they are flushed, by vectors of keys; a structure that kept
 more on every put than that sort costs once. Buckets are told apart at the flush as well: a segment
 leaves the log with the rows of all its buckets.
 
-Invariant: memtables are flushed in the order they were filled; what they hold is what is counted.
+Invariant: memtables are flushed in the order they were filled; what they hold is what is counted. No more
+wait than are allowed to: while so many do, the active one stays open, whatever its size.
 """
 
 from __future__ import annotations
@@ -72,10 +73,12 @@ class Memtables:
     Args:
         max_bytes: of one of them.
         max_segments: likewise.
+        max_waiting: how many may be closed and not flushed.
     """
 
-    def __init__(self, *, max_bytes: int, max_segments: int) -> None:
+    def __init__(self, *, max_bytes: int, max_segments: int, max_waiting: int) -> None:
         self._max_bytes, self._max_segments = max_bytes, max_segments
+        self.max_waiting = max_waiting
         self._active: Memtable | None = None
         self._closed: deque[Memtable] = deque()
 
@@ -88,6 +91,11 @@ class Memtables:
     def waiting(self) -> int:
         """How many are closed and not flushed."""
         return len(self._closed)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another one may be closed."""
+        return len(self._closed) < self.max_waiting
 
     def all(self) -> Sequence[Memtable]:
         """Oldest first."""
@@ -105,15 +113,24 @@ class Memtables:
         if self._active is None:
             self._active = Memtable(began=now)
         self._active.add(segment)
-        full = self._active.bytes >= _FULL * self._max_bytes
-        if full or len(self._active.segments) >= self._max_segments:
-            return self.close()
-        return False
+        return self._is_full(self._active) and self.close()
 
-    def close(self, *, began_before: float | None = None) -> bool:
-        """Closes the active memtable, if there is one and it began before that time; whether it did."""
+    def _is_full(self, memtable: Memtable) -> bool:
+        return memtable.bytes >= _FULL * self._max_bytes or len(memtable.segments) >= self._max_segments
+
+    def close(self, *, began_before: float | None = None, upto: int | None = None) -> bool:
+        """Closes the active memtable, if there is one and room for it; whether it did.
+
+        Args:
+            began_before: only if it began before that time.
+            upto: only if it holds this segment or older ones.
+        """
         active = self._active
-        if active is None or (began_before is not None and active.began > began_before):
+        if active is None or not self.has_room:
+            return False
+        if (began_before is not None and active.began > began_before) or (
+            upto is not None and active.first > upto
+        ):
             return False
         active.state = MemtableState.IMMUTABLE
         self._closed.append(active)
@@ -128,7 +145,9 @@ class Memtables:
         return self._closed[0]
 
     def flushed(self, memtable: Memtable) -> None:
-        """Lets go of the oldest."""
+        """Lets go of the oldest, which may make room for one that is full."""
         memtable.state = MemtableState.FLUSHED
         removed = self._closed.popleft()
         assert removed is memtable
+        if self._active is not None and self._is_full(self._active):
+            self.close()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import AsyncGenerator
+import uuid
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse.errors import (
     AlreadyExistsError,
@@ -21,20 +23,22 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
+from lakehouse.format.database_marker import DatabaseMarker, decode_database, encode_database
 from lakehouse.format.name_pointer import NamePointer, NameState, decode_pointer, encode_pointer
 from lakehouse.format.nearest import suggestion
-from lakehouse.format.sealed_json import seal, unseal
+from lakehouse.format.short_text import short
 from lakehouse.ids import new_token
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.layout import database_key, pointer_key, pointer_prefix
 
-__all__ = ["Names", "TableName", "check_name", "taken"]
+__all__ = ["Names", "TableName", "check_name", "check_new_name", "taken"]
 
 _NAME = re.compile(r"[^\W_][\w-]{0,126}")
+_NAME_BYTES_MAX = 160
+"""Of new names: paths have 255 bytes for a part in file systems, where uuids and suffixes stand beside it."""
 _CONCURRENCY = 16
-_DATABASE_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +49,50 @@ class TableName:
     table: str
 
     @classmethod
-    def parse(cls, text: str) -> TableName:
+    def parse(cls, text: Any) -> TableName:
         """The name in a text; an error that says what a name is."""
+        if not isinstance(text, str):
+            raise InvalidInputError(f"a table is named by text, such as 'sales.orders', not by {short(text)}")
         database, dot, table = text.partition(".")
         if not dot:
             raise InvalidInputError(
-                f"{text!r} is not the name of a table: it needs a database, as in 'sales.{text or 'orders'}'",
+                f"{short(text)} is not the name of a table: it needs a database, as in "
+                f"'sales.{text[:40] or 'orders'}'",
                 name=text,
             )
         return cls(check_name(database, "database"), check_name(table, "table"))
+
+    @classmethod
+    def new(cls, text: Any) -> TableName:
+        """The name that a table is to have; the database is there already, however long its name is."""
+        name = cls.parse(text)
+        check_new_name(name.table, "table")
+        return name
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
 
 
-def check_name(text: str, what: str) -> str:
-    """The name itself when it is a good one."""
-    if not _NAME.fullmatch(text):
-        raise InvalidInputError(
-            f"{text!r} cannot be the name of a {what}: use a letter or digit, then letters, digits, '_' and "
-            "'-', 127 characters at most",
-            name=text,
-        )
-    return text
+def check_name(text: Any, what: str) -> str:
+    """The name itself when something may have it. Earlier releases did not bound its bytes."""
+    if isinstance(text, str) and _NAME.fullmatch(text):
+        return text
+    raise _no_name(text, what)
+
+
+def check_new_name(text: Any, what: str) -> str:
+    """The name itself when something may be created with it."""
+    if len(check_name(text, what).encode()) > _NAME_BYTES_MAX:
+        raise _no_name(text, what)
+    return str(text)
+
+
+def _no_name(text: Any, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{short(text)} cannot be the name of a {what}: use a letter or digit, then letters, digits, '_' and "
+        f"'-', 127 characters and {_NAME_BYTES_MAX} bytes in UTF-8 at most",
+        name=short(text),
+    )
 
 
 class Names:
@@ -84,19 +109,22 @@ class Names:
 
     async def create_database(self, name: str, *, comment: str | None = None) -> None:
         """Makes a database; AlreadyExistsError when there is one."""
-        check_name(name, "database")
+        check_new_name(name, "database")
         key, token = database_key(name), new_token()
-        data = _database(name, comment, token)
+        data = encode_database(DatabaseMarker(name=name, comment=comment, token=token))
         try:
             await self._store.put_if_absent(key, data, token=token)
         except ConflictError as lost:
             found = lost.context["winner"]
-            if _members(found)["state"] == NameState.LIVE:
+            if _decoded(found).state is NameState.LIVE:
                 raise AlreadyExistsError(f"there is a database {name!r} already", database=name) from lost
             await self._store.put_if_match(key, data, version=found.version, token=token)
 
     async def drop_database(self, name: str) -> None:
-        """Ends a database that has no tables."""
+        """Ends a database that has no tables.
+
+        Its marker goes on to say the token by which tables that were dropped with it are known.
+        """
         found = await self._database(name)
         async with aclosing(self.tables(name)) as tables:
             async for table in tables:
@@ -104,10 +132,39 @@ class Names:
                     f"database {name!r} has tables, such as {table.table!r}: drop them, or pass cascade=True",
                     database=name,
                 )
+        marker = _decoded(found)
+        await self._replace_marker(
+            found, dataclasses.replace(marker, state=NameState.DROPPED, cascade=marker.token)
+        )
+
+    async def _replace_marker(self, found: Fetched, marker: DatabaseMarker) -> None:
         token = new_token()
-        members = {**_members(found), "state": NameState.DROPPED.value, "token": token}
-        del members["crc32c"]
-        await self._store.put_if_match(found.key, seal(members), version=_version(found), token=token)
+        data = encode_database(dataclasses.replace(marker, token=token))
+        await self._store.put_if_match(found.key, data, version=_version(found), token=token)
+
+    async def cascade_token(self, database: str) -> str:
+        """The token by which tables are known that are dropped with a database, or were."""
+        marker = _decoded(await self._marker(database))
+        return marker.token if marker.state is NameState.LIVE else marker.cascade or ""
+
+    async def restore_database(self, name: str) -> bool:
+        """Makes a dropped database live again; False when it is."""
+        found = await self._marker(name)
+        marker = _decoded(found)
+        if marker.state is NameState.LIVE:
+            return False
+        await self._replace_marker(found, dataclasses.replace(marker, state=NameState.LIVE, cascade=None))
+        return True
+
+    async def _marker(self, name: str) -> Fetched:
+        """The marker of a database, dropped or not."""
+        check_name(name, "database")
+        try:
+            return await self._store.get(database_key(name))
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            raise NotFoundError(f"there never was a database {name!r}", database=name) from missing
 
     async def has_database(self, name: str) -> bool:
         """Whether there is a database of that name."""
@@ -151,7 +208,7 @@ class Names:
             if missing.kind == "missing-bucket":
                 raise
             return None
-        return found if _members(found)["state"] == NameState.LIVE else None
+        return found if _decoded(found).state is NameState.LIVE else None
 
     # --- tables -------------------------------------------------------------------
 
@@ -168,8 +225,7 @@ class Names:
             raise NotFoundError(f"there is no table {str(name)!r}; {what}", table=str(name)) from missing
         if pointer.state is NameState.LIVE:
             return pointer
-        what = f"it is called {pointer.moved_to!r} now" if pointer.moved_to else "it was dropped"
-        raise NotFoundError(f"there is no table {str(name)!r}: {what}", table=str(name))
+        raise NotFoundError(f"there is no table {str(name)!r}: {_fate(pointer)}", table=str(name))
 
     async def find(self, name: TableName) -> NamePointer | None:
         """What a name stands for; None when it is free. The database must exist."""
@@ -198,10 +254,25 @@ class Names:
             return
         if found.state is NameState.LIVE:
             raise taken(name)
+        data = encode_pointer(found.given_to(pointer))
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
             raise taken(name) from lost
+
+    async def look(self, name: TableName) -> tuple[NamePointer, str]:
+        """The pointer of a name whatever its state, and the version to replace it by.
+
+        Whoever replaces it because of what a table's log says looks here first, then at the log: so that
+        what others did to both meanwhile is noticed.
+        """
+        return await self._read(name)
+
+    async def replace(self, pointer: NamePointer, *, version: str) -> None:
+        """Puts the next version of a pointer in the place of the one that was looked at, or ConflictError."""
+        name = TableName.parse(pointer.name)
+        key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
+        await self._store.put_if_match(key, data, version=version, token=pointer.token)
 
     async def release(
         self,
@@ -211,17 +282,32 @@ class Names:
         state: NameState,
         time_ms: int,
         moved_to: str | None = None,
+        token: str | None = None,
+        cascade: str | None = None,
     ) -> NamePointer:
-        """Takes the name from a table, if it still has it; what stands there then."""
+        """Takes the name from a table, if it still has it; what stands there then.
+
+        Args:
+            name: the name.
+            pointer: of the table.
+            state: what becomes of the name.
+            time_ms: when.
+            moved_to: the table's new name.
+            token: only while the version with this token stands there.
+            cascade: see :class:`NamePointer`.
+        """
         found, version = await self._read(name)
         if found.table != pointer.table or found.state is not NameState.LIVE:
             return found
-        token = new_token()
-        ended = dataclasses.replace(found, state=state, token=token, time_ms=time_ms, moved_to=moved_to)
-        key = pointer_key(name.database, name.table)
+        if token is not None and found.token != token:
+            return found
+        ended = dataclasses.replace(
+            found, state=state, token=new_token(), time_ms=time_ms, moved_to=moved_to, cascade=cascade
+        )
         try:
-            await self._store.put_if_match(key, encode_pointer(ended), version=version, token=token)
+            await self.replace(ended, version=version)
         except ConflictError as lost:
+            key = pointer_key(name.database, name.table)
             return decode_pointer(lost.context["winner"].data, key=key)
         return ended
 
@@ -232,7 +318,7 @@ class Names:
         if old == new:
             raise taken(new)
         await self._database(new.database)
-        moved = dataclasses.replace(pointer, name=str(new), token=new_token(), time_ms=time_ms)
+        moved = dataclasses.replace(pointer, name=str(new), token=new_token(), time_ms=time_ms, before=())
         await self.claim(new, moved)
         try:
             left = await self.release(old, pointer, state=NameState.MOVED, time_ms=time_ms, moved_to=str(new))
@@ -261,12 +347,20 @@ class Names:
             prefix: only tables whose names begin so.
             after: only tables behind this name, to go on with a listing.
         """
+        async with aclosing(self.pointers(database, prefix=prefix, after=after)) as pointers:
+            async for pointer in pointers:
+                if pointer.state is NameState.LIVE:
+                    yield TableName.parse(pointer.name)
+
+    async def pointers(
+        self, database: str, *, prefix: str = "", after: str | None = None
+    ) -> AsyncGenerator[NamePointer, None]:
+        """The pointers of a database's names whatever their state, in order; see :meth:`tables`."""
         start = pointer_prefix(database)
 
-        async def look(key: str) -> TableName | None:
-            name = TableName(database, key.removeprefix(start))
+        async def look(key: str) -> NamePointer | None:
             # What a listing shows may come to nothing: see DenseLog.
-            return name if await self._find_live(name) is not None else None
+            return await self._find(TableName(database, key.removeprefix(start)))
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)
         keys = (one.key async for one in listed if _NAME.fullmatch(one.key.removeprefix(start)))
@@ -275,14 +369,43 @@ class Names:
                 if found is not None:
                     yield found
 
-    async def _find_live(self, name: TableName) -> NamePointer | None:
+    async def names_of(self, tables: Mapping[uuid.UUID, TableName]) -> dict[uuid.UUID, TableName]:
+        """The names whose pointers know dropped tables, as far as there are any.
+
+        Args:
+            tables: the tables, each with the name it was made with, where it is looked for first.
+        """
+        found: dict[uuid.UUID, TableName] = {}
+
+        async def look(one: tuple[uuid.UUID, TableName]) -> None:
+            pointer = await self._find(one[1])
+            if pointer is not None and pointer.state_of(one[0]) not in (None, NameState.MOVED):
+                found[one[0]] = one[1]
+
+        async for _ in map_bounded(look, tables.items(), _CONCURRENCY):
+            pass
+        if len(found) == len(tables):
+            return found
+        # Renamed before they were dropped, in another database perhaps.
+        async for directory in self._directories():
+            async with aclosing(self.pointers(directory.rstrip("/"))) as pointers:
+                async for pointer in pointers:
+                    for table in {pointer.table, *(one.table for one in pointer.before)} & tables.keys():
+                        if pointer.state_of(table) is not NameState.MOVED:
+                            found.setdefault(table, TableName.parse(pointer.name))
+        return found
+
+    async def _find(self, name: TableName) -> NamePointer | None:
         try:
-            pointer, _ = await self._read(name)
+            return (await self._read(name))[0]
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
             return None
-        return pointer if pointer.state is NameState.LIVE else None
+
+    async def _find_live(self, name: TableName) -> NamePointer | None:
+        pointer = await self._find(name)
+        return pointer if pointer is not None and pointer.state is NameState.LIVE else None
 
     async def _read(self, name: TableName) -> tuple[NamePointer, str]:
         found = await self._store.get(pointer_key(name.database, name.table))
@@ -302,31 +425,28 @@ def taken(name: TableName) -> AlreadyExistsError:
     return AlreadyExistsError(f"there is a table {str(name)!r} already", table=str(name))
 
 
+def _fate(pointer: NamePointer) -> str:
+    """What became of a table whose name is free."""
+    if pointer.moved_to is not None:
+        return f"it is called {pointer.moved_to!r} now"
+    if pointer.state is NameState.PURGING:
+        return "it was dropped, and its objects are deleted"
+    return "it was dropped; undrop_table brings it back until it is purged"
+
+
 def _version(found: Fetched) -> str:
-    assert found.version is not None, "a store that commits tells versions"
-    return found.version
+    """The version to replace; empty where the store tells none: it is for reading, and refuses replaces."""
+    return found.version or ""
 
 
-def _database(name: str, comment: str | None, token: str) -> bytes:
-    return seal(
-        {
-            "format": _DATABASE_FORMAT,
-            "name": name,
-            "state": NameState.LIVE.value,
-            "token": token,
-            "comment": comment,
-        }
-    )
-
-
-def _members(found: Fetched) -> dict[str, object]:
-    members = unseal(found.data, key=found.key, what="database marker", newest=_DATABASE_FORMAT)
+def _decoded(found: Fetched) -> DatabaseMarker:
+    marker = decode_database(found.data, key=found.key)
     name = found.key.rpartition("/")[0]
-    if members.get("name") != name or "state" not in members:
+    if marker.name != name:
         raise CorruptionError(
             f"{found.key} is not the marker of database {name!r}: another object stands in its place",
             key=found.key,
             expected=name,
-            got=members.get("name"),
+            got=marker.name,
         )
-    return members
+    return marker

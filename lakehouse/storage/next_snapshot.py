@@ -183,7 +183,7 @@ def child_of(
         segments=_segments(head, draft, tail),
         wal=WalRef(epoch=0, upto=0) if draft.begins_log and head.wal is None else wal_after(head, tail),
         writers=_writers(head, writer, number, time_ms),
-        refs=_refs(head, draft, time_ms),
+        refs=_refs(head, draft, now_ms),
         earliest=max(draft.earliest or 0, head.earliest),
         orphan_horizon_ms=_latest(draft.orphan_horizon_ms, head.orphan_horizon_ms),
         total=head.total + plus - minus,
@@ -250,12 +250,13 @@ def _writers(
     return kept
 
 
-def _refs(head: Snapshot, draft: Draft, time_ms: int) -> Mapping[str, Ref]:
+def _refs(head: Snapshot, draft: Draft, now_ms: int) -> Mapping[str, Ref]:
+    """Tags, and pins that have not ended; the times of snapshots may be ahead of the store's clock."""
     merged: dict[str, Ref | None] = {**head.refs, **draft.refs}
     return {
         name: ref
         for name, ref in merged.items()
-        if ref is not None and (ref.expires_ms is None or ref.expires_ms > time_ms)
+        if ref is not None and (ref.expires_ms is None or ref.expires_ms > now_ms)
     }
 
 

@@ -27,6 +27,8 @@ class ObjectKind(enum.StrEnum):
     """Of the write-ahead log."""
     SNAPSHOT = "snapshot"
     HINT = "hint"
+    PROBE = "probe"
+    """Left behind by a process that ended while it asked for the store's time."""
 
 
 _PATTERNS = {
@@ -37,6 +39,7 @@ _PATTERNS = {
     ObjectKind.SEGMENT: r"wal/wal-[0-9]{20}\.log",
     ObjectKind.SNAPSHOT: r"snapshot/snapshot-[0-9]{20}",
     ObjectKind.HINT: re.escape(LATEST),
+    ObjectKind.PROBE: rf"probe/probe-{_UUID}",
 }
 _ALL = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
 

@@ -9,9 +9,10 @@ import dataclasses
 import datetime as dt
 import uuid
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
@@ -27,18 +28,36 @@ from lakehouse.storage.commit import Change, Committed, Committer
 from lakehouse.storage.cover import Tail
 from lakehouse.storage.history import History, Spawn
 from lakehouse.storage.layout import join, table_directory
+from lakehouse.storage.missing_columns import Missing
 from lakehouse.storage.names import Names, TableName, taken
 from lakehouse.storage.open_run import open_run
+from lakehouse.storage.recheck import Recheck
 from lakehouse.storage.record_ttl import Lifetime, lifetime
+from lakehouse.storage.retained import from_head
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.segment_runs import SegmentRuns
 from lakehouse.storage.state import Manifests
+from lakehouse.storage.store_time import StoreTime
 from lakehouse.storage.table_caches import TableCaches
 from lakehouse.storage.wal import Wal
+from lakehouse.storage.wal_append import WalAppender, take_over
 from lakehouse.storage.write import WrittenRows, write_rows
 
-__all__ = ["Environment", "OpenTable", "View", "Watcher", "create_table", "open_table", "time_ms_of"]
+__all__ = [
+    "Environment",
+    "OpenTable",
+    "View",
+    "Watcher",
+    "create_table",
+    "is_dropped",
+    "open_table",
+    "shared_table",
+    "time_ms_of",
+]
+
+_WRITTEN_MAX = 256
+"""Tables beyond these are looked after when the next one is written to, not when the connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +78,43 @@ class Environment:
     clock: Clock
     caches: TableCaches
     spawn: Spawn | None = None
+    time: StoreTime = field(init=False)
+    """What is known of the store's clock."""
     opened: WeakValueDictionary[uuid.UUID, OpenTable] = field(default_factory=WeakValueDictionary)
     """Tables in use. Whoever opens one again shares what is known of it, and takes turns in committing."""
+    written: dict[uuid.UUID, OpenTable] = field(default_factory=dict)
+    """Tables that were written to, where it is looked after what was acknowledged."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time", StoreTime(self.clock, self.store.url))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was learnt stays where it was learnt, and so does the lake's background.
+        return _arrived, (self.store, self.settings, self.clock)
+
+    def expect_commit(self) -> None:
+        """Says that a commit follows; refuses a store that is not safe, or begins to find out."""
+        self.store.expect_commit(self.spawn)
+
+    async def recheck(self) -> None:
+        """Looks once more after all that was acknowledged; raises what was first found lost.
+
+        Every table is looked at, in one time for all of them: a store that is away delays the end once.
+        """
+        ends = self.clock.steady() + self.store.settings.recheck_grace_s
+        lost: CorruptionError | None = None
+        while self.written:
+            _, table = self.written.popitem()
+            try:
+                await table.recheck.at_end(grace_s=max(ends - self.clock.steady(), 0))
+            except CorruptionError as error:
+                lost = lost or error
+        if lost is not None:
+            raise lost
+
+
+def _arrived(store: ObjectStore, settings: Settings, clock: Clock) -> Environment:
+    return Environment(store, settings, clock, TableCaches(CacheBudget(settings.cache)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +141,11 @@ class View:
     async def files(self) -> tuple[FileEntry, ...]:
         """The live files."""
         return await self.manifests.entries(self.snapshot)
+
+    @property
+    def first_segment(self) -> int | None:
+        """Number of the first segment that is read above the snapshot; None = none is."""
+        return None if self.fresh is None else self.fresh.first
 
     @property
     def shows(self) -> Lifetime | None:
@@ -132,9 +191,10 @@ class OpenTable:
             deadline_s=TableOptions().commit_deadline_s,
             cache=caches.snapshots,
             spawn=env.spawn,
+            time=env.time,
         )
         self.manifests = Manifests(store, self.root, self.uuid, caches.manifests)
-        self.schemas = Schemas(store, self.root, self.uuid, caches.schemas)
+        self.schemas = Schemas(store, self.root, self.uuid, caches.schemas, env.time)
         self.wal = Wal(store, self.root, self.uuid)
         self.runs = SegmentRuns(self.wal, self.root, caches.runs.blocks)
         self._committer = Committer(
@@ -146,16 +206,40 @@ class OpenTable:
             wal=self.wal,
             runs=self.runs,
             clock=env.clock,
+            guard=self.before_write,
         )
+        self.recheck = Recheck(store, self.root, self.history, self.wal, env.clock, env.spawn)
+
+    def expect_commit(self) -> None:
+        """Says that a commit follows; see :meth:`Environment.expect_commit`."""
+        self.recheck.refuse()
+        self.env.expect_commit()
+
+    async def before_write(self) -> None:
+        """Refuses to commit or to append when something that was acknowledged is found lost."""
+        await self.recheck.before_write()
+        if not self.env.store.capabilities.commit_proven:
+            written = self.env.written
+            written[self.uuid] = self
+            if len(written) > _WRITTEN_MAX:
+                await written.pop(next(iter(written))).recheck.at_end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.env, self.name, self.pointer)
 
     async def known(self) -> View:
         """The newest state this process knows: good enough to prepare a write."""
-        return await self.view_of((await self.history.known_head()).snapshot)
+        self.expect_commit()
+        return await self._remembered()
+
+    async def _remembered(self) -> View:
+        known = (await self.history.known_head()).snapshot
+        return await from_head(self.history, known, self.view_of)
 
     async def newest(self) -> View:
         """The newest state there is."""
         head = (await self.history.head()).snapshot
-        return await self.view_of(self.history.check_live(head))
+        return await from_head(self.history, head, self._live_view)
 
     async def view(
         self,
@@ -190,6 +274,16 @@ class OpenTable:
             head = await self.history.newest_sound()
             if snapshot > head.id:
                 raise
+
+        async def of(head: Snapshot) -> View:
+            return await self._view_under(self.history.check_live(head), snapshot, timestamp, tag)
+
+        return await from_head(self.history, head, of)
+
+    async def _view_under(
+        self, head: Snapshot, snapshot: int | None, timestamp: dt.datetime | int | str | None, tag: str | None
+    ) -> View:
+        """The state asked for, as far as a head has it."""
         if tag is not None:
             ref = head.refs.get(tag)
             if ref is None:
@@ -203,8 +297,12 @@ class OpenTable:
             return await self.view_of(await self.history.at_time(time_ms_of(timestamp), head))
         return await self.view_of(head)
 
+    async def _live_view(self, head: Snapshot) -> View:
+        return await self.view_of(self.history.check_live(head))
+
     async def view_of(self, snapshot: Snapshot) -> View:
         """A snapshot with its schema."""
+        self.env.store.check_open()
         found = await self.schemas.read(snapshot.schema)
         return View(snapshot=snapshot, schema_object=found, manifests=self.manifests, runs=self.runs)
 
@@ -215,12 +313,16 @@ class OpenTable:
         was put is there too. The other way round a commit between the two would be missing below rows
         that were put after it, and a sum would be one there never was.
         """
-        view = await self.known()
+        view = await self._remembered()
         if view.snapshot.wal is None:
             view = await self.newest()
         if view.snapshot.wal is None:
             return view
-        listed = await self.wal.listed(after=view.snapshot.wal.upto)
+        return await from_head(self.history, view.snapshot, self._fresh_above)
+
+    async def _fresh_above(self, known: Snapshot) -> View:
+        """The newest state with what the log holds above it, listed from where a known snapshot covers it."""
+        listed = await self.wal.listed(after=_covered(known))
         view = await self.newest()
         if view.snapshot.wal is None:
             return view
@@ -229,8 +331,25 @@ class OpenTable:
         return dataclasses.replace(view, fresh=fresh)
 
     async def tail(self, view: View) -> Tail | None:
-        """What the log holds that the view's snapshot does not cover; None in a table without one."""
-        return None if view.snapshot.wal is None else await self.wal.tail(view.snapshot)
+        """What the log holds that the view's snapshot does not cover; None in a table without one.
+
+        When some of that is deleted by now, because others have covered and flushed it, it begins where the
+        newest snapshot ends.
+        """
+        if view.snapshot.wal is None:
+            return None
+        return await from_head(self.history, view.snapshot, self.wal.tail)
+
+    async def take_log_over(self, head: Snapshot, *, deadline_s: float) -> WalAppender:
+        """Fences off whoever writes the log, which the head has, and is the one to append to it."""
+
+        async def over(head: Snapshot) -> WalAppender:
+            clock = self.env.clock
+            return await take_over(
+                self.wal, head, clock=clock, deadline_s=deadline_s, schema_id=head.schema.id
+            )
+
+        return await from_head(self.history, head, over)
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """A reader of one of the table's runs, for reads with a schema."""
@@ -248,8 +367,13 @@ class OpenTable:
                 snapshot=entry.at,
             ) from missing
 
-    async def write(self, view: View, data: object, *, deletes: bool = False) -> WrittenRows:
-        """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows."""
+    async def write(
+        self, view: View, data: object, *, deletes: bool = False, missing: Missing | None = "null"
+    ) -> WrittenRows:
+        """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows.
+
+        ``missing`` is as for :func:`lakehouse.storage.write.write_rows`.
+        """
         return await write_rows(
             self.env.store,
             self.root,
@@ -257,6 +381,7 @@ class OpenTable:
             view.options,
             data,
             deletes=deletes,
+            missing=missing,
             settings=self.env.settings.table,
         )
 
@@ -268,8 +393,19 @@ class OpenTable:
         writer: tuple[str, int] | None = None,
         uploaded_ms: int | None = None,
         tail: Tail | None = None,
+        undrops: bool = False,
     ) -> Committed:
-        """Commits a change under the options that ``view`` shows; ``tail`` is of the log, if it was read."""
+        """Commits a change under the options that ``view`` shows.
+
+        Args:
+            change: what to do.
+            view: a state of the table.
+            writer: see :meth:`Committer.commit`, also for what follows.
+            uploaded_ms: likewise.
+            tail: of the log, if it was read.
+            undrops: likewise.
+        """
+        self.expect_commit()
         options = view.options
         self.history.deadline_s = options.commit_deadline_s
         done = await self._committer.commit(
@@ -278,10 +414,16 @@ class OpenTable:
             uploaded_ms=uploaded_ms,
             max_retries=options.commit_max_retries,
             tail=tail,
+            undrops=undrops,
         )
+        self.recheck.beside_write()
         if done.changed and self.watcher is not None:
             self.watcher.noticed(self, view, done)
         return done
+
+
+def _covered(snapshot: Snapshot) -> int:
+    return snapshot.wal.upto if snapshot.wal is not None else 0
 
 
 def time_ms_of(when: dt.datetime | int | str) -> int:
@@ -303,22 +445,28 @@ def time_ms_of(when: dt.datetime | int | str) -> int:
 
 async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
     """The table that a name stands for."""
-    pointer = await names.resolve(name)
+    return shared_table(env, name, await names.resolve(name))
+
+
+def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> OpenTable:
+    """The table of a pointer, as far as this process has it open already; nothing is read."""
     found = env.opened.get(pointer.table)
     if found is None or found.name != name:
         found = env.opened[pointer.table] = OpenTable(env, name, pointer)
+    found.pointer = pointer
     return found
 
 
 async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
     """A new table under a free name; AlreadyExistsError when the name is not free."""
-    table, now_ms = new_uuid(), env.clock.now_ms()
+    env.expect_commit()
+    table, now_ms = new_uuid(), env.time.now_ms()
     holder = await names.find(name)
     if holder is not None:
-        if not await _is_dropped(OpenTable(env, name, holder)):
+        if not await is_dropped(OpenTable(env, name, holder)):
             raise taken(name)
         # A drop that ended before it gave the name back.
-        await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms)
+        await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms, token=holder.token)
     pointer = NamePointer(
         name=str(name),
         table=table,
@@ -327,15 +475,17 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
         time_ms=now_ms,
     )
     core = OpenTable(env, name, pointer)
+    written = await core.schemas.write(schema, time_ms=now_ms)
     first = Snapshot(
         id=1,
         token=new_token(),
         parent=None,
         kind=CommitKind.CREATE,
-        time_ms=now_ms,
+        time_ms=env.time.now_ms(),  # the store has told it now
         table=table,
-        schema=await core.schemas.write(schema, time_ms=now_ms),
+        schema=written,
     )
+    await core.before_write()
     began = env.clock.steady()
     stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
     core.history.time.learn(stored.store_time_ms)
@@ -345,7 +495,8 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     return core
 
 
-async def _is_dropped(core: OpenTable) -> bool:
+async def is_dropped(core: OpenTable) -> bool:
+    """Whether a table's newest snapshot is a drop, or there is none."""
     try:
         return (await core.history.head()).snapshot.kind is CommitKind.DROP
     except NotFoundError:

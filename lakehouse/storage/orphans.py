@@ -25,7 +25,7 @@ from lakehouse.io.fanout import map_bounded
 from lakehouse.io.protocols import ObjectMeta
 from lakehouse.storage.commit import Base
 from lakehouse.storage.layout import join
-from lakehouse.storage.maintenance import Deletions, ProgressCallback, Teller, store_now_ms
+from lakehouse.storage.maintenance import Deletions, ProgressCallback, Teller
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.object_kinds import ObjectKind, object_kind
 from lakehouse.storage.opened import OpenTable
@@ -186,7 +186,7 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
     """Commits the horizon, without which nothing may be deleted."""
     view = await core.newest()
     head = view.snapshot
-    now_ms = await store_now_ms(core.env.store, core.history, head)
+    now_ms = await core.history.store_now_ms(head)
     horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
     if older_than_ms is not None:
         horizon_ms = min(older_than_ms, now_ms)

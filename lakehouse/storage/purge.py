@@ -3,30 +3,42 @@
 A directory is of a dropped table when its newest snapshot says so. That snapshot is deleted last, so a
 run that ended anywhere is gone on with by the next.
 
-Invariant: a directory whose newest snapshot is anything but an old drop loses nothing. Name pointers
-stay: a store cannot delete one only if nobody has taken the name meanwhile.
+Before anything is deleted, the pointer that knows the table is turned to ``purging``, by replacing the
+version that was looked at before the log. An undrop replaces the same pointer: one of the two succeeds.
+
+Invariant: a directory whose newest snapshot is anything but an old drop loses nothing, nor does one whose
+table a pointer calls live. Name pointers stay: a store cannot delete one only if nobody has taken the name
+meanwhile.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from lakehouse.errors import FormatError, LakehouseError, NotFoundError
+from lakehouse.errors import ConflictError, FormatError, LakehouseError, NotFoundError
+from lakehouse.format.hint import decode_hint
+from lakehouse.format.name_pointer import NameState
 from lakehouse.format.schema_json import decode_schema
 from lakehouse.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakehouse.format.table_options import TableOptions
+from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.fanout import map_bounded
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
+from lakehouse.storage.drop import drop_table
 from lakehouse.storage.layout import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.log import DenseLog
 from lakehouse.storage.maintenance import Deletions, ProgressCallback, Teller, check_seconds
-from lakehouse.storage.names import check_name
+from lakehouse.storage.names import Names, TableName, check_name
 from lakehouse.storage.object_kinds import ObjectKind, object_kind
+from lakehouse.storage.opened import Environment, OpenTable, is_dropped
+from lakehouse.storage.store_time import ask_store_ms
 
 __all__ = ["PurgeReport", "purge_dropped"]
 
@@ -42,7 +54,7 @@ class PurgeReport:
     tables: tuple[str, ...] = ()
     """Directories of dropped tables whose objects were deleted."""
     waiting: tuple[str, ...] = ()
-    """Directories of tables that were dropped too lately."""
+    """Directories of tables that were dropped too lately, or whose name others changed meanwhile."""
     unreadable: tuple[str, ...] = ()
     """Directories whose newest snapshot cannot be read; they are left alone."""
     objects: int = 0
@@ -67,13 +79,15 @@ class _Look:
     """What a directory turned out to be: nothing set = a live table, or none."""
 
     root: str
-    drop: Snapshot | None = None
+    head: Snapshot | None = None
+    """The newest snapshot, of a table that is or was dropped."""
     waits: bool = False
     unreadable: bool = False
 
 
 async def purge_dropped(
-    store: ObjectStore,
+    env: Environment,
+    names: Names,
     database: str | None = None,
     *,
     grace_s: float | None = None,
@@ -85,30 +99,94 @@ async def purge_dropped(
         check_name(database, "database")
     grace_s = check_seconds("grace_s", grace_s)
     teller = Teller(progress)
-    deletions = Deletions(store, "", teller, dry_run=dry_run)
-    foreign = 0
+    deletions = Deletions(env.store, "", teller, dry_run=dry_run)
 
     async def look(root: str) -> _Look:
-        found = await _look_at(store, root, grace_s)
+        found = await _look_at(env.store, root, grace_s)
         teller.step("look at tables")
         return found
 
     with measure() as cost:
-        looks = [one async for one in map_bounded(look, _directories(store, database), _LOOKS)]
-        dropped = [one for one in looks if one.drop is not None and not one.waits]
-        for one in dropped:
-            assert one.drop is not None
-            foreign += await _purge(store, one.root, one.drop, deletions)
+        looks = [one async for one in map_bounded(look, _directories(env.store, database), _LOOKS)]
+        run = _Run(env, names, deletions, dry_run=dry_run)
+        await run.purge(looks)
     return PurgeReport(
-        tables=tuple(one.root for one in dropped),
-        waiting=tuple(one.root for one in looks if one.waits),
+        tables=tuple(run.purged),
+        waiting=tuple(run.waiting),
         unreadable=tuple(one.root for one in looks if one.unreadable),
         objects=deletions.objects,
         bytes=deletions.bytes,
-        foreign=foreign,
+        foreign=run.foreign,
         dry_run=dry_run,
         cost=cost,
     )
+
+
+class _Run:
+    """One purge of the directories that were looked at."""
+
+    def __init__(self, env: Environment, names: Names, deletions: Deletions, *, dry_run: bool) -> None:
+        self._env, self._names, self._deletions, self._dry_run = env, names, deletions, dry_run
+        self.purged: list[str] = []
+        self.waiting: list[str] = []
+        self.foreign = 0
+
+    async def purge(self, looks: Sequence[_Look]) -> None:
+        """Deletes what has waited long enough and cannot come back any more."""
+        heads = [(one, one.head) for one in looks if one.head is not None]
+        # Of those that wait only what was brought back has to be told from what was not.
+        unclear = [(one, head) for one, head in heads if not one.waits or head.kind is CommitKind.UNDROP]
+        names = await self._names.names_of({head.table: _made_as(one.root) for one, head in unclear})
+        for one, head in heads:
+            turn = await self._turned(one, head, names.get(head.table))
+            if turn is _Turn.WAITS:
+                self.waiting.append(one.root)
+            elif turn is _Turn.GOES:
+                self.purged.append(one.root)
+                self.foreign += await _purge(self._env.store, one.root, head, self._deletions)
+
+    async def _turned(self, look: _Look, head: Snapshot, name: TableName | None) -> _Turn:
+        """Turns the pointer, so that nobody brings the table back, and says whether its objects may go."""
+        is_drop = head.kind is CommitKind.DROP
+        if name is None:
+            # No pointer knows it, so nobody can bring it back.
+            if not is_drop:
+                return _Turn.STAYS
+            return _Turn.WAITS if look.waits else _Turn.GOES
+        pointer, version = await self._names.look(name)
+        state = pointer.state_of(head.table)
+        core = OpenTable(self._env, name, dataclasses.replace(pointer, table=head.table, path=look.root))
+        if state is NameState.LIVE and not (is_drop and await is_dropped(core)):
+            return _Turn.STAYS
+        if look.waits or state in (None, NameState.MOVED):
+            return _Turn.WAITS
+        if self._dry_run:
+            return _Turn.GOES if is_drop else _Turn.WAITS
+        if state is not NameState.PURGING:
+            try:
+                await self._names.replace(pointer.purging(head.table, token=new_token()), version=version)
+            except ConflictError:
+                return _Turn.WAITS
+        if await is_dropped(core):
+            return _Turn.GOES
+        # An undrop made its commit and did not get the name: whoever has the table open is told once more.
+        await drop_table(core)
+        return _Turn.WAITS
+
+
+class _Turn(enum.Enum):
+    """What becomes of a directory in this run."""
+
+    GOES = enum.auto()
+    WAITS = enum.auto()
+    STAYS = enum.auto()
+    """Its table is live."""
+
+
+def _made_as(root: str) -> TableName:
+    """The name that a table had when its directory was made."""
+    database, _, directory = root.rpartition("/")
+    return TableName(database, directory.rpartition("-")[0])
 
 
 async def _directories(store: ObjectStore, database: str | None) -> AsyncGenerator[str, None]:
@@ -147,13 +225,16 @@ async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Loo
         head = decode_snapshot(fetched.data, key=fetched.key)
     except FormatError:
         return _Look(root=root, unreadable=True)
-    if head.kind is not CommitKind.DROP or not root.endswith(f"-{head.table.hex[:8]}"):
+    ended = (CommitKind.DROP, CommitKind.UNDROP)
+    if head.kind not in ended or not root.endswith(f"-{head.table.hex[:8]}"):
         return _Look(root=root)
     grace = await _grace_of(store, root, head) if grace_s is None else grace_s
     about = await store.head(fetched.key)
-    now_ms = about.store_time_ms if about.store_time_ms is not None else fetched.store_time_ms
+    now_ms = about.store_time_ms
+    if now_ms is None:
+        now_ms = await ask_store_ms(store, root, fetched.key)
     age_ms = (now_ms or 0) - (about.modified_ms if about.modified_ms is not None else head.time_ms)
-    return _Look(root=root, drop=head, waits=grace > 0 and age_ms < grace * 1000)
+    return _Look(root=root, head=head, waits=grace > 0 and age_ms < grace * 1000)
 
 
 async def _newest(store: ObjectStore, root: str, log: DenseLog) -> Fetched | None:
@@ -163,7 +244,7 @@ async def _newest(store: ObjectStore, root: str, log: DenseLog) -> Fetched | Non
         if missing.kind == "missing-bucket":
             raise
         hint = b""
-    known = int(hint) if hint.isdigit() and len(hint) < 20 else 0
+    known = decode_hint(hint, None).snapshot
     for after in dict.fromkeys((max(known - 1, 0), 0)):
         for number in await log.highest(after=after):
             found = await log.find(number)

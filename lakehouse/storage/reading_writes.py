@@ -27,19 +27,23 @@ from lakehouse.format.snapshot import CommitKind
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import arrow_field
 from lakehouse.io.fanout import map_bounded
+from lakehouse.io.threads import in_thread
 from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.commit_result import CommitResult, committed_or_deleted, result_of
 from lakehouse.storage.conform import conform
 from lakehouse.storage.cover import Tail
 from lakehouse.storage.index_prune import IndexQuestion
-from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.intake import CheckNames, chunks_of
 from lakehouse.storage.intents import check_flushed
+from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.lookup import Lookup
+from lakehouse.storage.missing_columns import Missing, refusing_missing
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.prune import Pruner
 from lakehouse.storage.reads import TableRuns, ask_table
 from lakehouse.storage.record_ttl import shown_where
+from lakehouse.storage.repeated_keys import refuse_repeated_keys
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.where import bind_where
@@ -328,13 +332,13 @@ def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped
 
     Files of a partition may be taken away unread only where they cannot hide rows of another.
     """
-    names = where.columns()
+    bound = bind_where(where, schema)
+    names = bound.columns()
     independent = schema.key_holds_partition or not schema.primary_key
     if not names or not names <= set(schema.partition_by) or not independent:
         return None
     fields = schema.partition_fields
     arrow = pa.schema([arrow_field(one) for one in fields])
-    bound = bind_where(where, schema)
 
     def holds(partition: tuple[bytes, ...]) -> bool:
         values = {
@@ -360,13 +364,27 @@ def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
 
 
 async def insert_rows(
-    core: OpenTable, data: object, *, writer: WriterId | None = None, message: str | None = None
+    core: OpenTable,
+    data: object,
+    *,
+    missing: Missing | None = None,
+    writer: WriterId | None = None,
+    message: str | None = None,
 ) -> CommitResult:
-    """Adds rows whose keys must be new; AlreadyExistsError names one that is there."""
+    """Adds rows whose keys must be new; AlreadyExistsError names one that is there.
+
+    A key that two of the rows have is refused as well, however far apart they are, before the commit.
+    ``missing`` is ``error`` to refuse rows without all columns; no older row can lose a value.
+    """
+    if missing == "keep":
+        raise InvalidInputError(
+            "missing='keep' keeps values of older rows, and with on_conflict='error' there are none"
+        )
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         keys: list[pa.Table] = []
-        written = await core.write(view, _remembered(data, view, keys))
+        check = refusing_missing(view.schema, missing or "null")
+        written = await core.write(view, _remembered(data, view, keys, check))
         change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
         async with committed_or_deleted(core, lambda: object_paths(written.entries)) as fate:
             done = await core.commit(
@@ -378,16 +396,25 @@ async def insert_rows(
     return await with_current_schema(core, data, attempt)
 
 
-async def _remembered(data: object, view: View, keys: list[pa.Table]) -> AsyncGenerator[pa.Table, None]:
-    """The rows, their keys kept aside."""
+async def _remembered(
+    data: object, view: View, keys: list[pa.Table], check: CheckNames | None
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows, their keys kept aside; refuses a key that comes again."""
     first = 0
-    chunks = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes)
+    limit = view.options.write_buffer_bytes
+    chunks = chunks_of(data, view.schema.fields, chunk_bytes=limit, check=check)
     async with aclosing(chunks):
         async for chunk in chunks:
             rows = conform(chunk, view.schema, first_row=first)
             first += chunk.num_rows
             keys.append(rows.select(view.schema.primary_key))
             yield rows
+    if keys:
+        await in_thread(_refuse_repeated, keys, view.schema)
+
+
+def _refuse_repeated(keys: Sequence[pa.Table], schema: TableSchema) -> None:
+    refuse_repeated_keys(pa.concat_tables(keys).combine_chunks(), KeyColumns(schema.key_fields))
 
 
 class _InsertNew:

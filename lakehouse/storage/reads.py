@@ -23,9 +23,9 @@ from lakehouse.io.cost import counting
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.answers import Question
 from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion, ask_indexes
+from lakehouse.storage.long_reads import reading
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.record_ttl import shown_where
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.runs import RunReader
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
@@ -115,13 +115,20 @@ class TableScan:
         self.report = ScanReport()
         """What the last reading looked at, left out and paid."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidInputError(
+            f"a scan of {self._core.name} cannot be pickled: pickle the table and scan it there, by "
+            "snapshot= where both are to read the same"
+        )
+
     async def _read_view(self) -> View:
         if self._view is None:
             self._view = await self._core.view(**self._at)
         return self._view
 
     async def _reading(self) -> AbstractAsyncContextManager[None]:
-        return while_reading(self._core.history, (await self._read_view()).snapshot.id)
+        view = await self._read_view()
+        return reading(self._core, view)
 
     async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
         """A scan, planned and not begun."""

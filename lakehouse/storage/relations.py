@@ -1,13 +1,15 @@
 """What a table says about itself, as Arrow tables: snapshots, schemas, files, manifests, partitions, tags.
 
 Invariant: a relation is made of metadata alone; no data file is opened for it. Column names and types
-never change, columns may be added at the end.
+never change, columns may be added at the end. ``rows`` is what a scan counts, and null where metadata does
+not tell; ``stored_rows`` counts what files hold: rows that others replace or delete, and deletes, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +34,7 @@ __all__ = [
     "tags_relation",
 ]
 
+_NONE: Mapping[Any, int] = MappingProxyType({})
 _TIME = pa.timestamp("ms", tz="UTC")
 _SNAPSHOTS = pa.schema(
     {
@@ -50,6 +53,7 @@ _SNAPSHOTS = pa.schema(
         "tags": pa.list_(pa.string()),
         "message": pa.string(),
         "token": pa.string(),
+        "stored_rows": pa.int64(),
     }
 )
 _SCHEMAS = pa.schema(
@@ -73,6 +77,7 @@ _MANIFESTS = pa.schema(
         "files": pa.int64(),
         "rows": pa.int64(),
         "snapshot": pa.int64(),
+        "stored_rows": pa.int64(),
     }
 )
 _INDEXES = pa.schema(
@@ -88,8 +93,10 @@ _INDEXES = pa.schema(
 _TAGS = pa.schema({"name": pa.string(), "snapshot": pa.int64(), "kind": pa.string(), "expires": _TIME})
 
 
-def snapshots_relation(snapshots: Iterable[Snapshot], head: Snapshot) -> pa.Table:
-    """One row per snapshot."""
+def snapshots_relation(
+    snapshots: Iterable[Snapshot], head: Snapshot, rows_of: Mapping[int, int | None] = _NONE
+) -> pa.Table:
+    """One row per snapshot; ``rows_of`` says how many rows those have of which it is known."""
     tags: dict[int, list[str]] = {}
     for name, ref in sorted(head.refs.items()):
         tags.setdefault(ref.snapshot, []).append(name)
@@ -101,7 +108,8 @@ def snapshots_relation(snapshots: Iterable[Snapshot], head: Snapshot) -> pa.Tabl
             "time": one.time_ms,
             "schema": one.schema.id,
             "files": one.total.files,
-            "rows": one.total.rows,
+            "rows": rows_of.get(one.id),
+            "stored_rows": one.total.rows,
             "bytes": one.total.bytes,
             "added_files": one.plus.files,
             "added_rows": one.plus.rows,
@@ -142,8 +150,16 @@ def schemas_relation(schemas: Iterable[SchemaObject]) -> pa.Table:
     return pa.Table.from_pylist(rows, _SCHEMAS)
 
 
-def files_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Table:
-    """One row per live data file; keys and partition values as the table's own types."""
+def files_relation(
+    entries: Sequence[FileEntry], schema: TableSchema, rows_of: Mapping[str, int] = _NONE
+) -> pa.Table:
+    """One row per live data file; keys and partition values as the table's own types.
+
+    Args:
+        entries: the files.
+        schema: of the table.
+        rows_of: how many rows of the table those have, by path, of which it is known.
+    """
     partition = _partition_struct(schema)
     keys = pa.struct([pa.field(one.name, arrow_type(one.type)) for one in schema.key_fields])
     codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
@@ -171,7 +187,8 @@ def files_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Tabl
             "level": int(one.level),
             "format": one.format.value,
             "bytes": one.size,
-            "rows": one.rows,
+            "rows": rows_of.get(one.path),
+            "stored_rows": one.rows,
             "deletes": one.deletes,
             "schema": one.schema_id,
             "snapshot": one.at,
@@ -185,7 +202,7 @@ def files_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Tabl
         for one in entries
     ]
     more = {"partition": partition, "min_key": keys, "max_key": keys, "index_bytes": pa.int64()}
-    more |= {"index_path": pa.string(), "indexes": pa.list_(pa.int32())}
+    more |= {"index_path": pa.string(), "indexes": pa.list_(pa.int32()), "stored_rows": pa.int64()}
     return pa.Table.from_pylist(rows, pa.schema({**plain, **more}))
 
 
@@ -222,10 +239,29 @@ def _partition_values(partition: tuple[bytes, ...], schema: TableSchema) -> Mapp
     }
 
 
-def partitions_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Table:
-    """One row per partition that has files."""
+def partitions_relation(
+    entries: Sequence[FileEntry],
+    schema: TableSchema,
+    rows_of: Mapping[str, int] = _NONE,
+    *,
+    is_all: bool = True,
+) -> pa.Table:
+    """One row per partition that has files.
+
+    Args:
+        entries: the files.
+        schema: of the table.
+        rows_of: how many rows of the table those have, by path, of which it is known.
+        is_all: no row of the table is elsewhere than in files.
+    """
     sums: dict[tuple[bytes, ...], list[int]] = {}
+    unknown: set[tuple[bytes, ...]] = set() if is_all else {one.partition for one in entries}
+    known: Counter[tuple[bytes, ...]] = Counter()
     for one in entries:
+        if one.path in rows_of:
+            known[one.partition] += rows_of[one.path]
+        else:
+            unknown.add(one.partition)
         found = sums.setdefault(one.partition, [0, 0, 0, 0])
         for at, value in enumerate((1, one.rows, one.size, one.at or 0)):
             found[at] = max(found[at], value) if at == 3 else found[at] + value
@@ -233,7 +269,8 @@ def partitions_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa
         {
             "partition": _partition_values(partition, schema),
             "files": files,
-            "rows": count,
+            "rows": None if partition in unknown else known[partition],
+            "stored_rows": count,
             "bytes": size,
             "last_snapshot": last,
         }
@@ -245,6 +282,7 @@ def partitions_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa
         "rows": pa.int64(),
         "bytes": pa.int64(),
         "last_snapshot": pa.int64(),
+        "stored_rows": pa.int64(),
     }
     return pa.Table.from_pylist(rows, pa.schema(columns))
 
@@ -256,7 +294,8 @@ def manifests_relation(snapshot: Snapshot) -> pa.Table:
             "path": one.path,
             "bytes": one.size,
             "files": one.entries,
-            "rows": one.rows,
+            "rows": None,
+            "stored_rows": one.rows,
             "snapshot": one.at or snapshot.id,
         }
         for one in snapshot.manifests

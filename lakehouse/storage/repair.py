@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings
-from lakehouse.errors import ConflictError, CorruptionError, FormatError, NotFoundError
+from lakehouse.errors import ConflictError, CorruptionError, FormatError, NotFoundError, UnavailableError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.schema_json import SchemaObject, decode_schema
 from lakehouse.format.snapshot import (
@@ -34,7 +34,7 @@ from lakehouse.io.cost import measure
 from lakehouse.io.fanout import map_bounded
 from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.commit_result import committed_or_deleted
-from lakehouse.storage.layout import join
+from lakehouse.storage.layout import LATEST, join
 from lakehouse.storage.maintenance import ProgressCallback, Teller
 from lakehouse.storage.next_snapshot import Draft, child_of, counts_of
 from lakehouse.storage.object_kinds import ObjectKind, object_kind, snapshot_path
@@ -47,6 +47,8 @@ from lakehouse.storage.wal import segment_path
 
 __all__ = ["repair_table"]
 
+_LOST_MAX = 1_000
+"""Snapshots in a row that may have been lost; a hint that names one further off needs a person's look."""
 _FILES = 2
 """Data files that are read at once."""
 
@@ -130,21 +132,48 @@ class _Repair:
     # --- which state --------------------------------------------------------------
 
     async def _newest(self) -> tuple[int, Snapshot]:
-        """The highest id there is, and the newest snapshot that can be read."""
+        """The highest id that was committed, and the newest snapshot that can be read."""
         history = self._core.history
         numbers = [one for one, _ in await history.log.listed()]
+        began = self._core.env.clock.steady()
+        newest = await self._newest_committed(numbers[-1]) if numbers else 0
         for number in reversed(numbers):
             try:
                 found = await history.log.find(number)
+                if found is None and history.is_late(began):
+                    raise UnavailableError(
+                        f"snapshot {number} of {self._core.root} is gone since it was listed, and that was "
+                        "longer ago than the commit deadline: it may have expired. Repair again.",
+                        kind="timeout",
+                        snapshot=number,
+                    )
                 if found is None:
                     continue
-                return numbers[-1], history.check_live(history.decoded(found))
+                return newest, history.check_live(history.decoded(found))
             except FormatError as error:
                 self._lose(Loss(kind=LossKind.COMMIT, object=snapshot_path(number), reason=error.message))
         raise CorruptionError(
             f"no snapshot of {self._core.root} can be read, so it is not known which files are the table's",
             key=self._core.root,
         )
+
+    async def _newest_committed(self, newest: int) -> int:
+        """The highest id that was committed, of the highest there is; those that are gone are noted."""
+        hint = await self._core.history.lost_above(newest)
+        if hint is None:
+            return newest
+        if hint.snapshot - newest > _LOST_MAX:
+            raise CorruptionError(
+                f"{LATEST} of {self._core.root} says that snapshot {hint.snapshot} was committed, and the "
+                f"newest there is is {newest}: more than {_LOST_MAX:,} would be lost. If that cannot be, "
+                f"delete {LATEST} and repair again.",
+                key=join(self._core.root, LATEST),
+                snapshot=hint.snapshot,
+            )
+        reason = f"its object is gone; {LATEST} says that snapshot {hint.snapshot} was committed"
+        for number in range(newest + 1, hint.snapshot + 1):
+            self._lose(Loss(kind=LossKind.COMMIT, object=snapshot_path(number), reason=reason))
+        return hint.snapshot
 
     def _shown(self, base: Snapshot) -> Snapshot:
         """The snapshot with a schema that can be read."""
@@ -330,24 +359,40 @@ class _Repair:
     async def _append(
         self, base: Snapshot, newest: int, entries: Sequence[FileEntry], segments: Sequence[SegmentRange]
     ) -> Snapshot:
-        """Creates the snapshot behind a newest one that cannot be read."""
-        core, history = self._core, self._core.history
-        token = await self._token(newest)
-        head = dataclasses.replace(base.carried(), id=newest, token=token)
-        state = await self._state(head, self._kept(entries), segments)
-        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema)
+        """Creates the snapshot behind a newest one that cannot be read, or is gone.
+
+        Ids above the highest there is that were given out are taken too: whoever knows of nothing newer would
+        commit there, and be overlooked.
+        """
+        history, head, kept = self._core.history, base, tuple(self._kept(entries))
+        there = await history.log.newest(after=base.id)
+        if there is not None:
+            found = await history.log.find(there)
+            token = (found.token if found is not None else None) or ""
+            head = dataclasses.replace(base.carried(), id=there, token=token)
+        for _ in range(head.id, newest):
+            head = await self._create_behind(head, kept, segments, "in place of a lost snapshot")
+        child = await self._create_behind(head, kept, segments)
+        history.forget()
+        return child
+
+    async def _create_behind(
+        self,
+        head: Snapshot,
+        kept: Sequence[FileEntry],
+        segments: Sequence[SegmentRange],
+        message: str | None = None,
+    ) -> Snapshot:
+        """Creates the next snapshot, with the state that could be read."""
+        history = self._core.history
+        state = await self._state(head.carried(), kept, segments)
+        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, message=message)
         child = child_of(head, draft, token=new_token(), now_ms=history.time.now_ms())
         try:
             await history.log.append(child.id, encode_snapshot(child), token=child.token)
         except ConflictError as lost:
             raise ConflictError(
-                f"somebody else has made snapshot {child.id} of {core.root}: repair it again if need be",
+                f"somebody else has made snapshot {child.id} of {self._core.root}: repair it again",
                 snapshot=child.id,
             ) from lost
-        history.forget()
         return child
-
-    async def _token(self, newest: int) -> str:
-        """Of a damaged snapshot, where the store kept it."""
-        found = await self._core.history.log.find(newest)
-        return (found.token if found is not None else None) or ""

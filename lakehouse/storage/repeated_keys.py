@@ -1,4 +1,4 @@
-"""A key that several rows of one write have, where none of them is the newer: found and named.
+"""A key that several rows of one write have, where each may come once: found and named.
 
 Invariant: rows that all have different keys pass.
 """
@@ -15,16 +15,43 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.key_order import by_key
 
-__all__ = ["repeated_key", "same_key"]
+__all__ = ["refuse_repeated_keys", "repeated_key", "same_key"]
 
 
 def same_key(key: Mapping[str, Any]) -> InvalidInputError:
     """The error that says that a key was given twice."""
-    shown = ", ".join(f"{name} = {value!r:.80}" for name, value in key.items())
     return InvalidInputError(
-        f"two rows of this write have the key {shown}, and nothing says which is the newer: give each key "
-        "once, or write in a way that brings rows of a key together",
+        f"two rows of this write have the key {_shown(key)}, and nothing says which is the newer: give each "
+        "key once, or write in a way that brings rows of a key together",
         key=dict(key),
+    )
+
+
+def refuse_repeated_keys(rows: pa.Table, keys: KeyColumns, *, where: str = "on_conflict='error'") -> None:
+    """Nothing when each row has another key.
+
+    Args:
+        rows: all rows of a write, in their order; their key columns suffice.
+        keys: the key columns.
+        where: in what each key may come once, for the message.
+
+    Raises:
+        InvalidInputError: names the first key that comes again, and two rows that have it.
+    """
+    (array,) = keys.arrays([rows])
+    found = by_key(array)
+    if found is None or found[1].all():
+        return
+    order, ends = found
+    firsts = np.flatnonzero(~ends)
+    at = firsts[np.argmin(order[firsts + 1])]
+    first, again = int(order[at]), int(order[at + 1])
+    key = {name: rows.column(name)[first].as_py() for name in keys.names}
+    raise InvalidInputError(
+        f"rows {first:,} and {again:,} of this call have the same key {_shown(key)}, and {where} takes "
+        "each key once: leave one of them out, or use upsert with all columns, which keeps the last",
+        key=key,
+        rows=(first, again),
     )
 
 
@@ -37,3 +64,7 @@ def repeated_key(rows: pa.Table, keys: KeyColumns) -> dict[str, Any] | None:
     order, ends = found
     row = int(order[np.flatnonzero(~ends)[0]])
     return {name: rows.column(name)[row].as_py() for name in keys.names}
+
+
+def _shown(key: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value!r:.80}" for name, value in key.items())

@@ -24,6 +24,7 @@ from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.commit import Base, OwnManifest
 from lakehouse.storage.commit_result import committed_or_deleted
 from lakehouse.storage.compact_plan import CompactionReason, CompactionTask, Interval, hull
+from lakehouse.storage.long_reads import reading
 from lakehouse.storage.maintenance import ProgressCallback, Teller, check_count
 from lakehouse.storage.merge_runs import merge_runs
 from lakehouse.storage.next_snapshot import Draft
@@ -31,7 +32,6 @@ from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.plan import apart, interval, unit_of
 from lakehouse.storage.reads import TableRuns
 from lakehouse.storage.resplit import SplitRun, split_run
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.upload import delete_files, object_paths
 
 __all__ = ["RescaleReport", "rescale"]
@@ -91,7 +91,7 @@ async def rescale(
         if not dry_run and view.schema.buckets != count:
             change = _Rescale(core, count, Teller(progress))
             async with committed_or_deleted(core, lambda: change.uploaded) as fate:
-                async with while_reading(core.history, view.snapshot.id):
+                async with reading(core, view):
                     await change.split(todo, view.schema, len(todo))
                 done = await core.commit(change, view=view)
                 fate.kept = done.changed

@@ -23,6 +23,7 @@ from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import Verdict
+from lakehouse.format.column_path import column_steps
 from lakehouse.format.file_entry import KIND_COLUMN, FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, arrow_field
@@ -60,17 +61,29 @@ class RunSource(Protocol):
 def fields_named(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
     """The columns of these names, in their order; None = all.
 
+    Columns are whole: a name with a dot is that of a column, in backticks or not.
+
     Raises:
         InvalidInputError: one is not there, or named twice.
     """
     if columns is None:
         return schema.fields
     known = {field.name: field for field in schema.fields}
-    for at, name in enumerate(columns):
-        if name not in known or name in columns[:at]:
-            what = "is named twice" if name in known else f"is not there; these are: {', '.join(known)}"
-            raise InvalidInputError(f"column {name!r} {what}", column=name)
-    return tuple(known[name] for name in columns)
+    found: dict[str, Field] = {}
+    for given in columns:
+        steps = (given,) if given in known else column_steps(schema.fields, given)
+        name = steps[0]
+        if len(steps) > 1 and name in known:
+            what = f"is inside {name!r}: columns are read whole, so ask for {name!r}"
+        elif len(steps) > 1 or name not in known:
+            what = f"is not there; these are: {', '.join(known)}"
+        elif name in found:
+            what = "is named twice"
+        else:
+            found[name] = known[name]
+            continue
+        raise InvalidInputError(f"column {given!r} {what}", column=given)
+    return tuple(found.values())
 
 
 class Scan:

@@ -17,6 +17,7 @@ from lakehouse.format.table_schema import TableSchema
 from lakehouse.ids import new_token
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.layout import join, new_schema_path
+from lakehouse.storage.store_time import StoreTime
 
 __all__ = ["Schemas"]
 
@@ -30,12 +31,14 @@ class Schemas:
         root: its directory.
         table: its uuid.
         cache: schemas by (root, path).
+        time: takes note of when the store answered.
     """
 
     store: ObjectStore
     root: str
     table: uuid.UUID
     cache: CacheRegion[tuple[str, str], SchemaObject]
+    time: StoreTime | None = None
 
     async def read(self, ref: SchemaRef) -> SchemaObject:
         """The schema that a snapshot refers to."""
@@ -69,6 +72,8 @@ class Schemas:
             schema=schema, table=self.table, token=new_token(), time_ms=time_ms, ancestors=ancestors
         )
         path = new_schema_path()
-        await self.store.put(join(self.root, path), encode_schema(one))
+        stored = await self.store.put(join(self.root, path), encode_schema(one))
+        if self.time is not None:
+            self.time.learn(stored.store_time_ms)
         self.cache.put((self.root, path), one)
         return SchemaRef(id=schema.id, path=path)

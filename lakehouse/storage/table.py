@@ -14,57 +14,42 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from lakehouse.errors import InvalidInputError, LakehouseError, NotFoundError
+from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.format.snapshot import CommitKind, Ref, RefKind, Snapshot
+from lakehouse.format.snapshot import CommitKind, Ref
 from lakehouse.format.table_schema import TableSchema
-from lakehouse.format.types import DataType
-from lakehouse.io.fanout import map_bounded
 from lakehouse.log import get_logger
-from lakehouse.storage import relations
-from lakehouse.storage.alter import Alter, restored_schema
-from lakehouse.storage.auto_compaction import auto_compaction
-from lakehouse.storage.commit import Base, Change, Committed
-from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.alter import restored_schema
+from lakehouse.storage.commit import Base
+from lakehouse.storage.commit_result import CommitResult, commit_change
 from lakehouse.storage.compaction import CompactResult, compact_table
-from lakehouse.storage.evolution import (
-    AddColumn,
-    ColumnPath,
-    DropColumn,
-    MakeOptional,
-    MoveColumn,
-    RenameColumn,
-    SetComment,
-    SetDefault,
-    SetOptions,
-    SetTableComment,
-    UnsetOptions,
-    WidenColumn,
-)
-from lakehouse.storage.evolution import Change as SchemaChange
 from lakehouse.storage.flush import flush_table
 from lakehouse.storage.follow import ChangeBatch, changes_between, follow_changes
 from lakehouse.storage.intents import ChangeRefs, Rollback
+from lakehouse.storage.keeping_writes import upsert_keeping
 from lakehouse.storage.lookup import Lookup
 from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.names import check_name
+from lakehouse.storage.missing_columns import Missing, check_missing
+from lakehouse.storage.names import check_new_name
 from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.pins import drop_pin, make_pin
 from lakehouse.storage.reading_writes import delete_matching, insert_rows, overwrite_matching
 from lakehouse.storage.reads import Freshness, TableRuns, TableScan, is_fresh, to_expr
 from lakehouse.storage.retained import while_reading
+from lakehouse.storage.table_columns import TableColumns
 from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
+from lakehouse.storage.table_relations import TableRelations
 from lakehouse.storage.writer import TableWriter
-from lakehouse.storage.writes import WriterId, add_rows, check_writer
+from lakehouse.storage.writes import WriterId, add_rows, check_message, check_writer
 
 __all__ = ["Table"]
 
 _log = get_logger(__name__)
 _Moment = dt.datetime | int | str
-_SNAPSHOT_READS = 16
 
 
-class Table(TableMaintenance, TableIndexes):
+class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     """A table. Made by ``Lake.create_table`` and ``Lake.table``.
 
     Methods that write make one commit each and return what it did. Every read sees the newest
@@ -74,7 +59,10 @@ class Table(TableMaintenance, TableIndexes):
 
     def __init__(self, core: OpenTable) -> None:
         self._core = core
-        auto_compaction(core)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As configuration: it connects where it arrives, when it is used.
+        return type(self), (self._core,)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} at {self.location}>"
@@ -114,6 +102,7 @@ class Table(TableMaintenance, TableIndexes):
         data: object,
         *,
         on_conflict: Literal["update", "error"] = "update",
+        missing: Missing | None = None,
         writer: WriterId | None = None,
         message: str | None = None,
     ) -> CommitResult:
@@ -123,7 +112,9 @@ class Table(TableMaintenance, TableIndexes):
             data: an Arrow table, batch or reader, a pandas or polars frame, dicts, or an
                 iterable of such, of any length.
             on_conflict: ``update`` does not look at older rows; ``error`` refuses the whole call
-                when a key is there already.
+                when a key is there already, or two of the rows have it.
+            missing: as in ``upsert``, of a table with a primary key and with ``on_conflict='update'``;
+                else no value can be lost, and columns that rows come without are null.
             writer: (id, sequence) of this write.
             message: for people; kept with the snapshot.
 
@@ -132,23 +123,59 @@ class Table(TableMaintenance, TableIndexes):
             await table.append([{"id": 1, "amount": 9.5}, {"id": 2, "amount": 3.0}])
         """
         check_writer(writer)
+        check_message(message)
+        check_missing(missing)
+        if missing == "keep":
+            await self._needs_key("missing='keep'")
         if on_conflict == "error":
             await self._needs_key("on_conflict='error'")
-            return await insert_rows(self._core, data, writer=writer, message=message)
+            return await insert_rows(self._core, data, missing=missing, writer=writer, message=message)
         if on_conflict != "update":
             raise InvalidInputError(f"on_conflict is 'update' or 'error', not {on_conflict!r}")
-        return await add_rows(self._core, data, kind=CommitKind.APPEND, writer=writer, message=message)
+        return await self._put_rows(data, CommitKind.APPEND, missing, writer, message)
 
     async def upsert(
-        self, data: object, *, writer: WriterId | None = None, message: str | None = None
+        self,
+        data: object,
+        *,
+        missing: Missing | None = None,
+        writer: WriterId | None = None,
+        message: str | None = None,
     ) -> CommitResult:
         """Adds rows that replace the older ones of their keys, without reading these.
 
         Of several rows of a key in one call the last one stays. The table needs a primary key.
+
+        Args:
+            data: rows, as for ``append``.
+            missing: what becomes of columns without a default that rows come without. ``error``
+                refuses such rows, ``null`` writes null, ``keep`` reads the older rows of these keys and
+                keeps what they have. None is ``error`` where an older row would lose a value (engine
+                deduplicate), and leaves to other engines what these leave as it is.
+            writer: (id, sequence) of this write.
+            message: for people.
+
+        Example::
+
+            await table.upsert([{"id": 1, "amount": 10.0}], missing="keep")
         """
         check_writer(writer)
+        check_message(message)
+        check_missing(missing)
         await self._needs_key("upsert")
-        return await add_rows(self._core, data, kind=CommitKind.UPSERT, writer=writer, message=message)
+        return await self._put_rows(data, CommitKind.UPSERT, missing, writer, message)
+
+    async def _put_rows(
+        self,
+        data: object,
+        kind: CommitKind,
+        missing: Missing | None,
+        writer: WriterId | None,
+        message: str | None,
+    ) -> CommitResult:
+        if missing == "keep":
+            return await upsert_keeping(self._core, data, kind=kind, writer=writer, message=message)
+        return await add_rows(self._core, data, kind=kind, missing=missing, writer=writer, message=message)
 
     async def delete(
         self,
@@ -173,6 +200,7 @@ class Table(TableMaintenance, TableIndexes):
             await table.delete(keys=[{"id": 7}])
         """
         check_writer(writer)
+        check_message(message)
         condition = to_expr(where)
         if (condition is None) == (keys is None):
             raise InvalidInputError("delete takes a condition or keys=, and one of them only")
@@ -200,6 +228,7 @@ class Table(TableMaintenance, TableIndexes):
             message: for people.
         """
         check_writer(writer)
+        check_message(message)
         condition = to_expr(where)
         if condition is not None:
             return await overwrite_matching(self._core, data, condition, writer=writer, message=message)
@@ -319,7 +348,7 @@ class Table(TableMaintenance, TableIndexes):
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
         )
         await self._needs_key("get", view)
-        async with while_reading(self._core.history, view.snapshot.id):
+        async with while_reading(self._core.history, view.snapshot.id, segment=view.first_segment):
             yield Lookup(
                 await view.entries(),
                 view.schema,
@@ -371,56 +400,19 @@ class Table(TableMaintenance, TableIndexes):
             async for batch in batches:
                 yield batch
 
-    # --- what there is ------------------------------------------------------------
-
-    async def snapshots(self) -> pa.Table:
-        """One row per snapshot, oldest first."""
-        head = (await self._core.newest()).snapshot
-        kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
-
-        async def read(number: int) -> Snapshot:
-            return await self._core.history.snapshot(number, head)
-
-        found = [one async for one in map_bounded(read, kept, _SNAPSHOT_READS)]
-        return relations.snapshots_relation(found, head)
-
-    async def schemas(self) -> pa.Table:
-        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
-        newest = (await self._core.newest()).schema_object
-        older = [one async for one in map_bounded(self._core.schemas.read, newest.ancestors, _SNAPSHOT_READS)]
-        return relations.schemas_relation([*older, newest])
-
-    async def files(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per data file of a snapshot."""
-        view = await self._core.view(snapshot=snapshot)
-        return relations.files_relation(await view.files(), view.schema)
-
-    async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
-        return relations.manifests_relation((await self._core.view(snapshot=snapshot)).snapshot)
-
-    async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per partition that has files."""
-        view = await self._core.view(snapshot=snapshot)
-        return relations.partitions_relation(await view.files(), view.schema)
-
-    async def tags(self) -> pa.Table:
-        """One row per tag and pin."""
-        return relations.tags_relation((await self._core.newest()).snapshot)
-
     # --- tags, rollback -----------------------------------------------------------
 
     async def create_tag(
         self, name: str, *, snapshot: int | None = None, replace: bool = False
     ) -> CommitResult:
         """Gives a snapshot a name, which keeps it; the newest one when none is given."""
-        check_name(name, "tag")
+        check_new_name(name, "tag")
         number = snapshot if snapshot is not None else await self.current_snapshot()
-        return await self._change(ChangeRefs(make={name: Ref(snapshot=number)}, replace=replace))
+        return await commit_change(self._core, ChangeRefs(make={name: Ref(snapshot=number)}, replace=replace))
 
     async def delete_tag(self, name: str) -> CommitResult:
         """Takes a name away; the snapshot may expire then."""
-        return await self._change(ChangeRefs(drop=(name,)))
+        return await commit_change(self._core, ChangeRefs(drop=(name,)))
 
     @contextlib.asynccontextmanager
     async def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AsyncIterator[int]:
@@ -430,18 +422,11 @@ class Table(TableMaintenance, TableIndexes):
         """
         view = await self._core.view(snapshot=snapshot)
         name = f"pin-{uuid.uuid4().hex}"
-        expires = self._core.history.time.now_ms() + int(ttl_s * 1000)
-        ref = Ref(snapshot=view.snapshot.id, kind=RefKind.PIN, expires_ms=expires)
-        await self._change(ChangeRefs(make={name: ref}))
+        await make_pin(self._core, view.snapshot.id, name=name, ttl_s=ttl_s)
         try:
             yield view.snapshot.id
         finally:
-            try:
-                await self._change(ChangeRefs(drop=(name,)))
-            except NotFoundError:
-                pass
-            except LakehouseError as error:
-                _log.warning("a pin stays until it ends", pin=name, seconds=ttl_s, error=error)
+            await drop_pin(self._core, name)
 
     async def rollback(
         self,
@@ -458,7 +443,7 @@ class Table(TableMaintenance, TableIndexes):
         async def schema(base: Base) -> Any:
             return await restored_schema(self._core.schemas, self._core.history, base.snapshot, target)
 
-        return await self._change(Rollback(target=target, schema=schema))
+        return await commit_change(self._core, Rollback(target=target, schema=schema))
 
     # --- maintenance --------------------------------------------------------------
 
@@ -488,75 +473,3 @@ class Table(TableMaintenance, TableIndexes):
         return await compact_table(
             self._core, full=full, where=to_expr(where), dry_run=dry_run, progress=progress
         )
-
-    # --- schema -------------------------------------------------------------------
-
-    async def alter(self, *changes: SchemaChange) -> CommitResult:
-        """Changes columns and options, all of it or nothing, in one commit.
-
-        Example::
-
-            from lakehouse.storage.evolution import AddColumn, RenameColumn
-            await table.alter(AddColumn("note", "string"), RenameColumn("amount", "total"))
-        """
-        return await self._change(Alter(self._core.schemas, self._core.history, changes))
-
-    async def add_column(
-        self,
-        path: ColumnPath,
-        type: DataType | str,  # noqa: A002 - what everybody calls it
-        *,
-        required: bool = False,
-        default: Any = None,
-        comment: str | None = None,
-        first: bool = False,
-        after: str | None = None,
-    ) -> CommitResult:
-        """Adds a column, or a field of a struct; older rows have the default."""
-        return await self.alter(
-            AddColumn(
-                path, type, required=required, default=default, comment=comment, first=first, after=after
-            )
-        )
-
-    async def drop_column(self, path: ColumnPath) -> CommitResult:
-        """Takes a column away; adding one of that name later does not bring its values back."""
-        return await self.alter(DropColumn(path))
-
-    async def rename_column(self, path: ColumnPath, name: str) -> CommitResult:
-        """Gives a column another name."""
-        return await self.alter(RenameColumn(path, name))
-
-    async def move_column(
-        self, path: ColumnPath, *, first: bool = False, after: str | None = None
-    ) -> CommitResult:
-        """Gives a column another place."""
-        return await self.alter(MoveColumn(path, first=first, after=after))
-
-    async def widen_column(self, path: ColumnPath, type: DataType | str) -> CommitResult:  # noqa: A002
-        """Gives a column a type that holds more."""
-        return await self.alter(WidenColumn(path, type))
-
-    async def make_optional(self, path: ColumnPath) -> CommitResult:
-        """Lets a column have nulls."""
-        return await self.alter(MakeOptional(path))
-
-    async def set_default(self, path: ColumnPath, default: Any) -> CommitResult:
-        """What new rows get that come without the column."""
-        return await self.alter(SetDefault(path, default))
-
-    async def set_comment(self, comment: str | None, *, column: ColumnPath | None = None) -> CommitResult:
-        """Says what the table, or one of its columns, is for."""
-        return await self.alter(SetTableComment(comment) if column is None else SetComment(column, comment))
-
-    async def set_option(self, name: str, value: object) -> CommitResult:
-        """Sets an option of the table; ``docs/spec/v1/schema.md`` lists them."""
-        return await self.alter(SetOptions({name: value}))
-
-    async def unset_option(self, name: str) -> CommitResult:
-        """Gives an option its default back."""
-        return await self.alter(UnsetOptions([name]))
-
-    async def _change(self, change: Change) -> CommitResult:
-        done: Committed = await self._core.commit(change, view=await self._core.known())
-        return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse.expr import Expr
 from lakehouse.storage.alter import Alter
-from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.commit_result import CommitResult, commit_change
 from lakehouse.storage.index_changes import AddIndex, AlterIndex, DropIndex, IndexChange
 from lakehouse.storage.index_rebuild import RebuildResult, rebuild_indexes
 from lakehouse.storage.maintenance import ProgressCallback
@@ -95,6 +95,4 @@ class TableIndexes:
         return await rebuild_indexes(self._core, where, every=every, dry_run=dry_run, progress=progress)
 
     async def _change_indexes(self, change: IndexChange) -> CommitResult:
-        core = self._core
-        done = await core.commit(Alter(core.schemas, core.history, (change,)), view=await core.known())
-        return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)
+        return await commit_change(self._core, Alter(self._core.schemas, self._core.history, (change,)))

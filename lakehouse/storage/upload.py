@@ -46,6 +46,7 @@ from lakehouse.storage.index_build import (
 )
 from lakehouse.storage.layout import join
 from lakehouse.storage.row_size import group_rows
+from lakehouse.storage.store_time import answered_ms
 
 __all__ = ["FileRows", "FileUploads", "delete_files", "object_paths"]
 
@@ -132,6 +133,8 @@ class FileUploads:
         self.paths += [path for path, _ in objects]
         async for stored in map_bounded(self._put_object, objects, len(objects)):
             answered = stored.store_time_ms
+            if answered is None and self.first_answer_ms is None:
+                answered = await answered_ms(self._store, stored)
             if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
                 self.first_answer_ms = answered
         return number, entry

@@ -19,6 +19,7 @@ from lakehouse.config import CacheSettings
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.arrays import I64
 from lakehouse.format.file_entry import FileEntry
+from lakehouse.format.hint import decode_hint
 from lakehouse.format.schema_json import SchemaObject
 from lakehouse.format.snapshot import Counts, SchemaRef, Snapshot
 from lakehouse.io.cost import measure
@@ -195,7 +196,7 @@ class _Verification:
             hint = (await self._core.env.store.get(join(self._core.root, LATEST))).data
         except NotFoundError:
             return 0
-        return int(hint) if hint.isdigit() and len(hint) < 20 else 0
+        return decode_hint(hint, self._core.uuid).snapshot
 
     def _check_log(self, head: Snapshot, newest: int, hinted: int) -> None:
         """What the hint and the names say of snapshots."""

@@ -27,6 +27,7 @@ __all__ = ["WalAppender", "take_over"]
 _BIG_ROWS = 4_096
 """Encoding more rows would hold up the loop."""
 _MARKS_MAX = 1_000
+_NAMED_MAX = 5
 
 
 class WalAppender:
@@ -90,7 +91,7 @@ class WalAppender:
 
         data = await in_thread(encode) if rows > _BIG_ROWS else encode()
         try:
-            await self._wal.log.append(header.number, data, token=header.token)
+            await self._wal.log.append(header.number, data, token=header.token, note=_clients(header))
         except ConflictError as lost:
             raise await self._fenced(lost) from lost
         now = self._clock.steady()
@@ -174,6 +175,12 @@ async def take_over(
                 newest = (await wal.read(last)).header
                 continue
         return WalAppender(wal, fence, clock=clock, deadline_s=deadline_s, seen_at=seen_at)
+
+
+def _clients(header: SegmentHeader) -> str | None:
+    """The clients' sequences up to a segment, for people."""
+    last = list(header.writers.items())[-_NAMED_MAX:]
+    return ", ".join(f"sequence {sequence} of writer {name!r}" for name, sequence in last) or None
 
 
 async def _winner(wal: Wal, lost: ConflictError, number: int) -> SegmentHeader:

@@ -38,9 +38,10 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.io.threads import in_thread
 from lakehouse.storage.conform import conform
 from lakehouse.storage.cut import Part, RunNumbers, cut_rows, joined
-from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.intake import CheckNames, chunks_of
 from lakehouse.storage.key_arrays import KeyColumns
 from lakehouse.storage.merge_engines import folded_input, merge_engine
+from lakehouse.storage.missing_columns import Missing, refusing_missing
 from lakehouse.storage.repeated_keys import repeated_key, same_key
 from lakehouse.storage.upload import FileRows, FileUploads, delete_files
 
@@ -79,6 +80,7 @@ async def write_rows(
     *,
     deletes: bool = False,
     unique: bool = False,
+    missing: Missing | None = "null",
     settings: TableSettings = _SETTINGS,
 ) -> WrittenRows:
     """Writes rows as data files of a table.
@@ -95,6 +97,7 @@ async def write_rows(
             written where the table ignores deletes.
         unique: refuse several rows of a key as far as one buffer holds them; those of several buffers
             are in several runs.
+        missing: what becomes of columns that rows come without, but for ``keep``, which needs a base.
         settings: how many files are encoded and uploaded at once.
 
     Raises:
@@ -105,7 +108,8 @@ async def write_rows(
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
     if deletes and merge_engine(schema).ignores_deletes:
         return WrittenRows()
-    write = _Write(store, root, schema, options, deletes=deletes, unique=unique)
+    check = None if deletes else refusing_missing(schema, missing)
+    write = _Write(store, root, schema, options, deletes=deletes, unique=unique, check=check)
     try:
         files = map_bounded(write.upload, write.files(data), settings.write_concurrency, ordered=False)
         async with contextlib.aclosing(files):
@@ -163,12 +167,14 @@ class _Write:
         *,
         deletes: bool,
         unique: bool,
+        check: CheckNames | None,
     ) -> None:
         self.rows = 0
         self.uploads = FileUploads(
             store, root, schema, options, format=FileFormat(options.file_format_level0)
         )
         self._schema, self._options, self._deletes = schema, options, deletes
+        self._check = check
         self._engine = merge_engine(schema)
         self._taken = _key_schema(schema) if deletes else schema
         tells_partition = not deletes or schema.key_holds_partition
@@ -190,7 +196,8 @@ class _Write:
         limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
         collected: list[pa.Table] = []
         weight = 0
-        async with contextlib.aclosing(chunks_of(data, self._taken.fields, chunk_bytes=limit)) as chunks:
+        source = chunks_of(data, self._taken.fields, chunk_bytes=limit, check=self._check)
+        async with contextlib.aclosing(source) as chunks:
             async for chunk in chunks:
                 table = await in_thread(self._conformed, chunk)
                 if collected and weight + table.nbytes > limit:

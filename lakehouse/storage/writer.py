@@ -6,8 +6,10 @@ Invariant: a writer that was never entered, or was left, writes nothing and says
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from lakehouse.errors import InvalidInputError
+from lakehouse.storage.missing_columns import Missing, refuse_keep
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.writer_session import Ack, WriterReport, WriterSession, closed
 
@@ -44,7 +46,15 @@ class TableWriter:
         elif self._session is not None:
             await self._session.stop()
 
-    async def put(self, data: object, *, writer: tuple[str, int] | None = None) -> Ack:
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidInputError(
+            f"a writer of {self._core.name} cannot be pickled: pickle the table and open a writer there, "
+            "which takes over from this one"
+        )
+
+    async def put(
+        self, data: object, *, missing: Missing | None = None, writer: tuple[str, int] | None = None
+    ) -> Ack:
         """Queues rows; ``await`` what is returned to know them durable.
 
         Rows are checked against the schema first, and all of them are refused if one does not fit. The
@@ -52,14 +62,17 @@ class TableWriter:
 
         Args:
             data: rows, in any form that ``append`` takes.
+            missing: what becomes of columns that rows come without, as in ``upsert``; not ``keep``, which
+                reads: a put is durable with one request.
             writer: (id, sequence): put at most once for a sequence of that id, also after the writer
                 was opened anew; one id's sequences have to be put one after the other.
         """
-        return await self._open.put(data, writer, deletes=False)
+        refuse_keep(missing, "a put is durable with one request and does not; use upsert(…, missing='keep')")
+        return await self._open.put(data, writer, deletes=False, missing=missing)
 
     async def delete(self, keys: object, *, writer: tuple[str, int] | None = None) -> Ack:
         """Queues the deletion of keys; the table needs a primary key."""
-        return await self._open.put(keys, writer, deletes=True)
+        return await self._open.put(keys, writer, deletes=True, missing="null")
 
     async def flush(self) -> None:
         """Waits until everything put before is durable and in data files."""

@@ -42,13 +42,15 @@ from lakehouse.storage.auto_compaction import auto_compaction
 from lakehouse.storage.commit import Base
 from lakehouse.storage.conform import conform
 from lakehouse.storage.flush import flush_table
-from lakehouse.storage.intake import chunks_of
+from lakehouse.storage.intake import CheckNames, chunks_of
 from lakehouse.storage.key_arrays import KeyColumns
+from lakehouse.storage.log_wait import LogWait
 from lakehouse.storage.memtable import Memtables
 from lakehouse.storage.merge_engines import merge_engine
+from lakehouse.storage.missing_columns import Missing, refusing_missing
 from lakehouse.storage.next_snapshot import Draft
 from lakehouse.storage.opened import OpenTable, View
-from lakehouse.storage.wal_append import WalAppender, take_over
+from lakehouse.storage.wal_append import WalAppender
 from lakehouse.storage.writes import check_writer
 
 __all__ = ["Ack", "WriterReport", "WriterSession", "closed"]
@@ -79,6 +81,8 @@ class WriterReport:
     memory_bytes: int = 0
     """Of rows acknowledged and in no data file yet."""
     memtables_waiting: int = 0
+    waiting_s: float = 0.0
+    """Seconds for which the log has not taken the segment that is being written; 0 when none is."""
 
 
 class Ack:
@@ -139,10 +143,13 @@ class WriterSession:
         self._clock = core.env.clock
         options = view.options
         self._memtables = Memtables(
-            max_bytes=options.write_memtable_bytes, max_segments=options.wal_segments_max
+            max_bytes=options.write_memtable_bytes,
+            max_segments=options.wal_segments_max,
+            max_waiting=options.write_memtables,
         )
         self._queue: deque[_Put] = deque()
         self._queued = 0
+        self._wait = LogWait(str(core.name), self._clock, lambda: len(self._queue))
         self._pending: dict[str, tuple[int, asyncio.Future[int]]] = {}
         """Of clients that count their puts, the last one queued."""
         self._last_done: asyncio.Future[int] | None = None
@@ -173,17 +180,12 @@ class WriterSession:
     @classmethod
     async def open(cls, core: OpenTable) -> Self:
         """Takes the table's log over."""
+        core.expect_commit()
         view = await core.newest()
         if view.snapshot.wal is None:
             await core.commit(_BeginLog(), view=view)
             view = await core.newest()
-        appender = await take_over(
-            core.wal,
-            view.snapshot,
-            clock=core.env.clock,
-            deadline_s=view.options.commit_deadline_s,
-            schema_id=view.schema.id,
-        )
+        appender = await core.take_log_over(view.snapshot, deadline_s=view.options.commit_deadline_s)
         # Whoever dropped the table meanwhile may have fenced the log off before it was taken over here.
         return cls(core, await core.newest(), appender)
 
@@ -197,6 +199,7 @@ class WriterSession:
                 await self.flush()
         finally:
             await self.stop()
+        await self._core.recheck.at_end()
         lost, self._lost = self._lost, []
         if self._failure is not None and not all(ack.is_heard for ack in lost):
             self._raise_failure(self._failure)
@@ -213,7 +216,9 @@ class WriterSession:
 
     # --- putting ------------------------------------------------------------------
 
-    async def put(self, data: object, mark: tuple[str, int] | None, *, deletes: bool) -> Ack:
+    async def put(
+        self, data: object, mark: tuple[str, int] | None, *, deletes: bool, missing: Missing | None
+    ) -> Ack:
         """Queues rows, or keys to be deleted."""
         self._check_open()
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -221,8 +226,8 @@ class WriterSession:
         check_writer(mark)
         if mark is not None and (known := self._known(mark)) is not None:
             return Ack(known)
-        schema, rows = await self._conformed(data, deletes=deletes)
-        weight = rows.nbytes
+        schema, rows = await self._conformed(data, deletes=deletes, missing=missing)
+        weight = _weight(rows, schema)
         if weight > _PUT_BYTES_MAX:
             raise InvalidInputError(
                 f"one put holds {weight:,} bytes, and a segment of the log at most {_PUT_BYTES_MAX:,}: "
@@ -252,25 +257,25 @@ class WriterSession:
         done.set_result(self._appender.last)
         return done
 
-    async def _conformed(self, data: object, *, deletes: bool) -> tuple[TableSchema, pa.Table]:
+    async def _conformed(
+        self, data: object, *, deletes: bool, missing: Missing | None
+    ) -> tuple[TableSchema, pa.Table]:
         """The rows as the schema has them: the one this writer knows, or else the newest."""
         schema = self._view.schema
         try:
-            return schema, await _rows_of(data, schema, deletes=deletes)
+            return schema, await _rows_of(data, schema, deletes=deletes, missing=missing)
         except InvalidInputError:
             view = await self._core.newest()
             if view.schema == schema:
                 raise
             self._view = view
-            return view.schema, await _rows_of(data, view.schema, deletes=deletes)
+            return view.schema, await _rows_of(data, view.schema, deletes=deletes, missing=missing)
 
     async def _room(self, weight: int) -> None:
         """Waits until there is room in the queue and in the memtables."""
         options = self._view.options
         limit = _QUEUE_SEGMENTS * options.wal_segment_bytes
-        while (self._queued and self._queued + weight > limit) or (
-            self._memtables.waiting > options.write_memtables
-        ):
+        while (self._queued and self._queued + weight > limit) or not self._memtables.has_room:
             self._check_open()
             failed = self._flush_failure
             if failed is not None and self._clock.steady() - failed[0] > options.commit_deadline_s:
@@ -299,9 +304,10 @@ class WriterSession:
         if self._last_done is not None:
             await asyncio.shield(self._last_done)
         upto = self._appender.last
-        self._memtables.close()
         self._some_closed.set()
         while self._inherited is not None or any(one.first <= upto for one in self._memtables.all()):
+            if self._memtables.close(upto=upto):
+                self._some_closed.set()
             self._check_open()
             if self._flush_failure is not None:
                 raise self._flush_failure[1]
@@ -320,6 +326,7 @@ class WriterSession:
             queued_bytes=self._queued,
             memory_bytes=self._memtables.bytes,
             memtables_waiting=self._memtables.waiting,
+            waiting_s=self._wait.seconds,
         )
 
     # --- the log ------------------------------------------------------------------
@@ -362,8 +369,12 @@ class WriterSession:
         header = self._appender.header(schema.id)
         filled = [put.rows for put in group if put.rows.num_rows]
         try:
+            await self._core.before_write()
             batches = [await _made(filled, schema)] if filled else []
-            segment = await self._append(header, batches) if batches else None
+            segment = None
+            if batches:
+                with self._wait.waiting(len(group), self._view.options.commit_deadline_s):
+                    segment = await self._append(header, batches)
         except BaseException as error:
             failure = error if isinstance(error, LakehouseError) else _interrupted()
             for put in group:
@@ -373,6 +384,7 @@ class WriterSession:
             self._queued -= sum(put.bytes for put in group)
             self._moved.set()
         if segment is not None:
+            self._core.recheck.beside_write()
             self._segments += 1
             if self._memtables.add(segment, self._clock.steady()):
                 self._some_closed.set()
@@ -387,6 +399,7 @@ class WriterSession:
         """Appends, and tries again while the store answers nothing that can be relied upon."""
         options = self._view.options
         began, pause = self._clock.steady(), _PAUSE_S
+        unknown: CommitUnknownError | None = None
         while True:
             try:
                 return await self._appender.append(header, batches, codec=options.wal_compression)
@@ -394,9 +407,12 @@ class WriterSession:
                 # Whoever dropped the table fenced its writer: say that, then.
                 await self._core.newest()
                 raise
-            except (CommitUnknownError, UnavailableError):
+            except (CommitUnknownError, UnavailableError) as error:
+                if isinstance(error, CommitUnknownError):
+                    unknown = error
                 if self._clock.steady() - began > options.commit_deadline_s or self._closing:
-                    raise
+                    # That nothing was sent in the end says nothing about an attempt before.
+                    raise unknown or error from error
             await self._clock.sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX_S)
 
@@ -459,6 +475,7 @@ class WriterSession:
                 self._memtables.flushed(memtable)
                 self._flushes += 1
             self._view = await self._core.known()
+            self._memtables.max_waiting = self._view.options.write_memtables
             self._moved.set()
 
     def _held_or_stored(self, held: Mapping[int, WalSegment]):  # type: ignore[no-untyped-def]
@@ -493,17 +510,26 @@ def _interrupted() -> LakehouseError:
     return CommitUnknownError("the writer was ended while these rows were on their way to the log")
 
 
-async def _rows_of(data: object, schema: TableSchema, *, deletes: bool) -> pa.Table:
+def _weight(rows: pa.Table, schema: TableSchema) -> int:
+    """Bytes of rows in the log, where the columns that they lack are null."""
+    lacking = [one.type for one in schema.arrow() if one.name not in rows.column_names]
+    return int(rows.nbytes + rows.num_rows * sum(pa.nulls(1, kind).nbytes for kind in lacking))
+
+
+async def _rows_of(data: object, schema: TableSchema, *, deletes: bool, missing: Missing | None) -> pa.Table:
     """All rows handed in, checked; with their kinds when they delete."""
     taken = dataclasses.replace(schema, fields=schema.key_fields, partition_by=()) if deletes else schema
     if deletes and not schema.primary_key:
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
+    check = None if deletes else refusing_missing(schema, missing)
     if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
+        if check is not None and data.num_rows:
+            check(data.column_names, None)
         rows = conform(data, taken)
     else:
-        rows = await _conformed_chunks(data, taken)
+        rows = await _conformed_chunks(data, taken, check)
     engine = merge_engine(schema)
     if not deletes:
         return engine.operands(rows)
@@ -512,10 +538,11 @@ async def _rows_of(data: object, schema: TableSchema, *, deletes: bool) -> pa.Ta
     return rows.slice(0, 0) if engine.ignores_deletes else rows
 
 
-async def _conformed_chunks(data: object, schema: TableSchema) -> pa.Table:
+async def _conformed_chunks(data: object, schema: TableSchema, check: CheckNames | None) -> pa.Table:
     tables: list[pa.Table] = []
     first = 0
-    async with aclosing(chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX)) as chunks:
+    source = chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
+    async with aclosing(source) as chunks:
         async for chunk in chunks:
             tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))
             first += chunk.num_rows

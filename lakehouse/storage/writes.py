@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import pyarrow as pa
 
 from lakehouse.errors import ConflictError, InvalidInputError
+from lakehouse.format.short_text import is_utf8, short
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.io.background import beside
 from lakehouse.io.cost import measure
@@ -19,6 +20,7 @@ from lakehouse.storage.commit_result import CommitResult, committed_or_deleted, 
 from lakehouse.storage.cover import Tail
 from lakehouse.storage.flush import flush_table
 from lakehouse.storage.intents import UNFLUSHED, AddFiles, ReplacePartitions
+from lakehouse.storage.missing_columns import Missing
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.upload import delete_files, object_paths
 from lakehouse.storage.write import WrittenRows
@@ -26,6 +28,7 @@ from lakehouse.storage.write import WrittenRows
 __all__ = [
     "WriterId",
     "add_rows",
+    "check_message",
     "check_writer",
     "commit_written",
     "flushing",
@@ -47,6 +50,7 @@ async def add_rows(
     kind: CommitKind,
     deletes: bool = False,
     clears: bool = False,
+    missing: Missing | None = "null",
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
@@ -58,6 +62,7 @@ async def add_rows(
         kind: what the snapshot says it is.
         deletes: the rows are keys to be deleted.
         clears: takes every older row away in the same commit.
+        missing: what becomes of columns that rows come without.
         writer: makes the call safe to repeat.
         message: for people.
     """
@@ -66,7 +71,7 @@ async def add_rows(
         recorded = recorded_snapshot(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
-        written = await core.write(view, data, deletes=deletes)
+        written = await core.write(view, data, deletes=deletes, missing=missing)
         change = AddFiles(
             kind=kind,
             entries=written.entries,
@@ -125,6 +130,7 @@ async def with_current_schema(
     into files first.
     """
     with measure() as cost:
+        core.expect_commit()
         again = _can_be_read_again(data)
         view = await (core.known() if again else core.newest())
         async with beside(core.tail(view)) as tail:
@@ -195,6 +201,16 @@ def check_writer(writer: object) -> None:
         f"writer must be (id, sequence), a printable text of 1 to {_WRITER_ID_MAX:,} characters and a number "
         f"from 0 below 2^63, not {writer!r:.200}"
     )
+
+
+def check_message(message: object) -> None:
+    """Refuses what is no text of UTF-8, before anything is uploaded for the commit."""
+    if message is not None and not (isinstance(message, str) and is_utf8(message)):
+        raise InvalidInputError(
+            f"message must be text that UTF-8 can hold, not {short(message)}: leave out what is half of a "
+            "surrogate pair",
+            argument="message",
+        )
 
 
 def recorded_snapshot(view: View, writer: WriterId | None) -> int | None:

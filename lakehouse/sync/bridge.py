@@ -49,6 +49,10 @@ class Bridge:
         self._loop: _LoopThread | None = None
         self._closed = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As configuration: the lake is entered where it arrives, by the first call.
+        return type(self), (self._lake,)
+
     def open(self) -> None:
         """Enters the lake, unless it is entered."""
         self._entered()

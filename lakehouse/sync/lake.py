@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any, Literal, Self
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -20,8 +21,10 @@ from lakehouse.index.models import IndexType
 from lakehouse.index.reader import MetaCache
 from lakehouse.lake import Lake as AsyncLake
 from lakehouse.lake import connect as async_connect
+from lakehouse.storage.drop import DatabaseDropResult, DropResult
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.purge import PurgeReport
+from lakehouse.storage.undrop import DatabaseUndropResult
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.index_metas import IndexMetaScan
 from lakehouse.sync.table import Table
@@ -40,12 +43,14 @@ def connect(
     """A warehouse: a place in a bucket or a directory that holds databases of tables.
 
     Args:
-        url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``, or any scheme of fsspec.
-        storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``; the ``AWS_``
-            environment works too.
+        url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``; for reading also any
+            scheme of fsspec, such as ``http://``, and chains such as ``zip://wh::s3://bucket/wh.zip``.
+        storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``, or as delta-rs,
+            polars and pyiceberg spell them; the ``AWS_`` environment works too.
         settings: bounds, as ``{"cache.max_bytes": …}``; what is not given comes from the
             environment, the configuration file, the defaults.
-        check: try on entering whether the store is safe to commit on.
+        check: race the store on entering, for some seconds, and refuse it with an error of kind
+            ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: for tests.
 
     Example::
@@ -98,9 +103,22 @@ class Lake:
             self._wrapped.create_database, name, if_not_exists=if_not_exists, comment=comment
         )
 
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Ends a database; with ``cascade`` its tables too, else it must have none."""
+    def drop_database(
+        self, name: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> DatabaseDropResult | None:
+        """Ends a database; with ``cascade`` its tables too, else it must have none.
+
+        :meth:`undrop_database` brings it back with these tables. None when there was none to drop.
+        """
         return self._bridge.call(self._wrapped.drop_database, name, if_exists=if_exists, cascade=cascade)
+
+    def undrop_database(self, name: str) -> DatabaseUndropResult:
+        """Brings a dropped database back, and the tables that ``cascade`` dropped with it.
+
+        Tables that were purged since are named in the result. A database that was made anew under the
+        name is not replaced: bring its tables back one by one.
+        """
+        return self._bridge.call(self._wrapped.undrop_database, name)
 
     def databases(self) -> list[str]:
         """Names of all databases, in order."""
@@ -181,9 +199,32 @@ class Lake:
         """
         return self._bridge.iterate(self._wrapped.tables, database, prefix=prefix, after=after)
 
-    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Ends a table: whoever has it open is told. Its objects stay until they are cleaned up."""
+    def drop_table(self, name: str, *, if_exists: bool = False) -> DropResult | None:
+        """Ends a table: whoever has it open is told, and its name is free.
+
+        Its objects stay until :meth:`purge_dropped` deletes them, and until then :meth:`undrop_table`
+        brings it back; the result says how long at least. None when there was none to drop.
+        """
         return self._bridge.call(self._wrapped.drop_table, name, if_exists=if_exists)
+
+    def undrop_table(self, name: str, *, uuid: UUID | str | None = None) -> Table:
+        """Brings a dropped table back as it was, with every row that was acknowledged before the drop.
+
+        It can come back until a purge begins to delete its objects, under the name it was dropped with
+        and only while no live table has that name. Tables that were open go on; a streaming writer of
+        before the drop has to be opened anew.
+
+        Args:
+            name: ``database.table``.
+            uuid: which table, when several of that name were dropped: its uuid, or the digits at the end
+                of its directory; None = the last.
+
+        Example::
+
+            dropped = lake.drop_table("sales.orders")
+            orders = lake.undrop_table("sales.orders", uuid=dropped.uuid)
+        """
+        return Table(self._bridge.call(self._wrapped.undrop_table, name, uuid=uuid), self._bridge)
 
     def purge_dropped(
         self,
@@ -193,7 +234,7 @@ class Lake:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
     ) -> PurgeReport:
-        """Deletes the objects of tables that were dropped long enough ago.
+        """Deletes the objects of tables that were dropped long enough ago; they cannot come back then.
 
         Args:
             database: only its tables; None = all, those of dropped databases too.

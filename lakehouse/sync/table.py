@@ -3,7 +3,6 @@
 Invariant: every method hands the call to the async one of its name, and does nothing else.
 """
 # Made by tools/gen_sync.py from lakehouse/storage/table.py: edit that file, then run `make docs`.
-# ruff: noqa: A002
 
 from __future__ import annotations
 
@@ -17,26 +16,26 @@ import pyarrow as pa
 
 from lakehouse.expr import Expr
 from lakehouse.format.table_schema import TableSchema
-from lakehouse.format.types import DataType
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.compaction import CompactResult
-from lakehouse.storage.evolution import Change as SchemaChange
-from lakehouse.storage.evolution import ColumnPath
 from lakehouse.storage.follow import ChangeBatch
 from lakehouse.storage.maintenance import ProgressCallback
+from lakehouse.storage.missing_columns import Missing
 from lakehouse.storage.reads import Freshness
 from lakehouse.storage.table import Table as AsyncTable
 from lakehouse.storage.writes import WriterId
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.scan import TableScan
+from lakehouse.sync.table_columns import TableColumns
 from lakehouse.sync.table_indexes import TableIndexes
 from lakehouse.sync.table_maintenance import TableMaintenance
+from lakehouse.sync.table_relations import TableRelations
 from lakehouse.sync.writer import TableWriter
 
 __all__ = ["Table"]
 
 
-class Table(TableMaintenance, TableIndexes):
+class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     """A table. Made by ``Lake.create_table`` and ``Lake.table``.
 
     Methods that write make one commit each and return what it did. Every read sees the newest
@@ -80,6 +79,7 @@ class Table(TableMaintenance, TableIndexes):
         data: object,
         *,
         on_conflict: Literal["update", "error"] = "update",
+        missing: Missing | None = None,
         writer: WriterId | None = None,
         message: str | None = None,
     ) -> CommitResult:
@@ -89,7 +89,9 @@ class Table(TableMaintenance, TableIndexes):
             data: an Arrow table, batch or reader, a pandas or polars frame, dicts, or an
                 iterable of such, of any length.
             on_conflict: ``update`` does not look at older rows; ``error`` refuses the whole call
-                when a key is there already.
+                when a key is there already, or two of the rows have it.
+            missing: as in ``upsert``, of a table with a primary key and with ``on_conflict='update'``;
+                else no value can be lost, and columns that rows come without are null.
             writer: (id, sequence) of this write.
             message: for people; kept with the snapshot.
 
@@ -98,17 +100,40 @@ class Table(TableMaintenance, TableIndexes):
             table.append([{"id": 1, "amount": 9.5}, {"id": 2, "amount": 3.0}])
         """
         return self._bridge.call(
-            self._wrapped.append, data, on_conflict=on_conflict, writer=writer, message=message
+            self._wrapped.append,
+            data,
+            on_conflict=on_conflict,
+            missing=missing,
+            writer=writer,
+            message=message,
         )
 
     def upsert(
-        self, data: object, *, writer: WriterId | None = None, message: str | None = None
+        self,
+        data: object,
+        *,
+        missing: Missing | None = None,
+        writer: WriterId | None = None,
+        message: str | None = None,
     ) -> CommitResult:
         """Adds rows that replace the older ones of their keys, without reading these.
 
         Of several rows of a key in one call the last one stays. The table needs a primary key.
+
+        Args:
+            data: rows, as for ``append``.
+            missing: what becomes of columns without a default that rows come without. ``error``
+                refuses such rows, ``null`` writes null, ``keep`` reads the older rows of these keys and
+                keeps what they have. None is ``error`` where an older row would lose a value (engine
+                deduplicate), and leaves to other engines what these leave as it is.
+            writer: (id, sequence) of this write.
+            message: for people.
+
+        Example::
+
+            table.upsert([{"id": 1, "amount": 10.0}], missing="keep")
         """
-        return self._bridge.call(self._wrapped.upsert, data, writer=writer, message=message)
+        return self._bridge.call(self._wrapped.upsert, data, missing=missing, writer=writer, message=message)
 
     def delete(
         self,
@@ -300,30 +325,6 @@ class Table(TableMaintenance, TableIndexes):
         """
         return self._bridge.iterate(self._wrapped.follow, after, poll_s=poll_s)
 
-    def snapshots(self) -> pa.Table:
-        """One row per snapshot, oldest first."""
-        return self._bridge.call(self._wrapped.snapshots)
-
-    def schemas(self) -> pa.Table:
-        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
-        return self._bridge.call(self._wrapped.schemas)
-
-    def files(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per data file of a snapshot."""
-        return self._bridge.call(self._wrapped.files, snapshot=snapshot)
-
-    def manifests(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
-        return self._bridge.call(self._wrapped.manifests, snapshot=snapshot)
-
-    def partitions(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per partition that has files."""
-        return self._bridge.call(self._wrapped.partitions, snapshot=snapshot)
-
-    def tags(self) -> pa.Table:
-        """One row per tag and pin."""
-        return self._bridge.call(self._wrapped.tags)
-
     def create_tag(self, name: str, *, snapshot: int | None = None, replace: bool = False) -> CommitResult:
         """Gives a snapshot a name, which keeps it; the newest one when none is given."""
         return self._bridge.call(self._wrapped.create_tag, name, snapshot=snapshot, replace=replace)
@@ -373,72 +374,3 @@ class Table(TableMaintenance, TableIndexes):
             print(table.compact())
         """
         return self._bridge.call(self._wrapped.compact, where, full=full, dry_run=dry_run, progress=progress)
-
-    def alter(self, *changes: SchemaChange) -> CommitResult:
-        """Changes columns and options, all of it or nothing, in one commit.
-
-        Example::
-
-            from lakehouse.storage.evolution import AddColumn, RenameColumn
-            table.alter(AddColumn("note", "string"), RenameColumn("amount", "total"))
-        """
-        return self._bridge.call(self._wrapped.alter, *changes)
-
-    def add_column(
-        self,
-        path: ColumnPath,
-        type: DataType | str,
-        *,
-        required: bool = False,
-        default: Any = None,
-        comment: str | None = None,
-        first: bool = False,
-        after: str | None = None,
-    ) -> CommitResult:
-        """Adds a column, or a field of a struct; older rows have the default."""
-        return self._bridge.call(
-            self._wrapped.add_column,
-            path,
-            type,
-            required=required,
-            default=default,
-            comment=comment,
-            first=first,
-            after=after,
-        )
-
-    def drop_column(self, path: ColumnPath) -> CommitResult:
-        """Takes a column away; adding one of that name later does not bring its values back."""
-        return self._bridge.call(self._wrapped.drop_column, path)
-
-    def rename_column(self, path: ColumnPath, name: str) -> CommitResult:
-        """Gives a column another name."""
-        return self._bridge.call(self._wrapped.rename_column, path, name)
-
-    def move_column(self, path: ColumnPath, *, first: bool = False, after: str | None = None) -> CommitResult:
-        """Gives a column another place."""
-        return self._bridge.call(self._wrapped.move_column, path, first=first, after=after)
-
-    def widen_column(self, path: ColumnPath, type: DataType | str) -> CommitResult:
-        """Gives a column a type that holds more."""
-        return self._bridge.call(self._wrapped.widen_column, path, type)
-
-    def make_optional(self, path: ColumnPath) -> CommitResult:
-        """Lets a column have nulls."""
-        return self._bridge.call(self._wrapped.make_optional, path)
-
-    def set_default(self, path: ColumnPath, default: Any) -> CommitResult:
-        """What new rows get that come without the column."""
-        return self._bridge.call(self._wrapped.set_default, path, default)
-
-    def set_comment(self, comment: str | None, *, column: ColumnPath | None = None) -> CommitResult:
-        """Says what the table, or one of its columns, is for."""
-        return self._bridge.call(self._wrapped.set_comment, comment, column=column)
-
-    def set_option(self, name: str, value: object) -> CommitResult:
-        """Sets an option of the table; ``docs/spec/v1/schema.md`` lists them."""
-        return self._bridge.call(self._wrapped.set_option, name, value)
-
-    def unset_option(self, name: str) -> CommitResult:
-        """Gives an option its default back."""
-        return self._bridge.call(self._wrapped.unset_option, name)

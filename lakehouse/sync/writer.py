@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from lakehouse.storage.missing_columns import Missing
 from lakehouse.storage.writer import TableWriter as AsyncTableWriter
 from lakehouse.storage.writer_session import Ack as AsyncAck
 from lakehouse.storage.writer_session import WriterReport
@@ -59,9 +60,11 @@ class TableWriter:
     ) -> None:
         self._bridge.call(self._wrapped.__aexit__, kind, error, trace)
 
-    def put(self, data: object, *, writer: tuple[str, int] | None = None) -> Ack:
+    def put(
+        self, data: object, *, missing: Missing | None = None, writer: tuple[str, int] | None = None
+    ) -> Ack:
         """Queues rows; ``wait()`` on what is returned to know them durable."""
-        return Ack(self._bridge.call(self._wrapped.put, data, writer=writer), self._bridge)
+        return Ack(self._bridge.call(self._wrapped.put, data, missing=missing, writer=writer), self._bridge)
 
     def delete(self, keys: object, *, writer: tuple[str, int] | None = None) -> Ack:
         """Queues the deletion of keys; the table needs a primary key."""

@@ -328,7 +328,7 @@ async def test_building_without_a_package_says_what_to_install(
     """Without a package an index cannot be built, and the error has the command that helps."""
     monkeypatch.setitem(sys.modules, package, None)
     async with ScratchSpace() as scratch:
-        with pytest.raises(InvalidInputError, match=r"pip install 'lakehouse\[fulltext\]'") as missing:
+        with pytest.raises(InvalidInputError, match=r"pip install 'aiolakehouse\[fulltext\]'") as missing:
             await indexed(["a"], scratch, analyzer=Analyzer.CHINESE)
     assert missing.value.kind == "missing-extra"
 

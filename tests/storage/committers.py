@@ -12,6 +12,7 @@ from lakehouse.io.retrying import RetryingStore
 from lakehouse.storage.commit import Committer, OwnManifest
 from lakehouse.storage.history import History
 from lakehouse.storage.intents import AddFiles
+from lakehouse.storage.recheck import Recheck
 from lakehouse.storage.schemas import Schemas
 from lakehouse.storage.segment_runs import SegmentRuns
 from lakehouse.storage.state import Manifests
@@ -67,6 +68,7 @@ class TestTable:
             wal=wal,
             runs=SegmentRuns(wal, ROOT, caches.runs.blocks),
             clock=clock,
+            guard=Recheck(self.store, ROOT, self.history, wal, clock, None).before_write,
         )
         self.max_retries = max_retries
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import lakehouse
 from lakehouse.errors import InvalidInputError
 from lakehouse.storage.table import Table
+from tests.storage.worlds import process, restored
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
@@ -136,3 +137,21 @@ async def test_what_came_is_what_is_there(steps: list[str]) -> None:
         for start in (1, max(1, last // 2), last):
             came = await told(table, start, last)
             assert sorted(came) == sorted(shown[last] - shown[start])
+
+
+async def test_changes_across_a_repair_are_refused() -> None:
+    """A repair that left rows out is named, as a delete is: without a key nothing says which rows went."""
+    store = await restored({})
+    lake = process(store)
+    table = await made(lake)
+    await table.append(rows(1, 2))
+    await table.append(rows(3))
+    (lost,) = [entry.path for entry in await (await table.core.newest()).files() if entry.rows == 1]
+    await store.delete_many([f"{table.core.root}/{lost}"])
+    table = await process(store).table("db.events")
+    report = await table.repair()
+    assert report.changed
+    await table.append(rows(4))
+    with pytest.raises(InvalidInputError, match=rf"snapshot {report.snapshot} .*\(repair\)"):
+        await told(table, 3)
+    assert await told(table, report.snapshot) == [4]

@@ -111,7 +111,7 @@ async def test_a_process_with_a_streaming_writer_compacts_by_default() -> None:
 async def test_a_writer_waits_at_the_stop_trigger() -> None:
     """With too many runs, room is made before it goes on; with few it goes on at once."""
     async with connected(await restored({})) as lake:
-        table = await made(lake, **{"compaction.auto": "off"})
+        table = await made(lake)
         automatic = auto_compaction(table._core)
         await commit(table, 7)
         assert await automatic.make_room(table._core) is None
@@ -119,6 +119,38 @@ async def test_a_writer_waits_at_the_stop_trigger() -> None:
         done = await automatic.make_room(table._core)
         assert done is not None
         assert (done.runs_in, (await table.files()).num_rows) == (8, 1)
+
+
+async def test_turned_off_a_writer_goes_on_at_the_stop_trigger(caplog: pytest.LogCaptureFixture) -> None:
+    """Where nobody is to compact, a streaming writer does not either: it goes on, and warns."""
+    async with connected(await restored({})) as lake:
+        table = await made(lake, **{"compaction.auto": "off", "compaction.stop_trigger": 3})
+        await commit(table, 3)
+        async with table.writer() as writer:
+            for number in range(3):
+                await (await writer.put([{"id": number}]))
+                await writer.flush()
+        assert "compact" not in await kinds(table)
+        assert (await table.files()).num_rows == 6
+        assert "compaction.auto is off" in caplog.text
+
+
+async def test_turning_it_off_is_heard_by_a_process_that_has_not_looked_since() -> None:
+    """A process that knows older options asks for the newest before it compacts."""
+    store = await restored({})
+    async with connected(store) as lake, connected(store) as other:
+        table = await made(lake, **{"compaction.auto": "on", "compaction.stop_trigger": 3})
+        await commit(table, 4)
+        await (await other.table(NAME)).set_option("compaction.auto", "off")
+        await commit(table, 1)
+        await asyncio.sleep(0.1)
+        assert await kinds(table) == [*["upsert"] * 4, "alter", "upsert"]
+        await (await other.table(NAME)).set_option("compaction.auto", "writer")
+        await commit(table, 1)
+        assert await auto_compaction(table.core).make_room(table.core) is not None
+        await commit(table, 3)
+        await (await other.table(NAME)).set_option("compaction.auto", "off")
+        assert await auto_compaction(table.core).make_room(table.core) is None
 
 
 async def test_closing_does_not_wait_for_it() -> None:

@@ -273,7 +273,7 @@ REFUSED: list[tuple[Change, str]] = [
     (DropColumn(("who", "agee")), "column 'who.agee' is not there.*did you mean 'age'"),
     (DropColumn(("amount", "x")), "column 'amount.x' is not there: there is no 'x'"),
     (DropColumn(("tags", "element")), "column 'tags.element' is part of array<.*stay as they are"),
-    (DropColumn(()), "an empty path"),
+    (DropColumn(()), "names that lead to a field"),
     (RenameColumn("id", "DAY"), "column 'id' cannot have the name 'DAY': 'day' is there"),
     (RenameColumn("id", ""), "name is empty"),
     (RenameColumn("id", "_VALUE_KIND"), "reserved"),

@@ -39,7 +39,7 @@ def segment(number):
     return WalSegment(header=header, batches=(batch,))
 
 
-memtables = Memtables(max_bytes=1 << 40, max_segments=1 << 40)
+memtables = Memtables(max_bytes=1 << 40, max_segments=1 << 40, max_waiting=1)
 warm = segments // 5
 for number in range(warm):
     memtables.add(segment(number), 0.0)

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError
@@ -231,6 +233,36 @@ async def test_inserts_of_other_keys_both_win(layout: str) -> None:
     )
     await table.append(some((7, "a", 2)), on_conflict="error")
     assert await rows_of(store) == [*ROWS, (6, "a", 1), (7, "a", 2), (8, "a", 1)]
+
+
+@keyed
+async def test_an_insert_takes_each_key_once(layout: str) -> None:
+    """Two rows of a call with one key are refused by their numbers, and nothing of the call is left."""
+    store = await made(layout)
+    before = [one.key async for one in store.list("")]
+    with pytest.raises(InvalidInputError, match=r"rows 1 and 3 .* same key .*id = 6") as refused:
+        await (await table_of(store)).append(
+            some((5, "a", 1), (6, "a", 1), (7, "a", 1), (6, "a", 2), (5, "a", 2)), on_conflict="error"
+        )
+    assert refused.value.context["rows"] == (1, 3)
+    assert refused.value.context["key"]["id"] == 6
+    assert [one.key async for one in store.list("")] == before
+
+
+async def test_an_insert_takes_each_key_once_however_far_apart() -> None:
+    """A key of the first batch that comes again in the last one is refused, although buffers lie between."""
+    store = await made("rows move between partitions", **{"write.buffer_bytes": "1 MiB"})
+    before = [one.key async for one in store.list("")]
+
+    def batches() -> Iterator[pa.Table]:
+        for begin in range(100, 200_100, 50_000):
+            ids = list(range(begin, begin + 50_000))
+            yield pa.table({"id": ids, "part": ["a"] * len(ids), "v": ids})
+        yield pa.table({"id": [300_000, 117], "part": ["a", "a"], "v": [0, 0]})
+
+    with pytest.raises(InvalidInputError, match=r"rows 17 and 200,001 .* id = 117"):
+        await (await table_of(store)).append(batches(), on_conflict="error")
+    assert [one.key async for one in store.list("")] == before
 
 
 @keyed

@@ -162,14 +162,14 @@ async def test_compaction_drops_rows_that_nobody_can_see() -> None:
     await table.upsert([row(1, 2), row(2, 0.5)])
     before = (await table.upsert([row(3, 2)])).snapshot
     await table.compact(full=True)
-    assert [one["rows"] for one in (await table.files()).to_pylist()] == [1]
-    assert sum(one["rows"] for one in (await table.files(snapshot=before)).to_pylist()) == 3
+    assert [one["stored_rows"] for one in (await table.files()).to_pylist()] == [1]
+    assert sum(one["stored_rows"] for one in (await table.files(snapshot=before)).to_pylist()) == 3
     assert await ids(table) == await ids(table, snapshot=before) == [2]
     merged = await made({"merge_engine": "first-row"})
     await merged.upsert([row(1, 2), row(2, 0.5)])
     await merged.upsert([row(1, 0)])
     await merged.compact(full=True)
-    assert [one["rows"] for one in (await merged.files()).to_pylist()] == [2]
+    assert [one["stored_rows"] for one in (await merged.files()).to_pylist()] == [2]
     assert await ids(merged) == [2]
 
 

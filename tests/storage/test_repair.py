@@ -7,14 +7,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.errors import CorruptionError
+from lakehouse.errors import CorruptionError, UnavailableError
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.storage import commit
 from lakehouse.storage.repair_report import LossKind, RepairReport
 from lakehouse.storage.table import Table
-from lakehouse.testing import RecordingStore
+from lakehouse.testing import ManualClock, RecordingStore
+from tests.storage.streaming import made
+from tests.storage.streaming import some as rows_like
 from tests.storage.test_table_damage import Known, _known, rows_in
-from tests.storage.worlds import NAME, World, process, restored, saved, table_of
+from tests.storage.worlds import NAME, StepIn, World, process, restored, saved, table_of
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +210,25 @@ async def test_without_reading_missing_files_are_found(known: Known) -> None:
     assert [one.kind for one in report.losses] == [LossKind.FILE]
     assert not [call for call in store.calls if "/data/" in call.key and call.verb.startswith("get")]
     assert (await table.snapshots()).to_pylist()[-1]["kind"] == CommitKind.REPAIR
+
+
+async def test_a_repair_that_is_held_up_until_snapshots_expire_repairs_nothing() -> None:
+    """Whoever repairs and is held up between listing and reading takes no expired snapshot for a lost one."""
+    store, clock = StepIn(await made()), ManualClock(skip=True)
+    for number in range(3):
+        await (await table_of(store)).upsert(rows_like((number, "a", number)))
+    table = await table_of(store, clock=clock)
+
+    async def an_hour() -> None:
+        others = await table_of(store.inner)
+        await others.create_tag("kept", snapshot=2)
+        await others.upsert(rows_like((9, "a", 9)))
+        for _ in range(2):
+            await others.expire_snapshots(retain=1, grace_s=0)
+        await clock.advance(3_600)
+
+    store.before(0, "/snapshot/snapshot-", an_hour, verb="get")
+    with pytest.raises(UnavailableError, match="Repair again"):
+        await table.repair()
+    assert store.act is None
+    assert not (await (await table_of(store)).repair()).losses

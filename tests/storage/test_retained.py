@@ -139,3 +139,79 @@ async def test_a_reader_is_told_that_the_table_was_dropped() -> None:
     store.before(0, "/data/", drop)
     with pytest.raises(NotFoundError, match="was dropped by snapshot 5"):
         await table.scan().to_arrow()
+
+
+# --- held up between the head and what it refers to -------------------------------------------
+
+PUT = [(7, "a", 7), (11, "a", 11)]
+
+
+async def streamed() -> StepIn:
+    """A table of three files whose log has a fence and two rows that no snapshot covers."""
+    store = await filled()
+    writer = await opened(store)
+    for row in PUT:
+        await (await writer.put(some(row)))
+    await vanish(writer)
+    return store
+
+
+async def flush_and_delete(store: StepIn) -> None:
+    """Others flush the log, put more, flush that too, and delete what is left; no snapshot expires."""
+    await (await table_of(store.inner)).flush()
+    writer = await opened(store.inner)
+    await (await writer.put(some((9, "a", 9))))
+    await writer.close()
+    await (await table_of(store.inner)).expire_snapshots(grace_s=0)
+
+
+async def _opened(table: Table) -> None:
+    async with table.writer() as writer:
+        await (await writer.put(some((50, "c", 50))))
+
+
+LATE: dict[str, tuple[Callable[[Table], Awaitable[Any]], list[tuple[int, str, int]]]] = {
+    "upsert": (lambda table: table.upsert(some((50, "c", 50))), [(50, "c", 50)]),
+    "delete": (lambda table: table.delete("id = 1000"), []),
+    "insert": (lambda table: table.append(some((50, "c", 50)), on_conflict="error"), [(50, "c", 50)]),
+    "tag": (lambda table: table.create_tag("late"), []),
+    "flush": (lambda table: table.flush(), []),
+    "writer": (_opened, [(50, "c", 50)]),
+    "scan": (lambda table: table.scan(freshness="wal").to_arrow(), []),
+    "get": (lambda table: table.get({"id": 7}, freshness="wal"), []),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+async def test_whoever_lists_the_log_late_begins_anew(what: str) -> None:
+    """Reads and writes held up between the head and the log's listing go on from the newest head."""
+    store = await streamed()
+    table = await table_of(store)
+    await table.current_snapshot()
+    store.before(0, "/wal/", lambda: flush_and_delete(store), verb="list_page")
+    work, more = LATE[what]
+    await work(table)
+    assert store.act is None
+    assert await rows_of(await table_of(store), "wal") == sorted([*BEFORE, *PUT, (9, "a", 9), *more])
+    assert (await (await table_of(store)).verify(deep=True)).ok
+
+
+async def test_a_drop_that_lists_the_log_late_drops() -> None:
+    """A drop held up between the head and the log's listing ends the table all the same."""
+    store = await streamed()
+    lake = process(store)
+    store.before(0, "/wal/", lambda: flush_and_delete(store), verb="list_page")
+    await lake.drop_table(NAME)
+    assert store.act is None
+    assert [name async for name in process(store).tables("db")] == []
+
+
+@pytest.mark.parametrize("what", ["scan", "get"])
+async def test_a_fresh_reader_is_told_that_the_log_was_flushed(what: str) -> None:
+    """Whoever is held up until the segments that it reads are flushed is told so, and not of damage."""
+    store = await streamed()
+    table = await table_of(store)
+    store.before(1, "/wal/", lambda: flush_and_delete(store), verb="get")
+    with pytest.raises(NotFoundError, match=r"log above snapshot \d+ of .* was flushed while"):
+        await LATE[what][0](table)
+    assert store.act is None

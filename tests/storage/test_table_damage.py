@@ -25,6 +25,7 @@ from lakehouse.errors import (
     NotFoundError,
     UnsupportedVersionError,
 )
+from lakehouse.format.hint import encode_hint
 from lakehouse.format.name_pointer import decode_pointer, encode_pointer
 from lakehouse.format.sealed_json import seal
 from lakehouse.format.snapshot import decode_snapshot, encode_snapshot
@@ -95,7 +96,8 @@ async def _known() -> Known:
         await table.append([{"id": 60, "part": "a", "v": 6.0, "c": 1}])
     core = table._core
     head = (await core.history.head()).snapshot
-    await store.put(f"{core.root}/snapshot/LATEST", b"5")
+    hinted = (await core.history.snapshot(5, (await core.history.head()).snapshot)).token
+    await store.put(f"{core.root}/snapshot/LATEST", encode_hint(5, hinted, core.uuid))
     rows, needs = {}, {}
     for number in range(1, head.id + 1):
         one = await core.history.snapshot(number, head)
@@ -250,11 +252,11 @@ async def test_newer_formats_ask_for_an_upgrade(known: Known) -> None:
         if known.kind(key) in ("snapshot", "schema") and "LATEST" not in key:
             members = json.loads(data)
             del members["crc32c"]
-            await check(known, key, seal({**members, "format": 2, "news": []}), "future")
+            await check(known, key, seal({**members, "format": 9, "news": []}), "future")
     members = json.loads(known.world["db/_tables/t"])
     del members["crc32c"]
     with pytest.raises(UnsupportedVersionError, match="Upgrade"):
-        await table_of(await restored({**known.world, "db/_tables/t": seal({**members, "format": 2})}))
+        await table_of(await restored({**known.world, "db/_tables/t": seal({**members, "format": 9})}))
 
 
 async def test_a_manifest_of_a_newer_format_asks_for_an_upgrade(known: Known) -> None:

@@ -108,8 +108,8 @@ async def test_files_below_the_least_rows_get_none() -> None:
     table = await table_with({"host": "bloom"}, files=0, options={"index.min_rows": 500})
     await table.append(rows(499))
     await table.append(rows(500))
-    files = (await table.files()).sort_by("rows").to_pylist()
-    assert [(one["rows"], one["indexes"], one["index_path"] is None) for one in files] == [
+    files = (await table.files()).sort_by("stored_rows").to_pylist()
+    assert [(one["stored_rows"], one["indexes"], one["index_path"] is None) for one in files] == [
         (499, [], True),
         (500, [1], False),
     ]

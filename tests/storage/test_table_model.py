@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakehouse.config import Settings
-from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
+from lakehouse.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.io import ObjectStore
@@ -203,14 +203,19 @@ class TableHistory(RuleBasedStateMachine):
 
     @rule(some=rows, who=st.integers(0, 1))
     def insert(self, some: list[Row], who: int) -> None:
-        """Rows of new keys are added; a key that is there refuses all."""
-        taken = {self.key_of(row) for row in some} & self.now.keys()
+        """Rows of new keys are added; a key that is there, or comes twice, refuses all."""
+        keys = {self.key_of(row) for row in some}
+        taken = keys & self.now.keys()
         try:
             result = self.run_async(self.handles[who].append(self.known(some), on_conflict="error"))
+        except InvalidInputError:
+            assert len(keys) < len(some)
+            return
         except AlreadyExistsError:
             assert taken
             return
         assert not taken
+        assert len(keys) == len(some)
         self.put(self.known(some))
         self.remember(result.snapshot)
 

@@ -109,7 +109,7 @@ async def test_writing_without_the_package_says_what_to_install(monkeypatch: pyt
     """Where the package is missing a write is refused, and the message names the extra."""
     table = await table_with(TANTIVY, files=1, count=COUNT)
     monkeypatch.setitem(sys.modules, "tantivy", None)
-    with pytest.raises(InvalidInputError, match=r"pip install 'lakehouse\[fulltext\]'") as caught:
+    with pytest.raises(InvalidInputError, match=r"pip install 'aiolakehouse\[fulltext\]'") as caught:
         await table.append(rows(COUNT, first=COUNT))
     assert caught.value.kind == "missing-extra"
     assert await table.scan().count() == COUNT

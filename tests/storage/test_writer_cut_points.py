@@ -212,7 +212,8 @@ async def test_a_writer_gives_up_on_a_store_that_is_gone() -> None:
     failing = Failing(await restored(world))
     answers = await run_script(SCRIPTS[2], failing.faulty, lambda: failing.fail(0, FaultKind.THROTTLE, 5_000))
     await failing.over()
-    assert [one for one, _ in answers.puts] == ["failed", "failed"]
+    # A 503 leaves open whether the segment was written.
+    assert [one for one, _ in answers.puts] == ["unknown", "unknown"]
     found = await fresh(await table_of(failing.store))
     assert found == model.shown()
     await go_on(failing.store, found)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakehouse.config import Settings
-from lakehouse.errors import AlreadyExistsError, FencedError, LakehouseError
+from lakehouse.errors import AlreadyExistsError, FencedError, InvalidInputError, LakehouseError
 from lakehouse.format.snapshot import CommitKind
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
@@ -341,14 +341,19 @@ class StreamedTable(RuleBasedStateMachine):
     @precondition(lambda self: self.is_keyed)
     @rule(some=rows, who=who)
     def insert(self, some: list[Row], who: int) -> None:
-        """A key that was acknowledged is not new."""
+        """A key that was acknowledged, or comes twice, is not new."""
         taken = any(self.state.find(self.state.key_of(row)) for row in some)
+        repeated = len({self.state.key_of(row) for row in some}) < len(some)
         try:
             result = self.run_async(self.handles[who].append(self.known(some), on_conflict="error"))
+        except InvalidInputError:
+            assert repeated
+            return
         except AlreadyExistsError:
             assert taken
             return
         assert not taken
+        assert not repeated
         self.state.put(self.known(some))
         self.committed(result.snapshot)
 

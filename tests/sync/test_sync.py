@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import datetime as dt
 import inspect
+import pickle
 import re
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def lake(url: str) -> Iterator[lakehouse.sync.Lake]:
 def orders(lake: lakehouse.sync.Lake) -> lakehouse.sync.Table:
     """sales.orders with rows 0 to 9, at snapshot 2."""
     table = lake.create_table("sales.orders", SCHEMA, primary_key="id", bucket=2)
-    table.append([{"id": n, "amount": n / 2} for n in range(10)])
+    table.append([{"id": n, "amount": n / 2, "note": None} for n in range(10)])
     return table
 
 
@@ -128,7 +129,7 @@ def test_there_are_examples() -> None:
 
 def test_a_table_is_written_and_read(orders: lakehouse.sync.Table) -> None:
     """Rows are added, replaced, deleted, found and scanned, all without await."""
-    assert orders.upsert([{"id": 1, "amount": 99.0}]).snapshot == 3
+    assert orders.upsert([{"id": 1, "amount": 99.0, "note": None}]).snapshot == 3
     assert orders.get({"id": 1}) == {"id": 1, "amount": 99.0, "note": None}
     assert orders.get_many([{"id": 2}, {"id": 77}]).column("id").to_pylist() == [2]
     assert orders.delete("id > 7").rows == 2
@@ -163,7 +164,7 @@ def test_a_table_tells_of_itself(orders: lakehouse.sync.Table) -> None:
 def test_a_table_travels_and_evolves(orders: lakehouse.sync.Table) -> None:
     """Tags, pins, rollback and changes of the schema work as they do with await."""
     orders.create_tag("before", snapshot=2)
-    orders.upsert([{"id": 0, "amount": -1.0}])
+    orders.upsert([{"id": 0, "amount": -1.0, "note": None}])
     (changed,) = orders.changes(2)
     assert changed.column("_change").to_pylist() == ["update_before", "update_after"]
     with orders.pin(2) as pinned:
@@ -230,7 +231,7 @@ def test_an_iteration_left_early_leaves_nothing(
 def test_rows_may_come_from_anywhere(lake: lakehouse.sync.Lake, orders: lakehouse.sync.Table) -> None:
     """Generators, readers and scans of the same lake are taken as they come."""
     copy = lake.create_table("sales.copy", SCHEMA, primary_key="id")
-    copy.append({"id": n, "amount": float(n)} for n in range(100, 105))
+    copy.append({"id": n, "amount": float(n), "note": None} for n in range(100, 105))
     copy.append(orders.scan().batches())
     copy.append(orders.scan("id < 3").to_arrow().to_reader())
     assert copy.scan().count() == 15
@@ -295,7 +296,7 @@ def test_settings_and_caches_are_the_lakes(url: str) -> None:
 def test_costs_are_counted(orders: lakehouse.sync.Table) -> None:
     """Requests are counted by the block that surrounds the call, as they are with await."""
     with lakehouse.measure() as cost:
-        orders.append([{"id": 50, "amount": 1.0}])
+        orders.append([{"id": 50, "amount": 1.0, "note": None}])
     assert cost.by_kind()["put"] == 2
     with lakehouse.measure() as cost:
         rows = sum(batch.num_rows for batch in orders.scan().batches())
@@ -347,3 +348,21 @@ def test_index_metas_are_enumerated(lake: lakehouse.sync.Lake) -> None:
     for entry in lake.index_metas("sales.a"):
         assert entry.error is None
         break
+
+
+def test_lakes_and_tables_are_pickled_as_configuration(tmp_path: Path) -> None:
+    """A lake and a table of it, used or not, work where they are unpickled; writers and scans refuse."""
+    with lakehouse.sync.connect(str(tmp_path)) as lake:
+        lake.create_database("db")
+        table = lake.create_table("db.t", pa.schema({"id": pa.int64()}))
+        table.append([{"id": 1}])
+        for what in (table.writer(), table.scan()):
+            with pytest.raises(InvalidInputError, match="cannot be pickled"):
+                pickle.dumps(what)
+        unused = pickle.dumps(lakehouse.sync.connect(str(tmp_path)))
+        sent = pickle.dumps((lake, table))
+    copy, its_table = pickle.loads(sent)
+    with copy:
+        assert its_table.scan().count() == 1
+    with pickle.loads(unused) as other:
+        assert other.table("db.t").scan().count() == 1

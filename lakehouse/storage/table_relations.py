@@ -1,0 +1,77 @@
+"""What a table says about itself, as methods of ``Table``: snapshots, schemas, files, partitions, tags.
+
+Invariant: metadata alone is read, and each relation is of one state.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakehouse.format.snapshot import Snapshot
+from lakehouse.io.fanout import map_bounded
+from lakehouse.storage.known_rows import rows_of_files, rows_of_snapshot
+from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.relations import (
+    files_relation,
+    manifests_relation,
+    partitions_relation,
+    schemas_relation,
+    snapshots_relation,
+    tags_relation,
+)
+
+__all__ = ["TableRelations"]
+
+_READS = 16
+
+
+class TableRelations:
+    """Base of ``Table``."""
+
+    _core: OpenTable
+
+    async def snapshots(self) -> pa.Table:
+        """One row per snapshot, oldest first; ``rows`` is null where the snapshot alone does not tell.
+
+        ``stored_rows`` are those in files, with rows that others replace or delete; ``added_rows`` and
+        ``removed_rows`` count stored ones too.
+        """
+        head = (await self._core.newest()).snapshot
+        kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
+
+        async def read(number: int) -> Snapshot:
+            return await self._core.history.snapshot(number, head)
+
+        found = [one async for one in map_bounded(read, kept, _READS)]
+        schemas = {one.schema.path: one.schema for one in found}
+        read_schemas = map_bounded(self._core.schemas.read, schemas.values(), _READS)
+        known = dict(zip(schemas, [one.schema async for one in read_schemas], strict=True))
+        rows = {one.id: rows_of_snapshot(one, known[one.schema.path]) for one in found}
+        return snapshots_relation(found, head, rows)
+
+    async def schemas(self) -> pa.Table:
+        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
+        newest = (await self._core.newest()).schema_object
+        older = [one async for one in map_bounded(self._core.schemas.read, newest.ancestors, _READS)]
+        return schemas_relation([*older, newest])
+
+    async def files(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per data file of a snapshot; ``rows`` is null where rows of other files may hide some."""
+        view = await self._core.view(snapshot=snapshot)
+        files = await view.files()
+        return files_relation(files, view.schema, rows_of_files(view, files))
+
+    async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
+        return manifests_relation((await self._core.view(snapshot=snapshot)).snapshot)
+
+    async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
+        """One row per partition that has files; ``rows`` is null where counting takes reading."""
+        view = await self._core.view(snapshot=snapshot)
+        files, is_all = await view.files(), not view.snapshot.segments
+        rows = rows_of_files(view, files)
+        return partitions_relation(files, view.schema, rows, is_all=is_all)
+
+    async def tags(self) -> pa.Table:
+        """One row per tag and pin."""
+        return tags_relation((await self._core.newest()).snapshot)
