@@ -1,6 +1,6 @@
 """Spark, through PySpark: reads, writes, streams and maintenance of tables in executors, with our own I/O.
 
-Importing this needs ``pip install 'lakehouse[spark]'``. Everything here translates; what is done with a
+Importing this needs ``pip install 'aiolakehouse[spark]'``. Everything here translates; what is done with a
 table is done by the engine, in the driver or in executors.
 """
 

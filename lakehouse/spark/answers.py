@@ -29,10 +29,10 @@ from lakehouse.spark.tasks import cores_of, run_tasks
 from lakehouse.spark.types import struct_of_arrow
 from lakehouse.storage.answers import Answers, Question
 from lakehouse.storage.key_cut import OPENED_MAX
+from lakehouse.storage.long_reads import grace_s_of, holding, reading
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.record_ttl import shown_where
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.splits import Split, plan_splits, planned_bytes
 
@@ -139,7 +139,7 @@ def _answers(
         question=answers.question,
         where=shown,
     )
-    with plain_errors():
+    with plain_errors(), lake.hold(reading, core, view):
         for done in run_tasks(spark, partial(_read, rest), splits):
             answers.merge(done.value)
     _log.info("answered", table=name, tasks=len(splits), rows_read=answers.rows_read)
@@ -168,7 +168,7 @@ def _read(rest: _Rest, split: Split) -> Answers:
     async def read() -> Answers:
         answers = Answers(rest.question)
         scan = _scan(core, split, rest.question, rest.where)
-        async with while_reading(core.history, rest.snapshot):
+        async with holding(core, rest.snapshot, grace_s=grace_s_of(rest.question.schema)):
             await scan.ask_indexes(partial(ask_table, core))
             async with aclosing(scan.tables()) as tables:
                 async for table in tables:

@@ -6,6 +6,7 @@ that it was forked from, and keeps it: workers are used again, and what they hav
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import uuid
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from lakehouse.errors import InvalidInputError, LakehouseError
+from lakehouse.io import StorageOptions
+from lakehouse.io.location import Location
+from lakehouse.io.open import understood_options
 from lakehouse.lake import Lake, connect
 from lakehouse.spark.worker_heap import put_loaded_aside
 from lakehouse.spark.worker_memory import fit_into_limit
@@ -41,7 +45,7 @@ class Connection:
     url: str
     """``s3://bucket/warehouse``."""
     storage_options: Mapping[str, Any] = field(default_factory=dict)
-    """fsspec's, such as ``endpoint_url``."""
+    """fsspec's, such as ``endpoint_url``, in whatever spelling; what is secret shows as ``***``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Bounds, such as ``{"cache.max_bytes": …}``."""
 
@@ -56,10 +60,18 @@ class Connection:
                 f"{self.url} is in the memory of one process, and Spark has several: use file:// or s3://"
             )
 
+        options = understood_options(Location.parse(self.url), self.storage_options)
+        object.__setattr__(self, "storage_options", options)
+
     @property
     def identity(self) -> str:
-        """The same text for equal connections."""
-        return repr((self.url, _sorted(self.storage_options), _sorted(self.settings)))
+        """The same text for equal connections; nothing can be read from it."""
+        known = (self.url, _sorted(self.revealed_options()), _sorted(self.settings))
+        return hashlib.sha256(repr(known).encode()).hexdigest()
+
+    def revealed_options(self) -> dict[str, Any]:
+        """The storage options with their secrets, for what takes them to where they are used."""
+        return StorageOptions(self.storage_options).reveal()
 
 
 class Warehouse:
@@ -74,7 +86,7 @@ class Warehouse:
         fit_into_limit()
         self.lake: Lake = connect(
             connection.url,
-            storage_options=dict(connection.storage_options),
+            storage_options=connection.storage_options,
             settings=dict(connection.settings),
         )
         """The async one: its methods run in :meth:`call` and :meth:`iterate` only."""

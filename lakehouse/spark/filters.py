@@ -18,6 +18,7 @@ from pyspark.sql import datasource as ds
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, all_of
+from lakehouse.expr.column_names import written
 from lakehouse.expr.nodes import Call, Column, Compare, CompareOp, Constant, In, IsNull, Not
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.types import Field, StructType, children
@@ -95,8 +96,10 @@ def _column(path: tuple[str, ...], schema: TableSchema) -> tuple[Column, Field] 
         fields = field.type.fields if isinstance(field.type, StructType) else ()
     names = [one.name for one in found]
     joined = ".".join(names)
-    if any("." in name for name in names) and len(names) > 1:
+    if len(names) == 1:
+        return Column(written(names)), found[-1]
+    if any("." in name for name in names):
         return None
-    if len(names) > 1 and any(one.name == joined for one in schema.fields):
+    if any(one.name == joined for one in schema.fields):
         return None
     return Column(joined), found[-1]

@@ -29,9 +29,9 @@ from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.tasks import run_tasks
 from lakehouse.spark.worker_memory import task_memory
+from lakehouse.storage.long_reads import reading
 from lakehouse.storage.maintenance import ProgressCallback, Teller
-from lakehouse.storage.opened import OpenTable
-from lakehouse.storage.table import Table
+from lakehouse.storage.opened import OpenTable, View
 
 __all__ = ["Counted", "Job", "TableAt", "Tally", "memory_of_task", "waves_of"]
 
@@ -44,8 +44,6 @@ _WAVE_TASKS = 8
 _WAVES = 2
 """Waves under way: one fills the executors while the last tasks of another come to their end."""
 _POLL_S = 0.25
-_PIN_S = 24 * 3600.0
-"""How long a pin holds when the driver ends without taking it away."""
 _SLOTS_UNKNOWN = 8
 """Tasks that are taken to run at once where Spark does not say."""
 
@@ -198,16 +196,16 @@ class Job:
         return found[0]
 
     @contextlib.contextmanager
-    def pinned(self, snapshot: int) -> Generator[None, None, None]:
-        """Keeps a snapshot while the block runs, so that what tasks read stays, however long they take."""
+    def holding(self, view: View) -> Generator[None, None, None]:
+        """Keeps a state while the block runs, so that what tasks read stays, however long they take."""
 
         @contextlib.asynccontextmanager
-        async def pin() -> AsyncIterator[None]:
+        async def hold() -> AsyncIterator[None]:
             with counting(self._own):
-                async with Table(self.core).pin(snapshot, ttl_s=_PIN_S):
+                async with reading(self.core, view):
                     yield
 
-        with self.house.hold(pin):
+        with self.house.hold(hold):
             yield
 
     def run(

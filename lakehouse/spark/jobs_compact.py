@@ -131,7 +131,7 @@ def compact(
     tasks = job.call(plan_table, view, full=full, where=condition)
     if not tasks:
         return CompactResult(snapshot=view.snapshot.id, cost=job.cost)
-    with job.pinned(view.snapshot.id):
+    with job.holding(view):
         found = _Compaction(job, view, tasks).run(task_bytes)
     return dataclasses.replace(found, cost=job.cost)
 

@@ -277,7 +277,7 @@ def rebuild_indexes(
     if dry_run or not work:
         return dataclasses.replace(planned_rebuild(view, work), dry_run=dry_run, cost=job.cost)
     units = [[one] for one in sorted(work, key=_rows, reverse=True)]
-    with job.pinned(view.snapshot.id):
+    with job.holding(view):
         found = _Rebuild(job, view).run(units)
     return dataclasses.replace(found, cost=job.cost)
 

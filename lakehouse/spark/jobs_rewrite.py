@@ -108,7 +108,7 @@ def rewrite(
     if dry_run or not tasks:
         found = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=dry_run)
     else:
-        with job.pinned(view.snapshot.id):
+        with job.holding(view):
             found = _Rewrite(job, view, order, target_bytes).run(tasks)
     return dataclasses.replace(found, cost=job.cost)
 

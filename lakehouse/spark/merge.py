@@ -47,7 +47,7 @@ from lakehouse.spark.scan import table
 from lakehouse.spark.spread import Brought, brought, spread, tasks_of
 from lakehouse.spark.task_write import ACTION, DELETE, NOTHING, PUT
 from lakehouse.spark.types import arrow_for_spark, spark_type, struct_of
-from lakehouse.spark.write_commit import Wanted, WriteBase
+from lakehouse.spark.write_commit import Wanted, WriteBase, refuse_lost_columns
 from lakehouse.spark.write_job import run_write
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.opened import View
@@ -122,20 +122,25 @@ class Merge:
         """Merges, in one commit; ``writer=(id, sequence)`` makes it safe to repeat."""
         if not self._clauses:
             raise InvalidInputError("a merge needs a clause, such as when_matched_update()")
+        return self.run_as(Wanted(operation="merge", writer=writer, message=message))
+
+    def run_as(self, wanted: Wanted) -> CommitResult:
+        """Merges as a write that wants so: its writer, its message, and whether it leaves a trace count."""
         lake = warehouse(self._connection)
         core = lake.table(self._name)
         view = lake.call(core.known)
         on_key = self._is_on_key(view.schema)
         if on_key and self._is_upsert(view.schema):
             # No condition and whole rows: what is there does not matter.
-            wanted = Wanted(operation="upsert", writer=writer, message=message)
+            upsert = dataclasses.replace(wanted, operation="upsert")
 
             def upserted(base: WriteBase) -> Brought:
                 rows = fitted(self._df, base.schema.fields, self._name)
+                refuse_lost_columns(upsert, base.schema, rows.columns)
                 return brought(rows, base.schema, tasks=self._tasks, ties=False)
 
-            return run_write(self._name, self._connection, wanted, upserted, unique=True)
-        wanted = Wanted(operation="merge", writer=writer, message=message, whole_table=not on_key)
+            return run_write(self._name, self._connection, upsert, upserted, unique=True)
+        wanted = dataclasses.replace(wanted, whole_table=not on_key)
 
         def rows(base: WriteBase) -> Brought:
             self._check(base.schema)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse.errors import NotFoundError
 from lakehouse.format.file_entry import FileEntry
@@ -72,23 +71,12 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
         for table in together(batches):
             wanted = conform(table.select(schema.primary_key), key_schema).combine_chunks()
             found = lake.call(lookup.find, wanted, fields)
-            targets = _struct(found, _places(keys, wanted, found), job.target)
+            targets = _struct(found, found.places(keys, wanted), job.target)
             whole = pa.table(
                 [table.column(SOURCE), targets],
                 schema=pa.schema([table.schema.field(SOURCE), job.target]),
             )
             yield from whole.combine_chunks().to_batches()
-
-
-def _places(keys: KeyColumns, wanted: pa.Table, found: Found) -> pa.Array:
-    """For each wanted key, the number of its row; null where there is none."""
-    if not found.keys.num_rows:
-        return pa.nulls(wanted.num_rows, pa.int64())
-    asked, there = keys.arrays([wanted, found.keys])
-    if isinstance(asked, np.ndarray):
-        places = np.minimum(np.searchsorted(there, asked), len(there) - 1)
-        return pa.array(places, mask=np.asarray(there)[places] != asked)
-    return pc.index_in(asked, value_set=there).cast(pa.int64())
 
 
 def _struct(found: Found, places: pa.Array, field: pa.Field) -> pa.Array:

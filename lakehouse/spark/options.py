@@ -18,7 +18,10 @@ from typing import Any, Final
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.format.nearest import nearest, suggestion
+from lakehouse.io.location import Location
+from lakehouse.io.open import understood_options
 from lakehouse.spark.connection import Connection
+from lakehouse.storage.missing_columns import Missing, check_missing
 from lakehouse.storage.reads import Freshness, is_fresh
 
 __all__ = ["OPERATIONS", "ReadOptions", "WriteOptions", "target_of"]
@@ -105,6 +108,9 @@ class WriteOptions:
     writer_id: str | None = None
     """With ``writer_sequence``: the write is made once, however often it is tried."""
     writer_sequence: int | None = None
+    missing: Missing | None = None
+    """What becomes of columns that rows come without: ``error`` or ``null``; None = an error where older
+    rows of their keys would lose values."""
     message: str | None = None
     """For people; it stands in the snapshot."""
 
@@ -134,18 +140,20 @@ def target_of(options: Mapping[str, str], default: Connection | None = None) -> 
     table = given.get("table", given.get("path"))
     if table is None:
         raise InvalidInputError("which table? .load('database.table'), or .option('table', 'database.table')")
+    below: Mapping[str, Any] = {}
     storage: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     if "storage_options" in given:
-        storage = _json_object("storage_options", given["storage_options"])
+        below = _json_object("storage_options", given["storage_options"])
     elif default is not None and url == default.url:
-        storage, settings = dict(default.storage_options), dict(default.settings)
+        below, settings = default.storage_options, dict(default.settings)
     for name, text in given.items():
         if name.startswith("storage."):
             storage[name.removeprefix("storage.")] = _value(text, numbers=False)
         elif name.startswith("setting."):
             settings[name.removeprefix("setting.")] = _value(text, numbers=True)
-    return Connection(url=url, storage_options=storage, settings=settings), table
+    found = understood_options(Location.parse(url), below, storage)
+    return Connection(url=url, storage_options=found, settings=settings), table
 
 
 _Parser = Callable[[str, str], Any]
@@ -254,6 +262,12 @@ def _operation(name: str, text: str) -> str:
     return word
 
 
+def _missing(_: str, text: str) -> str:
+    word = text.strip().lower()
+    check_missing(word)
+    return word
+
+
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
@@ -296,6 +310,7 @@ _READ: Final[Mapping[str, tuple[str, _Parser]]] = {
 }
 _WRITE: Final[Mapping[str, tuple[str, _Parser]]] = {
     "message": ("message", _text),
+    "missing": ("missing", _missing),
     "mode": ("operation", _operation),
     "operation": ("operation", _operation),
     "where": ("where", _text),

@@ -25,7 +25,6 @@ from lakehouse.expr import Expr
 from lakehouse.expr.nodes import all_given
 from lakehouse.format.file_entry import FileEntry
 from lakehouse.format.nearest import suggestion
-from lakehouse.format.snapshot import Ref, RefKind
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.index.selection import RowSelection
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
@@ -34,12 +33,12 @@ from lakehouse.spark.filters import translated
 from lakehouse.spark.options import ReadOptions
 from lakehouse.spark.types import arrow_for_spark, as_spark, struct_of
 from lakehouse.storage.index_prune import IndexAnswers, IndexQuestion
-from lakehouse.storage.intents import ChangeRefs
 from lakehouse.storage.key_cut import OPENED_MAX
+from lakehouse.storage.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
 from lakehouse.storage.opened import OpenTable, View
+from lakehouse.storage.pins import make_pin
 from lakehouse.storage.reads import TableRuns, ask_table, to_expr
 from lakehouse.storage.record_ttl import shown_where
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.row_size import value_width
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.scan_report import ScanReport
@@ -65,6 +64,10 @@ _SPLIT_WORTH = 16 * 1024 * 1024
 _BATCH_BYTES = 4 * 1024 * 1024
 """Of a batch on its way to the JVM: smaller ones cost it up to a fifth more time, larger ones only memory."""
 _BATCH_ROWS_MIN = 1024
+_BYTES_PER_S = 4 * 1024 * 1024
+"""Of files that a task reads, at least, with what Spark does to the rows: what takes longer is pinned when it
+is planned. Quicker reads that take long all the same are pinned by their tasks."""
+_CORES_UNKNOWN = 8
 _AHEAD_BYTES = 64 * 1024 * 1024
 """Of rows that a task decodes ahead, at most; rows that the caches of the processor still have cost half."""
 
@@ -97,6 +100,12 @@ class ScanPlan:
     columns: tuple[str, ...]
     where: Expr | None
     """What the reader asks for, and what the snapshot shows."""
+    segment: int | None = None
+    """First segment of the write-ahead log that is read above the snapshot; None = none is."""
+    planned_ms: int = 0
+    """When it was planned, by the store's clock as far as it is known."""
+    pin: str
+    """Name of the pin that is made when the read takes long."""
 
 
 class ScanPart(InputPartition):  # type: ignore[misc]
@@ -166,8 +175,10 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
             return lake.call(self._parts, core, view)
 
     async def _parts(self, core: OpenTable, view: View) -> list[InputPartition]:
-        if self._options.pin_s is not None:
-            await _pin(core, view, self._options.pin_s)
+        async with reading(core, view):
+            return await self._parts_of(core, view)
+
+    async def _parts_of(self, core: OpenTable, view: View) -> list[InputPartition]:
         where = all_given(to_expr(self._options.where), *self._filters)
         plan = ScanPlan(
             table=core.uuid,
@@ -175,7 +186,12 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
             schema=view.schema,
             columns=columns_asked(self._struct, view.schema),
             where=shown_where(where, view.shows),
+            segment=view.first_segment,
+            planned_ms=core.history.time.now_ms(),
+            pin=f"pin-{uuid.uuid4().hex}",
         )
+        if self._options.pin_s is not None:
+            await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=self._options.pin_s)
         source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
 
         async def ask(question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
@@ -194,6 +210,9 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         self.report = scan.report
         await scan.ask_indexes(ask)
         splits = await self._splits(scan, source, plan)
+        expected_s = sum(one.size for one in splits) / (_BYTES_PER_S * (self._cores or _CORES_UNKNOWN))
+        if self._options.pin_s is None and expected_s > until_pinned_s(view.options.delete_grace_s):
+            await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=PIN_S)
         return [
             ScanPart(
                 plan, one, {entry.path: answers[entry.path] for entry in one.entries if entry.path in answers}
@@ -248,7 +267,15 @@ async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, N
             return IndexAnswers(rows=part.selections)
 
         await scan.ask_indexes(known)
-    async with while_reading(core.history, plan.snapshot), aclosing(scan.tables()) as tables:
+    hold = holding(
+        core,
+        plan.snapshot,
+        grace_s=grace_s_of(plan.schema),
+        segment=plan.segment,
+        age_s=(core.history.time.now_ms() - plan.planned_ms) / 1000,
+        pin=plan.pin,
+    )
+    async with hold, aclosing(scan.tables()) as tables:
         async for table in tables:
             yield table
 
@@ -263,13 +290,6 @@ def _share_read(plan: ScanPlan) -> float:
     names = {*plan.columns, *(() if plan.where is None else plan.where.columns())}
     read = sum(value_width(field) for field in plan.schema.fields if field.name in names)
     return max(0.05, read / sum(value_width(field) for field in plan.schema.fields))
-
-
-async def _pin(core: OpenTable, view: View, seconds: float) -> None:
-    """Keeps the snapshot for so long; nobody says when a query has ended."""
-    expires = core.history.time.now_ms() + int(seconds * 1000)
-    ref = Ref(snapshot=view.snapshot.id, kind=RefKind.PIN, expires_ms=expires)
-    await core.commit(ChangeRefs(make={f"pin-{uuid.uuid4().hex}": ref}), view=view)
 
 
 def struct_asked(schema: TableSchema, columns: Sequence[str] | None) -> StructType:

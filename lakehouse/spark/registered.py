@@ -21,7 +21,7 @@ def remember(spark: SparkSession, connection: Connection) -> None:
     """Makes a warehouse the session's."""
     told = {
         "url": connection.url,
-        "storage_options": dict(connection.storage_options),
+        "storage_options": connection.revealed_options(),
         "settings": dict(connection.settings),
     }
     try:

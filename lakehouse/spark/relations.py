@@ -24,7 +24,7 @@ from lakehouse.storage import relations
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.table import Table
 
-__all__ = ["RELATIONS", "RelationReader", "relation_struct"]
+__all__ = ["RELATIONS", "RelationReader", "known_relation", "relation_struct"]
 
 RELATIONS: dict[str, Callable[[View], pa.Table]] = {
     "files": lambda view: relations.files_relation((), view.schema),
@@ -41,11 +41,16 @@ _AT_A_SNAPSHOT = ("files", "indexes", "manifests", "partitions")
 
 def relation_struct(name: str, view: View) -> StructType:
     """The columns of a relation."""
-    if name not in RELATIONS:
+    return struct_of_arrow(RELATIONS[known_relation(name)](view).schema)
+
+
+def known_relation(name: str | None) -> str:
+    """The name, if a relation has it: a method of tables is called by it."""
+    if name is None or name not in RELATIONS:
         raise InvalidInputError(
-            f"there is no relation {name!r}; {suggestion(name, RELATIONS)}", relation=name
+            f"there is no relation {name!r}; {suggestion(name or '', RELATIONS)}", relation=name
         )
-    return struct_of_arrow(RELATIONS[name](view).schema)
+    return name
 
 
 class RelationReader(DataSourceReader):  # type: ignore[misc]
@@ -59,6 +64,7 @@ class RelationReader(DataSourceReader):  # type: ignore[misc]
     """
 
     def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
+        known_relation(options.relation)
         self._connection, self._table, self._options = connection, table, options
         self._names, self._arrow = schema.fieldNames(), arrow_for_spark(schema)
 
@@ -75,8 +81,7 @@ class RelationReader(DataSourceReader):  # type: ignore[misc]
 
 
 async def _relation(core: OpenTable, options: ReadOptions) -> pa.Table:
-    assert options.relation in RELATIONS
-    ask = getattr(Table(core), options.relation)
+    ask = getattr(Table(core), known_relation(options.relation))
     at = {"snapshot": options.version} if options.relation in _AT_A_SNAPSHOT else {}
     found: pa.Table = await ask(**at)
     return found

@@ -75,8 +75,8 @@ def table(
         relation: what the table says about itself: ``files``, ``indexes``, ``manifests``, ``partitions``,
             ``schemas``, ``snapshots`` or ``tags``.
         split_bytes: about how many bytes of files a task reads; None = as the cores suggest.
-        pin_s: seconds for which the snapshot is kept from the planning on, for jobs that may outlast
-            expiry; costs a commit.
+        pin_s: seconds for which the snapshot is kept from the planning on; costs a commit. None = it is
+            kept for a day when reading it takes longer than half of the table's ``delete_grace_s``.
         pushdown: whether conditions that Spark finds later, in queries that use the frame, leave files
             and rows out. False takes a shorter way for rows, by which a few columns come in two thirds of
             the time: for queries that need all that is asked for here. Columns without nulls are then
@@ -150,5 +150,5 @@ def _target(spark: SparkSession, connection: Connection | None) -> dict[str, str
     found = connection_of(spark, connection)
     if connection is None:
         return {}
-    told = {"warehouse": found.url, "storage_options": json.dumps(dict(found.storage_options))}
+    told = {"warehouse": found.url, "storage_options": json.dumps(found.revealed_options())}
     return told | {f"setting.{key}": json.dumps(value) for key, value in found.settings.items()}

@@ -57,10 +57,10 @@ from lakehouse.spark.stream_plan import StreamPlan, StreamWork
 from lakehouse.spark.types import arrow_for_spark, as_spark
 from lakehouse.storage.changes import CHANGE_COLUMN, net_changes
 from lakehouse.storage.increments import Limit
+from lakehouse.storage.long_reads import grace_s_of, holding
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import TableRuns, to_expr
 from lakehouse.storage.record_ttl import shown_where
-from lakehouse.storage.retained import while_reading
 from lakehouse.storage.scan import Scan
 from lakehouse.storage.where import bind_where
 
@@ -231,7 +231,8 @@ async def _held(
         rows=work.split.rows,
         settings=core.env.settings.table,
     )
-    async with while_reading(core.history, work.snapshot), aclosing(scan.tables()) as tables:
+    hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
+    async with hold, aclosing(scan.tables()) as tables:
         async for table in tables:
             yield table
 
@@ -250,7 +251,8 @@ async def _compared(
         settings=core.env.settings.table,
     )
     bound = None if where is None else bind_where(where, work.schema)
-    async with while_reading(core.history, work.snapshot), aclosing(found) as tables:
+    hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
+    async with hold, aclosing(found) as tables:
         async for table in tables:
             if bound is not None:
                 table = table.filter(await in_thread(matching, bound, table))

@@ -41,6 +41,7 @@ from lakehouse.spark.task_write import TaskFiles
 from lakehouse.spark.write import Write
 from lakehouse.spark.write_commit import Wanted
 from lakehouse.spark.writer import TableTarget
+from lakehouse.storage.missing_columns import Missing, check_missing
 from lakehouse.storage.writes import WriterId
 
 __all__ = ["LakehouseStreamWriter", "stream_writer_id", "write_stream"]
@@ -87,6 +88,7 @@ def write_stream(
     checkpoint: str,
     output_mode: str = "append",
     operation: str | None = None,
+    missing: Missing | None = None,
     connection: Connection | None = None,
     tasks: int | None = None,
     trigger: Mapping[str, object] | None = None,
@@ -101,6 +103,7 @@ def write_stream(
         checkpoint: where Spark keeps the query's progress; a URL that Spark itself can reach.
         output_mode: ``append``, ``update`` or ``complete``.
         operation: ``append``, ``upsert``, ``delete`` or ``overwrite``; None = as the output mode says.
+        missing: what becomes of columns that the frame lacks, as in ``lakehouse.spark.write(…).upsert``.
         connection: the warehouse; None = the session's.
         tasks: most tasks that write a batch; None = as many as the table has buckets, so that the keys of
             a batch need not be sampled, which computes it twice.
@@ -124,10 +127,13 @@ def write_stream(
     chosen = operation or default
     if chosen not in ("append", "upsert", "delete", "overwrite"):
         raise InvalidInputError(f"operation is append, upsert, delete or overwrite, not {operation!r}")
+    check_missing(missing)
+    if missing is not None and chosen not in ("append", "upsert"):
+        raise InvalidInputError(f"missing={missing!r} goes with append and upsert, not with {chosen!r}")
     if not is_classic(df) and writer_id is None:
         raise InvalidInputError("Spark Connect does not say the id of a query: pass writer_id=")
     found = connection_of(df.sparkSession, connection)
-    each = _each_batch(name, found, chosen, tasks, writer_id)
+    each = _each_batch(name, found, chosen, missing, tasks, writer_id)
     writer = df.writeStream.foreachBatch(each).outputMode(output_mode)
     writer = writer.option("checkpointLocation", checkpoint)
     if trigger is not None:
@@ -138,11 +144,18 @@ def write_stream(
 
 
 def _each_batch(
-    name: str, connection: Connection, operation: str, tasks: int | None, writer_id: str | None
+    name: str,
+    connection: Connection,
+    operation: str,
+    missing: Missing | None,
+    tasks: int | None,
+    writer_id: str | None,
 ) -> Callable[[DataFrame, int], None]:
     def each(batch: DataFrame, number: int) -> None:
         writer = stream_writer_id(_query_id(), number) if writer_id is None else (writer_id, number)
-        wanted = Wanted(operation=operation, writer=writer, leaves_trace=operation == "overwrite")
+        wanted = Wanted(
+            operation=operation, missing=missing, writer=writer, leaves_trace=operation == "overwrite"
+        )
         Write(batch, name, connection, tasks, once=tasks is None).run(wanted)
 
     return each

@@ -4,8 +4,9 @@
     spark-submit --master yarn …/lakehouse/spark/submit.py compact s3://bucket/warehouse sales.orders --full
 
 Invariant: there is one parser for both. Output is the report, or one JSON object with ``--json``; the exit
-code is 0, 1 for an error of the engine, 2 for wrong usage and 4 for damage that was found. A session that
-``spark-submit`` has set up is taken as it is.
+code is 0, 1 for an error of the engine, 2 for wrong usage and 4 for damage that was found. What deletes
+asks first, and needs ``--yes`` where there is no terminal. A session that ``spark-submit`` has set up is
+taken as it is.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
+from lakehouse.io.options import options_of_words
 from lakehouse.spark.connection import Connection
 from lakehouse.spark.jobs_compact import compact
 from lakehouse.spark.jobs_maintenance import expire, rebuild_indexes, remove_orphans, verify
@@ -54,12 +56,16 @@ def run(words: Sequence[str], *, prog: str = "lakehouse spark", spark: SparkSess
         LakehouseError: what the engine has to say.
         SystemExit: the words are wrong, or ask for help.
     """
-    asked = vars(_parser(prog).parse_args(words))
+    parser = _parser(prog)
+    asked = vars(parser.parse_args(words))
+    question, yes = asked.pop("question"), asked.pop("yes")
+    if question is not None and not yes and not asked["dry_run"]:
+        _confirm(parser, question.format_map(asked))
     work: Callable[..., Any] = asked.pop("work")
     as_json, master, memory = asked.pop("json"), asked.pop("master"), asked.pop("memory")
     connection = Connection(
         url=_url(asked.pop("warehouse")),
-        storage_options=_options(asked.pop("option"), asked.pop("endpoint_url")),
+        storage_options=options_of_words(asked.pop("option"), asked.pop("endpoint_url")),
         settings={name: _value(text) for name, text in asked.pop("setting")},
     )
     found = spark if spark is not None else _session(master, memory)
@@ -109,6 +115,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     _add_where(found)
 
     found = _command(commands, "remove-orphans", remove_orphans, "Delete uploads that no commit took.")
+    found.set_defaults(question="Delete orphans of {table}?")
     _add_moment(found, "uploads before then; else those older than the table's orphan.min_age_s")
 
     found = _command(commands, "verify", verify, "Look for damage; exit code 4 when there is some.")
@@ -116,6 +123,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     found.add_argument("--snapshot", type=int, metavar="ID", help="only this one; else all")
 
     found = _command(commands, "expire", expire, "Let old snapshots expire, delete what expired before.")
+    found.set_defaults(question="Let snapshots of {table} expire?")
     found.add_argument("--retain", type=int, metavar="N", help="so many of the newest snapshots stay")
     _add_moment(found, "snapshots from then on stay")
     found.add_argument("--grace", dest="grace_s", type=float, metavar="S", help="instead of delete_grace_s")
@@ -124,7 +132,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _command(commands: Any, name: str, work: Callable[..., Any], about: str) -> argparse.ArgumentParser:
     found: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    found.set_defaults(work=work)
+    found.set_defaults(work=work, question=None)
     found.add_argument("warehouse", metavar="WAREHOUSE", help="s3://bucket/warehouse, or a path")
     found.add_argument("table", metavar="DATABASE.TABLE")
     found.add_argument(
@@ -132,12 +140,22 @@ def _command(commands: Any, name: str, work: Callable[..., Any], about: str) -> 
     )
     found.add_argument("--memory", default="2g", help="of the driver of a local session (%(default)s)")
     found.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    found.add_argument("--yes", "-y", action="store_true", help="do not ask before deleting")
     found.add_argument("--json", action="store_true", help="print JSON")
     pair: dict[str, Any] = {"type": _pair, "action": "append", "default": [], "metavar": "NAME=VALUE"}
-    found.add_argument("--option", "-o", help="storage option for fsspec; AWS_… works too", **pair)
+    found.add_argument("--option", "-o", help="storage option for fsspec; AWS_… and s3.… work too", **pair)
     found.add_argument("--setting", help="such as table.compaction_memory_bytes=500000000", **pair)
     found.add_argument("--endpoint-url", help="of an S3-compatible store")
     return found
+
+
+def _confirm(parser: argparse.ArgumentParser, question: str) -> None:
+    """Asks at the terminal; ends the command on anything but yes, and where there is no terminal."""
+    if not sys.stdin.isatty():
+        parser.error(f"add --yes: there is no terminal to ask on. {question}")
+    sys.stderr.write(f"{question} [y/N]: ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        parser.exit(1, "Aborted.\n")
 
 
 def _add_where(found: argparse.ArgumentParser) -> None:
@@ -170,12 +188,6 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _options(pairs: Sequence[tuple[str, str]], endpoint: str | None) -> dict[str, Any]:
-    words: dict[str, Any] = {"true": True, "false": False}
-    found = {name: words.get(value.lower(), value) for name, value in pairs}
-    return {**found, "endpoint_url": endpoint} if endpoint else found
 
 
 def _url(text: str) -> str:

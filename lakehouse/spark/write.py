@@ -19,13 +19,15 @@ driver knows them; those of tasks that Spark killed stay until ``remove_orphans`
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from lakehouse.errors import CommitUnknownError
+from lakehouse.errors import CommitUnknownError, InvalidInputError
 from lakehouse.expr import Expr
+from lakehouse.format.merge_spec import Engine
 from lakehouse.format.types import Field
 from lakehouse.spark.connection import Connection, warehouse
 from lakehouse.spark.frames import column, fitted
@@ -33,9 +35,10 @@ from lakehouse.spark.merge import Merge
 from lakehouse.spark.registered import connection_of
 from lakehouse.spark.spread import Brought, brought
 from lakehouse.spark.types import schema_of
-from lakehouse.spark.write_commit import Wanted, WriteBase
+from lakehouse.spark.write_commit import Wanted, WriteBase, refuse_lost_columns
 from lakehouse.spark.write_job import run_write
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.missing_columns import Missing, check_missing
 from lakehouse.storage.reads import to_expr
 from lakehouse.storage.writes import WriterId
 
@@ -122,13 +125,37 @@ class Write:
             lake.call(lake.lake.drop_table, self._name)
             raise
 
-    def append(self, *, writer: WriterId | None = None, message: str | None = None) -> CommitResult:
-        """Adds rows; with a primary key, a row replaces the older one of its key."""
-        return self.run(Wanted(operation="append", writer=writer, message=message))
+    def append(
+        self,
+        *,
+        missing: Missing | None = None,
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Adds rows; with a primary key, a row replaces the older one of its key.
 
-    def upsert(self, *, writer: WriterId | None = None, message: str | None = None) -> CommitResult:
-        """Adds rows that replace the older ones of their keys, without reading these."""
-        return self.run(Wanted(operation="upsert", writer=writer, message=message))
+        ``missing`` is that of :meth:`upsert`.
+        """
+        return self.run(Wanted(operation="append", missing=missing, writer=writer, message=message))
+
+    def upsert(
+        self,
+        *,
+        missing: Missing | None = None,
+        writer: WriterId | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Adds rows that replace the older ones of their keys, without reading these.
+
+        Args:
+            missing: what becomes of columns without a default that the frame lacks: ``error`` refuses it,
+                ``null`` writes null, ``keep`` reads the older rows and keeps what they have, as a merge
+                that updates and inserts does, which takes each key once. None is ``error`` where older
+                rows would lose a value, and leaves to merge engines what these leave as it is.
+            writer: (id, sequence) of this write.
+            message: for people.
+        """
+        return self.run(Wanted(operation="upsert", missing=missing, writer=writer, message=message))
 
     def delete(self, *, writer: WriterId | None = None, message: str | None = None) -> CommitResult:
         """Deletes the rows whose keys are in the frame; its other columns do not matter."""
@@ -172,11 +199,31 @@ class Write:
 
     def run(self, wanted: Wanted) -> CommitResult:
         """What the other methods do."""
+        check_missing(wanted.missing)
+        if wanted.missing == "keep" and (merge := self._keeping()) is not None:
+            return merge.run_as(dataclasses.replace(wanted, operation="merge", missing=None))
 
         def rows(base: WriteBase) -> Brought:
             return self._prepared(base, wanted)
 
         return run_write(self._name, self._connection, wanted, rows)
+
+    def _keeping(self) -> Merge | None:
+        """The merge that keeps values of older rows; None where the table's engine does so by itself."""
+        lake = warehouse(self._connection)
+        schema = lake.call(lake.table(self._name).newest).schema
+        if not schema.primary_key:
+            raise InvalidInputError(f"missing='keep' needs a primary key, and {self._name} has none")
+        if schema.merging.engine is not Engine.DEDUPLICATE:
+            return None
+        merge = Merge(
+            fitted(self._df, schema.fields, self._name),
+            self._name,
+            self._connection,
+            list(schema.primary_key),
+            tasks=self._tasks,
+        )
+        return merge.when_matched_update().when_not_matched_insert()
 
     def _prepared(self, base: WriteBase, wanted: Wanted) -> Brought:
         """The frame as tasks write it: the table's names, rows of a key together."""
@@ -186,4 +233,6 @@ class Write:
             fields = schema.key_fields
             folded = {field.name.casefold() for field in fields}
             df = df.select(*(column(one) for one in df.columns if one.casefold() in folded))
-        return brought(fitted(df, fields, self._name), schema, tasks=self._tasks, once=self._once)
+        rows = fitted(df, fields, self._name)
+        refuse_lost_columns(wanted, schema, rows.columns)
+        return brought(rows, schema, tasks=self._tasks, once=self._once)

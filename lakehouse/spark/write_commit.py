@@ -22,6 +22,7 @@ from lakehouse.spark.task_write import TaskFiles
 from lakehouse.storage.commit_result import CommitResult
 from lakehouse.storage.cover import Tail
 from lakehouse.storage.flush import flush_table
+from lakehouse.storage.missing_columns import Missing, refusing_missing
 from lakehouse.storage.opened import OpenTable, View
 from lakehouse.storage.reading_writes import partition_test, refuse_ignored_deletes
 from lakehouse.storage.reads import TableRuns
@@ -38,7 +39,7 @@ from lakehouse.storage.where import bind_where
 from lakehouse.storage.write import WrittenRows
 from lakehouse.storage.writes import WriterId, recorded_snapshot
 
-__all__ = ["Wanted", "WriteBase", "begin_write", "finish_write", "undo_write"]
+__all__ = ["Wanted", "WriteBase", "begin_write", "finish_write", "refuse_lost_columns", "undo_write"]
 
 _KINDS = {"append": CommitKind.APPEND, "upsert": CommitKind.UPSERT, "delete": CommitKind.DELETE}
 
@@ -52,6 +53,8 @@ class Wanted:
     where: Expr | None = None
     """An overwrite replaces only what matches."""
     writer: WriterId | None = None
+    missing: Missing | None = None
+    """What becomes of columns that the rows of an append or upsert come without."""
     message: str | None = None
     whole_table: bool = False
     """Whether a merge depends on all rows of the table, not only on those with keys it came across."""
@@ -73,12 +76,17 @@ class WriteBase:
 
 async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
     """The newest state; refuses what the table cannot do before anything runs."""
+    core.expect_commit()
     view = await core.newest()
     if wanted.operation == "merge":
         view = await _flushed(core, view)
     schema = view.schema
     if wanted.operation in ("upsert", "delete", "merge") and not schema.primary_key:
         raise InvalidInputError(f"{wanted.operation} needs a primary key, and {core.name} has none")
+    if wanted.missing is not None and wanted.operation not in ("append", "upsert"):
+        raise InvalidInputError(
+            f"missing={wanted.missing!r} goes with append and upsert, not with {wanted.operation!r}"
+        )
     if wanted.operation == "overwrite_partitions":
         if not schema.partition_by:
             raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
@@ -96,6 +104,13 @@ async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
         tail=await core.tail(view),
         recorded=recorded_snapshot(view, wanted.writer),
     )
+
+
+def refuse_lost_columns(wanted: Wanted, schema: TableSchema, names: Sequence[str]) -> None:
+    """Nothing when no older row loses a value to rows with these columns, or the write says it may."""
+    check = refusing_missing(schema, wanted.missing)
+    if check is not None and wanted.operation in ("append", "upsert"):
+        check(names, None)
 
 
 async def _flushed(core: OpenTable, view: View) -> View:

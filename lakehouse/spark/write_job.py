@@ -25,14 +25,11 @@ from lakehouse.spark.spread import Brought
 from lakehouse.spark.task_write import TaskFiles, WriteJob, outcomes
 from lakehouse.spark.write_commit import Wanted, WriteBase, begin_write, finish_write, undo_write
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.long_reads import grace_s_of, holding
 from lakehouse.storage.opened import OpenTable
-from lakehouse.storage.table import Table
-from lakehouse.storage.writes import check_writer
+from lakehouse.storage.writes import check_message, check_writer
 
 __all__ = ["run_write"]
-
-_PIN_S = 24 * 3600.0
-"""How long a merge keeps what it reads when the driver ends without taking the pin away."""
 
 
 def run_write(
@@ -56,6 +53,7 @@ def run_write(
         unique: whether several rows of a key are an error.
     """
     check_writer(wanted.writer)
+    check_message(wanted.message)
     lake = warehouse(connection)
     core = lake.table(name)
     base = lake.call(begin_write, core, wanted)
@@ -63,7 +61,7 @@ def run_write(
     tries = TableOptions.parse(base.schema.options).commit_max_retries if merges else 1
     while base.recorded is None:
         try:
-            with _pinned(lake, core, base) if merges else contextlib.nullcontext():
+            with _held(lake, core, base) if merges else contextlib.nullcontext():
                 brought = rows(base)
                 job = WriteJob(
                     connection=connection,
@@ -99,9 +97,9 @@ def _done(
     return dataclasses.replace(result, cost=cost)
 
 
-def _pinned(lake: Warehouse, core: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:
+def _held(lake: Warehouse, core: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:
     """Keeps what is read, however long the job takes."""
-    return lake.hold(Table(core).pin, base.snapshot.id, ttl_s=_PIN_S)
+    return lake.hold(holding, core, base.snapshot.id, grace_s=grace_s_of(base.schema))
 
 
 def _uploaded(rows: DataFrame, job: WriteJob) -> list[TaskFiles]:

@@ -26,7 +26,14 @@ from lakehouse.spark.errors import carried
 from lakehouse.spark.frames import refuse_differences
 from lakehouse.spark.options import WriteOptions
 from lakehouse.spark.task_write import TaskFiles, WriteJob, write_task
-from lakehouse.spark.write_commit import Wanted, begin_write, finish_write, undo_write
+from lakehouse.spark.write_commit import (
+    Wanted,
+    begin_write,
+    finish_write,
+    refuse_lost_columns,
+    undo_write,
+)
+from lakehouse.storage.missing_columns import refuse_keep
 from lakehouse.storage.opened import OpenTable
 from lakehouse.storage.reads import to_expr
 from lakehouse.storage.writes import WriterId, check_writer
@@ -52,6 +59,7 @@ class TableTarget:
         deletes = wanted.operation == "delete"
         fields = base.schema.key_fields if deletes else base.schema.fields
         refuse_differences(schema, fields, name)
+        refuse_lost_columns(wanted, base.schema, schema.names)
         self._job = WriteJob(
             connection=connection,
             root=core.root,
@@ -127,6 +135,11 @@ def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) 
         raise InvalidInputError(
             f"mode('overwrite') and operation {operation!r} do not go together: use mode('append')"
         )
+    refuse_keep(
+        options.missing,
+        "Spark runs the tasks of a data source once, so it cannot; use lakehouse.spark.write(df, …)"
+        ".upsert(missing='keep')",
+    )
     writer = None
     if options.writer_id is not None and options.writer_sequence is not None:
         writer = options.writer_id, options.writer_sequence
@@ -137,6 +150,7 @@ def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) 
         operation=operation,
         where=to_expr(options.where),
         writer=writer,
+        missing=options.missing,
         message=options.message,
         leaves_trace=not streams or overwrite,
     )

@@ -195,7 +195,7 @@ def between(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) ->
 
 
 def test_a_job_tells_what_it_costs_and_how_far_it_is(spark: SparkSession, connection: Connection) -> None:
-    """Requests of executors are in the cost, rows in the progress, and a pin is gone when the job is."""
+    """Requests of executors are in the cost, rows in the progress; a short job makes its own commits only."""
     house, table = filled(connection, "two buckets")
     told: list[Progress] = []
     done = compact(spark, "db.t", connection=connection, full=True, progress=told.append)
@@ -203,7 +203,7 @@ def test_a_job_tells_what_it_costs_and_how_far_it_is(spark: SparkSession, connec
     assert done.cost.bytes_written >= done.bytes_out
     assert told[-1].step == "merge rows"
     assert told[-1].done == told[-1].total == done.rows_in
-    assert house.call(table.tags).num_rows == 0
+    assert "tag" not in house.call(table.snapshots).column("kind").to_pylist()
 
 
 def test_only_some_partitions(spark: SparkSession, connection: Connection) -> None:
@@ -245,7 +245,7 @@ def test_attempts_that_do_not_count_do_no_harm(
 
 
 def test_an_error_of_an_executor_ends_the_job(spark: SparkSession, connection: Connection) -> None:
-    """A damaged file is named as in one process; nothing is committed, and the pin is gone."""
+    """A damaged file is named as in one process; nothing is committed."""
     house, table = filled(connection)
     directory = Path(connection.url.removeprefix("file://")) / table.core.root
     file = directory / files_of(house, table)[0].path
@@ -254,7 +254,6 @@ def test_an_error_of_an_executor_ends_the_job(spark: SparkSession, connection: C
     with pytest.raises(CorruptionError, match=file.name):
         compact(spark, "db.t", connection=connection, full=True)
     assert {one.path for one in files_of(house, table)} == files
-    assert house.call(table.tags).num_rows == 0
 
 
 def test_tables_in_the_object_store(spark: SparkSession, s3_connection: Connection) -> None:
@@ -263,6 +262,6 @@ def test_tables_in_the_object_store(spark: SparkSession, s3_connection: Connecti
     before = rows_of(house, table)
     done = compact(spark, "db.t", connection=s3_connection, full=True)
     assert done.units == 2
-    assert done.cost.by_kind()["put"] >= 5  # two files, and three snapshots: a pin, the commit, no pin
+    assert done.cost.by_kind()["put"] >= 3  # two files and the commit
     assert rows_of(house, table) == before
     assert is_sound(house, table)

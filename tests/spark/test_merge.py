@@ -50,6 +50,7 @@ def test_clauses_are_taken_in_their_order(
     assert done.changed
     assert values_of(connection) == {0: 0, 1: 12, 3: 0, 4: 0, 5: 0, 7: 17}
     assert warehouse(connection).call(table.verify).ok
+    assert warehouse(connection).call(table.current_snapshot) == 3  # created, appended, merged
 
 
 def test_whole_rows_are_taken_where_columns_are_not_named(

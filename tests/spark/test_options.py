@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StructType
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.spark.connection import Connection
 from lakehouse.spark.options import ReadOptions, WriteOptions, target_of
+from lakehouse.spark.relations import RelationReader
 
 _DEFAULT = Connection(url="s3://b/w", storage_options={"endpoint_url": "http://e"}, settings={"a.b": 1})
 
@@ -93,7 +95,7 @@ def test_options_add_to_the_warehouse_of_the_session() -> None:
     )
     assert table == "db.t"
     assert connection.url == "s3://b/w"
-    assert connection.storage_options == {"endpoint_url": "http://e", "anon": True, "key": "123"}
+    assert connection.revealed_options() == {"endpoint_url": "http://e", "anon": True, "key": "123"}
     assert connection.settings == {"a.b": 1, "table.scan_concurrency": 2}
 
 
@@ -106,9 +108,9 @@ def test_storage_options_as_a_whole_are_all_there_are() -> None:
 def test_another_warehouse_takes_nothing_from_the_session() -> None:
     """Its storage options are other ones."""
     connection, _ = target_of(
-        {"warehouse": "s3://c/w", "table": "db.t", "storage_options": '{"K": 1}'}, _DEFAULT
+        {"warehouse": "s3://c/w", "table": "db.t", "storage_options": '{"region": "r"}'}, _DEFAULT
     )
-    assert connection == Connection(url="s3://c/w", storage_options={"K": 1})
+    assert connection == Connection(url="s3://c/w", storage_options={"s3.region": "r"})
 
 
 @pytest.mark.parametrize(
@@ -126,3 +128,9 @@ def test_storage_options_are_not_shown_when_they_are_wrong() -> None:
     with pytest.raises(InvalidInputError) as caught:
         target_of({"warehouse": "s3://b/w", "table": "db.t", "storage_options": "{secret"})
     assert "secret" not in str(caught.value)
+
+
+def test_a_relation_has_one_of_the_names_there_are() -> None:
+    """A relation that is none is refused before a method is called by its name, with columns given too."""
+    with pytest.raises(InvalidInputError, match="there is no relation 'compact'"):
+        RelationReader(_DEFAULT, "db.t", ReadOptions(relation="compact"), StructType([]))

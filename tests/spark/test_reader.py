@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import importlib
 import pickle
 import pkgutil
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ import lakehouse
 from lakehouse import spark as lakehouse_spark
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.io.cost import measure
+from lakehouse.spark import reader as spark_reader
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.errors import plain_errors
 from lakehouse.spark.options import ReadOptions
@@ -301,6 +304,45 @@ def test_a_pin_keeps_the_snapshot_for_a_time(lane: Lane) -> None:
     assert (pin["snapshot"], pin["kind"]) == (2, "pin")
 
 
+def test_a_short_read_leaves_no_commit(lane: Lane) -> None:
+    """A read that is expected to be quick, and is, makes no snapshot."""
+    table = lane.make()
+    lane.do(table.append, rows(1))
+    assert lane.read().count() == 1
+    assert lane.do(table.current_snapshot) == 2
+
+
+def test_a_read_that_is_expected_to_take_long_is_pinned_when_it_is_planned(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where bytes and cores say that half of the grace will not do, the driver makes a pin."""
+    table = lane.make()
+    lane.do(table.append, rows(1))
+    struct = struct_of(lane.do(lane.lake.table("db.t").newest).schema)
+    monkeypatch.setattr(spark_reader, "_BYTES_PER_S", 0.001)
+    [part] = LakehouseReader(lane.connection, "db.t", ReadOptions(), struct, cores=2).partitions()
+    [pin] = lane.do(table.tags).to_pylist()
+    assert (pin["name"], pin["snapshot"]) == (part.plan.pin, 2)
+
+
+def test_a_task_that_comes_late_pins_what_is_read(lane: Lane) -> None:
+    """A task that runs when half of the grace has passed since the planning pins the snapshot, once."""
+    table = lane.make()
+    lane.do(table.append, rows(*range(10)))
+    struct = struct_of(lane.do(lane.lake.table("db.t").newest).schema)
+    reader = LakehouseReader(lane.connection, "db.t", ReadOptions(batch_rows=1), struct)
+    [part] = reader.partitions()
+    part.plan = dataclasses.replace(part.plan, planned_ms=part.plan.planned_ms - 3_600_000)
+    for _ in range(2):
+        batches = reader.read(part)
+        next(batches)
+        while not lane.do(table.tags).num_rows:
+            time.sleep(0.01)
+        assert sum(batch.num_rows for batch in batches) == 9
+    [pin] = lane.do(table.tags).to_pylist()
+    assert (pin["name"], pin["snapshot"]) == (part.plan.pin, 2)
+
+
 def test_a_snapshot_that_expired_is_told(lane: Lane) -> None:
     """A frame of it says so when it is used."""
     table = lane.make(primary_key="id")
@@ -519,7 +561,7 @@ def test_every_type_arrives_as_itself(lane: Lane) -> None:
         "s": {"x": 7, "y": [dt.date(2026, 1, 1)]},
     }
     table = lane.make(schema, primary_key="id")
-    lane.do(table.upsert, [full, {"id": 2}])
+    lane.do(table.upsert, [full, {**dict.fromkeys(full), "id": 2}])
     first, second = sorted(lane.read().collect(), key=lambda row: row.id)
     found = first.asDict(recursive=True)
     # Spark shows moments in the zone of the machine, without it.

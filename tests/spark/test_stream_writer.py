@@ -110,6 +110,7 @@ def test_updated_rows_replace_those_of_their_keys(connection: Connection, source
     """Output mode update upserts the groups that changed."""
     made(connection, primary_key="id")
     sums = source.stream().groupBy((sf.col("id") % 2).alias("id")).agg(sf.count("*").alias("v"))
+    sums = sums.withColumn("part", sf.lit("sum"))
     for numbers in ((1, 2, 3), (5,)):
         source.add(*numbers)
         run(sums, source, "write_stream", "update")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from lakehouse.errors import NotFoundError
 from lakehouse.spark import submit
 from lakehouse.spark.connection import Connection, Warehouse, warehouse
 from lakehouse.storage.table import Table
+from tests.cli.test_asking import Terminal
 
 
 def filled(connection: Connection) -> tuple[str, Warehouse, Table]:
@@ -50,8 +52,8 @@ def test_every_command(
     assert (compacted["changed"], compacted["rows_out"]) == (True, 20)
     assert done("rewrite", path, "db.log", "--sort-by=-v,id", "--target-bytes", "9999")["rows_out"] == 40
     assert done("rebuild-indexes", path, "db.t", "--every")["files"] == 0
-    assert done("remove-orphans", path, "db.t", "--older-than", "2020-01-01")["objects"] == 0
-    assert done("expire", path, "db.t", "--retain", "1", "--grace", "0")["snapshots"] > 0
+    assert done("remove-orphans", path, "db.t", "--older-than", "2020-01-01", "-y")["objects"] == 0
+    assert done("expire", path, "db.t", "--retain", "1", "--grace", "0", "--yes")["snapshots"] > 0
     assert done("verify", path, "db.t")["damages"] == []
     [file] = Path(path).glob("db/t-*/data/**/*.parquet")
     file.write_bytes(file.read_bytes()[:-1])
@@ -72,6 +74,24 @@ def test_wrong_words_and_missing_tables(
     assert "usage: lakehouse spark" in capsys.readouterr().err
     with pytest.raises(NotFoundError, match="nowhere"):
         submit.run(["compact", path, "db.nowhere"], spark=spark)
+
+
+def test_nothing_is_deleted_unasked(
+    spark: SparkSession, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal and ``--yes`` what deletes is refused, after a no it ends; a dry run goes on."""
+    path, house, table = filled(connection)
+    words = ["expire", path, "db.t", "--retain", "1", "--grace", "0"]
+    for stdin, code in ((io.StringIO("y\n"), 2), (Terminal("n\n"), 1)):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(SystemExit) as ended:
+            submit.run(words, spark=spark)
+        assert ended.value.code == code
+    assert submit.run([*words, "--dry-run"], spark=spark) == 0
+    assert house.call(table.snapshots).num_rows == 3
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert submit.run(words, spark=spark) == 0
+    assert house.call(table.snapshots).num_rows == 2
 
 
 def test_the_command_of_the_package(

@@ -45,15 +45,15 @@ class Broken:
 
     def __init__(self, proxy: FaultProxy, direct: Connection, behind: Connection) -> None:
         self.direct, self.behind = direct, behind
-        self._table, self._outcome, self._passes = "", "", 0
+        self._table, self._outcome = "", ""
         proxy.add(Rule(match=self._creates("applied"), action=LoseAnswer(), times=None))
         proxy.add(Rule(match=self._creates("not applied"), action=Reset(), times=None))
         proxy.add(Rule(match=self._reads_back, action=Reset(), times=None))
         self._broken: set[str] = set()
 
-    def commits_of(self, table: Table, outcome: str, *, but: int) -> None:
-        """From now on they get no answer, but for the first few."""
-        self._table, self._outcome, self._passes = table.core.root, outcome, but
+    def commits_of(self, table: Table, outcome: str) -> None:
+        """From now on they get no answer."""
+        self._table, self._outcome = table.core.root, outcome
         self._broken.clear()
 
     def heal(self) -> None:
@@ -69,9 +69,6 @@ class Broken:
         def match(request: Request) -> bool:
             chosen = outcome == self._outcome and request.method == "PUT"
             if not chosen or f"{self._table}/snapshot/snapshot-" not in request.path:
-                return False
-            if self._passes:
-                self._passes -= 1
                 return False
             self._broken.add(request.path)
             return True
@@ -108,12 +105,9 @@ class Case:
         self.table = made(broken.direct, name, SCHEMA, **how)
         self.house.call(self.table.append, some(1, 2, 3))
 
-    def commit_without_answer(self, job: Job, outcome: str, *, pins: bool = False) -> None:
-        """Runs a job whose commit gets no answer, which it says; then another one writes.
-
-        A job that keeps a snapshot while it runs has a commit before, by which it says so.
-        """
-        self.broken.commits_of(self.table, outcome, but=int(pins))
+    def commit_without_answer(self, job: Job, outcome: str) -> None:
+        """Runs a job whose commit gets no answer, which it says; then another one writes."""
+        self.broken.commits_of(self.table, outcome)
         try:
             with pytest.raises(CommitUnknownError, match="not known whether"), plain_errors():
                 job()
@@ -178,7 +172,7 @@ def test_a_write_that_is_run_again_is_made_once(
     keyed = {} if operation == "append" else {"primary_key": "id"}
     case = Case(broken, f"db.{operation}_{outcome}".replace(" ", "_"), **keyed)
     to = write(frame(spark, some(2, 7, v=5)), case.name, connection=broken.behind)
-    case.commit_without_answer(lambda: done(to), outcome, pins=operation == "merge")
+    case.commit_without_answer(lambda: done(to), outcome)
     result: Any = done(to)
     assert result.changed == (outcome == "not applied")
     assert case.values() == (first if outcome == "applied" else last)
@@ -213,7 +207,7 @@ def test_maintenance_that_is_run_again_keeps_every_row(
 
     keep = [] if job == "compact" else [(2, 0), (3, 0)]
     rows = sorted([*keep, (1, 0), (2, 100), (3, 1), (4, 1), (9, 100)])
-    case.commit_without_answer(run, outcome, pins=True)
+    case.commit_without_answer(run, outcome)
     assert case.values() == rows
     run()
     assert case.values() == rows

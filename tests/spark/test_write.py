@@ -154,7 +154,7 @@ def test_columns_are_found_as_the_session_compares_names(spark: SparkSession, co
     """Case does not matter unless spark.sql.caseSensitive says so; columns may stand in any order."""
     made(connection, primary_key="id")
     rows = spark.createDataFrame([(4, 1)], "V int, ID short")
-    write(rows, NAME, connection=connection).append()
+    write(rows, NAME, connection=connection).append(missing="null")
     assert rows_of(connection) == [{"id": 1, "part": None, "v": 4}]
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
