@@ -8,16 +8,17 @@ the engine, 2 for wrong usage. A traceback means a bug.
 from __future__ import annotations
 
 import importlib
-import json
+import io
 import logging
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lakehouse._version import __version__
-from lakehouse.cli.output import error_console
+from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError
 
 __all__ = ["app_for", "main"]
@@ -61,6 +62,22 @@ _ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
 """Commands whose words are parsed by another program."""
 
 
+class _Pipeable(TyperGroup):
+    """Commands whose reader may go away, as that of ``| head`` does: they end quietly, with success."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command and writes out what it printed."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # What is left in the buffer would fail once more when the interpreter ends.
+            sys.stdout = io.StringIO()
+            raise typer.Exit(0) from None
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"lakehouse {__version__}")
@@ -84,6 +101,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     """The command line, of which the command that these words call is loaded."""
     app = typer.Typer(
         name="lakehouse",
+        cls=_Pipeable,
         help="An async, object-storage-first lakehouse engine: nothing but a bucket.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -110,18 +128,5 @@ def main() -> None:
     try:
         app_for(sys.argv[1:])()
     except LakehouseError as error:
-        if "--json" in sys.argv:
-            typer.echo(json.dumps({"error": error.kind, "message": error.message}))
-        else:
-            error_console().print(
-                f"[bold red]error:[/] {_plain(error.message)}", highlight=False, soft_wrap=True
-            )
+        print_error(error.kind, error.message, as_json="--json" in sys.argv)
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): not an error worth words.
-        sys.stderr.close()
-        sys.exit(0)
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
 import anyio
@@ -11,6 +10,7 @@ import typer
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import ObjectStore, open_store
+from lakehouse.io.options import options_of_words
 from lakehouse.lake import Lake, connect
 from lakehouse.storage.table import Table
 
@@ -25,8 +25,6 @@ __all__ = [
     "Timestamp",
     "Url",
     "Warehouse",
-    "Yes",
-    "confirm",
     "moment",
     "parse_options",
     "parse_words",
@@ -52,7 +50,6 @@ Timestamp = Annotated[
     typer.Option(help="The last snapshot not after it: '2026-01-31 12:00' (UTC), or milliseconds."),
 ]
 Tag = Annotated[str | None, typer.Option(help="The snapshot of this tag.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Options = Annotated[
     list[str] | None,
@@ -60,7 +57,7 @@ Options = Annotated[
         "--option",
         "-o",
         metavar="NAME=VALUE",
-        help="Storage option for fsspec; may be repeated. AWS_… works too.",
+        help="Storage option for fsspec; may be repeated. AWS_… and s3.… work too.",
     ),
 ]
 Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="Endpoint of an S3-compatible store.")]
@@ -69,24 +66,20 @@ Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="Endpoint o
 def parse_options(options: list[str] | None, endpoint: str | None) -> dict[str, Any]:
     """Storage options from ``NAME=VALUE`` words."""
     wrong = "--option takes NAME=VALUE, such as key=minio (the value is not shown here)"
-    words = parse_words(options, wrong)
-    parsed: dict[str, Any] = {
-        name: {"true": True, "false": False}.get(value.lower(), value) for name, value in words.items()
-    }
-    if endpoint:
-        parsed["endpoint_url"] = endpoint
-    return parsed
+    return options_of_words(_pairs(options, wrong), endpoint)
 
 
 def parse_words(words: list[str] | None, wrong: str) -> dict[str, str]:
     """``NAME=VALUE`` words; ``wrong`` is what is said about others."""
-    parsed: dict[str, str] = {}
+    return dict(_pairs(words, wrong))
+
+
+def _pairs(words: list[str] | None, wrong: str) -> Iterator[tuple[str, str]]:
     for word in words or []:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise InvalidInputError(wrong)
-        parsed[name] = value
-    return parsed
+        yield name, value
 
 
 def with_store(url: str, options: dict[str, Any], work: Callable[[ObjectStore], Awaitable[R]]) -> R:
@@ -121,12 +114,6 @@ def with_table(url: str, name: str, options: dict[str, Any], work: Callable[[Tab
 def moment(text: str | None) -> int | str | None:
     """A time as tables take it: digits are milliseconds since 1970."""
     return int(text) if text is not None and text.isdigit() else text
-
-
-def confirm(question: str, *, yes: bool) -> None:
-    """Asks whoever sits at a terminal, unless they said yes; scripts are not asked."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(question, abort=True, err=True)
 
 
 def split_object(url: str) -> tuple[str, str]:

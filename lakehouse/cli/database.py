@@ -1,8 +1,7 @@
-"""``lakehouse db list|create|drop``: the databases of a warehouse."""
+"""``lakehouse db list|create|drop|undrop``: the databases of a warehouse."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -12,15 +11,19 @@ from lakehouse.cli.arguments import (
     Json,
     Options,
     Warehouse,
-    Yes,
-    confirm,
     parse_options,
     with_lake,
 )
+from lakehouse.cli.asking import asks
+from lakehouse.cli.escapes import json_text
 from lakehouse.cli.output import print_json
 from lakehouse.lake import Lake
+from lakehouse.storage.drop import DatabaseDropResult
+from lakehouse.storage.undrop import DatabaseUndropResult
 
 __all__ = ["app"]
+
+_LOST = 4
 
 app = typer.Typer(help="List, make and drop databases.", no_args_is_help=True)
 
@@ -37,7 +40,7 @@ def _list(
         return await lake.databases()
 
     for name in with_lake(warehouse, parse_options(options, endpoint_url), work):
-        typer.echo(json.dumps({"database": name}, ensure_ascii=False) if as_json else name)
+        typer.echo(json_text({"database": name}) if as_json else name)
 
 
 @app.command("create")
@@ -63,24 +66,49 @@ def _create(
 
 
 @app.command("drop")
+@asks(lambda given: f"Drop database {given['name']}{' and its tables' * given['cascade']}?")
 def _drop(
     warehouse: Warehouse,
     name: _Database,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")] = False,
     cascade: Annotated[bool, typer.Option("--cascade", help="Drop its tables too.")] = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Drop a database, which must have no tables unless --cascade drops them too."""
-    confirm(f"Drop database {name}{' and its tables' if cascade else ''}?", yes=yes)
 
-    async def work(lake: Lake) -> None:
-        await lake.drop_database(name, if_exists=if_exists, cascade=cascade)
+    async def work(lake: Lake) -> DatabaseDropResult | None:
+        return await lake.drop_database(name, if_exists=if_exists, cascade=cascade)
 
-    with_lake(warehouse, parse_options(options, endpoint_url), work)
+    done = with_lake(warehouse, parse_options(options, endpoint_url), work)
     if as_json:
-        print_json({"dropped": name})
+        print_json({"dropped": None} if done is None else {"dropped": name, "tables": _names(done)})
     else:
-        typer.echo(f"{name} is dropped")
+        typer.echo(f"there is no database {name}" if done is None else str(done))
+
+
+def _names(done: DatabaseDropResult) -> list[str]:
+    return [one.table for one in done.tables]
+
+
+@app.command("undrop")
+def _undrop(
+    warehouse: Warehouse,
+    name: _Database,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Bring back a dropped database and the tables dropped with it; exit code 4 when some are lost."""
+
+    async def work(lake: Lake) -> DatabaseUndropResult:
+        return await lake.undrop_database(name)
+
+    done = with_lake(warehouse, parse_options(options, endpoint_url), work)
+    if as_json:
+        print_json({"database": name, "tables": list(done.tables), "lost": dict(done.lost)})
+    else:
+        typer.echo(str(done))
+    if done.lost:
+        raise typer.Exit(_LOST)

@@ -7,7 +7,9 @@ import time
 from typing import Any
 
 import anyio
+from rich.markup import escape
 
+from lakehouse._version import install_command
 from lakehouse.cli.demo_tables import show_tables
 from lakehouse.cli.output import console, print_table
 from lakehouse.cli.store import print_report
@@ -50,9 +52,8 @@ def _spark(server: ServerInfo, url: str) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
-        console().print(
-            "[yellow]Left out:[/] this needs Spark: pip install 'lakehouse\\[spark]', and Java 17"
-        )
+        needed = escape(install_command("spark"))
+        console().print(f"[yellow]Left out:[/] this needs Spark: {needed}, and Java 17")
         return
     rows = 20_000 if server.kind == "moto" else 500_000
     show_spark(url, server.storage_options, rows=rows, indexes=_INDEXES)
@@ -61,7 +62,7 @@ def _spark(server: ServerInfo, url: str) -> None:
 async def _run(server: ServerInfo, url: str) -> None:
     async with open_store(url, storage_options=server.storage_options) as store:
         _headline("May the engine commit on this store?")
-        print_report(await check_store(store))
+        print_report(await check_store(store, short=True))
         slow = server.kind == "moto"
         _headline("A table with a primary key, on nothing but a bucket")
         async with connect(f"{url}/warehouse", storage_options=server.storage_options) as lake:

@@ -17,8 +17,10 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeEla
 from rich.text import Text
 
 from lakehouse.cli.arguments import Endpoint, Options, Url, parse_options, split_file, with_store
-from lakehouse.cli.output import brief_json, console, error_console, print_table
-from lakehouse.errors import FormatError, InvalidInputError
+from lakehouse.cli.escapes import json_text
+from lakehouse.cli.index_source_choice import SourceKind, look
+from lakehouse.cli.output import brief_json, complain, console, error_console, print_table
+from lakehouse.errors import InvalidInputError
 from lakehouse.index import (
     FLAT,
     SHAPES,
@@ -32,10 +34,8 @@ from lakehouse.index import (
     ScanStats,
     iterate_index_metas,
 )
-from lakehouse.index.greptime_layout import GreptimeFile
 from lakehouse.io import ObjectStore, open_store
 from lakehouse.lake import Lake
-from lakehouse.storage.layout import DATABASE_MARKER
 
 __all__ = ["index_metas"]
 
@@ -55,14 +55,6 @@ class _Format(enum.StrEnum):
     PARQUET = "parquet"
 
 
-class _Source(enum.StrEnum):
-    AUTO = "auto"
-    PREFIX = "prefix"
-    GREPTIME = "greptime"
-    MANIFEST = "manifest"
-    TABLES = "tables"
-
-
 def index_metas(
     url: Url,
     concurrency: Annotated[int, typer.Option(help="Files read at once.", min=1)] = 16,
@@ -72,12 +64,12 @@ def index_metas(
         str | None, typer.Option("--output", help="Path or URL to write to; needed for parquet.")
     ] = None,
     source: Annotated[
-        _Source,
+        SourceKind,
         typer.Option(
             help="What lies there: auto looks; tables are those of a warehouse, by their newest "
             "snapshots; manifest goes by GreptimeDB's manifests."
         ),
-    ] = _Source.AUTO,
+    ] = SourceKind.AUTO,
     table: Annotated[
         str | None,
         typer.Option(help="Of a warehouse, only this database, or this database.table.", metavar="NAME"),
@@ -98,8 +90,8 @@ def index_metas(
     rows_shape = SHAPES[shape.value]
 
     async def work(store: ObjectStore) -> IndexMetaScan:
-        wanted = await _looked(store) if source is _Source.AUTO and table is None else source
-        found = None if table is not None or wanted is _Source.TABLES else _source(store, wanted)
+        wanted = await look(store) if source is SourceKind.AUTO and table is None else source
+        found = None if table is not None or wanted is SourceKind.TABLES else _source(store, wanted)
         if found is None:
             scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)
         else:
@@ -124,7 +116,7 @@ def index_metas(
             _print(shown, rows_shape)
         if isinstance(found, GreptimeManifests) and found.unreferenced:
             count, first = found.unreferenced_count, found.unreferenced[0]
-            _complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
+            complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
         return scan
 
     scan = with_store(url, storage_options, work)
@@ -135,13 +127,13 @@ def index_metas(
         raise typer.Exit(4)
 
 
-def _check(output_format: _Format, output: str | None, source: _Source, table: str | None) -> None:
+def _check(output_format: _Format, output: str | None, source: SourceKind, table: str | None) -> None:
     """Refuses options that do not go together."""
     if output_format is _Format.PARQUET and output is None:
         raise InvalidInputError("--format parquet needs --output: a path or URL to write to")
     if output_format is _Format.TABLE and output is not None:
         raise InvalidInputError("--format table is for the screen: take ndjson or parquet with --output")
-    if table is not None and source not in (_Source.AUTO, _Source.TABLES):
+    if table is not None and source not in (SourceKind.AUTO, SourceKind.TABLES):
         raise InvalidInputError(
             f"--table names a table of a warehouse, which --source {source} does not read"
         )
@@ -151,31 +143,13 @@ def _complain_of(scan: IndexMetaScan) -> None:
     """Names what could not be read."""
     for problem in scan.problems:
         about = "" if problem.path in problem.message else f"{problem.path}: "
-        _complain(f"{about}{problem.message}")
+        complain(f"{about}{problem.message}")
 
 
-def _complain(text: str) -> None:
-    error_console().print(text, style="yellow", markup=False, soft_wrap=True)
-
-
-async def _looked(store: ObjectStore) -> _Source:
-    """What lies there, going by the first names."""
-    async for meta in store.list(limit=1000):
-        if meta.key.split("/")[1:2] == [DATABASE_MARKER]:
-            return _Source.TABLES
-        if meta.key.endswith(".puffin"):
-            try:
-                GreptimeFile.parse(meta.key)
-            except FormatError:
-                return _Source.PREFIX
-            return _Source.GREPTIME
-    return _Source.PREFIX
-
-
-def _source(store: ObjectStore, wanted: _Source) -> IndexSource:
-    if wanted is _Source.MANIFEST:
+def _source(store: ObjectStore, wanted: SourceKind) -> IndexSource:
+    if wanted is SourceKind.MANIFEST:
         return GreptimeManifests(store, "")
-    return GreptimeListing(store, "") if wanted is _Source.GREPTIME else PrefixSource(store)
+    return GreptimeListing(store, "") if wanted is SourceKind.GREPTIME else PrefixSource(store)
 
 
 def _progress(scan: IndexMetaScan) -> Progress:
@@ -220,7 +194,7 @@ async def _save(encoded: AsyncGenerator[bytes, None], output: str, options: dict
 
 async def _lines(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[bytes, None]:
     async for batch in batches:
-        yield b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in batch.to_pylist())
+        yield b"".join(json_text(row, default=None).encode() + b"\n" for row in batch.to_pylist())
 
 
 async def _parquet(batches: AsyncIterator[pa.RecordBatch], shape: RowShape) -> AsyncGenerator[bytes, None]:
@@ -290,6 +264,12 @@ def _print(table: _Table, shape: RowShape) -> None:
     for row in rows:
         if "meta_json" in row:
             row["meta_json"] = brief_json(row["meta_json"])
-    print_table(columns, [["" if row[name] is None else row[name] for name in columns] for row in rows])
+    print_table(
+        columns,
+        [[row[name] for name in columns] for row in rows],
+        right=[name for name in columns if pa.types.is_integer(shape.schema.field(name).type)],
+        whole=("file_id", "index_type"),
+        rest="--format ndjson",
+    )
     if table.more:
-        console().print(f"… and {table.more:,} more rows; --format ndjson or parquet has all of them")
+        complain(f"… and {table.more:,} more rows; --format ndjson or parquet has all of them")

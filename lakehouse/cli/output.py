@@ -1,16 +1,39 @@
-"""How commands print: tables for people, JSON for programs."""
+"""How commands print: tables for people at a terminal, tab-separated values and JSON for programs.
+
+Invariant: a cell shows its value as it is; nothing in a value is taken for markup or reaches a terminal as a
+control character, and a column is shown whole, wrapped or not at all, which is then said.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["brief_json", "console", "error_console", "human_bytes", "print_json", "print_table"]
+from lakehouse.cli.column_fit import Column, Fit, fit
+from lakehouse.cli.escapes import json_text, separated, visible
+
+__all__ = [
+    "brief_json",
+    "complain",
+    "console",
+    "error_console",
+    "human_bytes",
+    "print_error",
+    "print_json",
+    "print_table",
+    "say",
+]
+
+_Cell = Text | str | None
+_NULL = Text("NULL", style="dim")
+_GAP = "…"
 
 
 def console() -> Console:
@@ -23,9 +46,28 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def say(text: str, *, style: str = "") -> None:
+    """A sentence on standard output, wrapped by nobody."""
+    console().print(Text(visible(text, lines=True), style=style), soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """A warning on standard error."""
+    error_console().print(Text(visible(text, lines=True), style="yellow"), soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json_text(value, indent=2))
+
+
+def print_error(kind: str, message: str, *, as_json: bool) -> None:
+    """An error: a line on standard error, or one JSON object on standard output."""
+    if as_json:
+        typer.echo(json.dumps({"error": kind, "message": message}))
+        return
+    said = Text.assemble(("error:", "bold red"), " ", visible(message, lines=True))
+    error_console().print(said, soft_wrap=True)
 
 
 def print_table(
@@ -33,21 +75,109 @@ def print_table(
     rows: Iterable[Sequence[object]],
     *,
     title: str | None = None,
-    right: Iterable[str] = (),
+    right: Collection[str] = (),
+    whole: Collection[str] = (),
     styles: Mapping[str, str] | None = None,
+    rest: str = "--json",
 ) -> None:
-    """A table; ``right`` names the columns of numbers."""
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for column in columns:
-        table.add_column(
-            column,
-            justify="right" if column in set(right) else "left",
-            style=(styles or {}).get(column),
-            overflow="fold",
+    """A table on a terminal, which fits into its width; else a line of tab-separated values per row.
+
+    Args:
+        columns: their names.
+        rows: a cell for each: text, text with styles, None for null, or anything that has a text.
+        title: what the table is about.
+        right: columns of numbers.
+        whole: other columns whose cells are not to be wrapped.
+        styles: of columns, by name.
+        rest: options that show the columns which do not fit.
+    """
+    cells = [[_cell(one) for one in row] for row in rows]
+    target = console()
+    if not target.file.isatty():
+        _print_separated(columns, cells, title)
+        return
+    names = [visible(one) for one in columns]
+    grid = [[_shown(one) for one in row] for row in cells]
+    widths = [
+        Column(
+            header=cell_len(name),
+            longest=max((one.cell_len for one in column), default=0),
+            whole=columns[at] in right or columns[at] in whole,
         )
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
-    console().print(table)
+        for at, (name, column) in enumerate(zip(names, _columns(grid, len(names)), strict=True))
+    ]
+    found = fit(widths, target.width)
+    if found is None or (found.gap is not None and len(grid) == 1):
+        _print_blocks(target, names, grid, title)
+        return
+    _print_grid(target, names, grid, found, title, {columns.index(one) for one in right}, styles or {})
+    left_out = len(columns) - len(found.columns)
+    if left_out:
+        say(f"… {left_out:,} more column{'s' * (left_out > 1)}: {rest}")
+
+
+def _cell(value: object) -> _Cell:
+    return value if value is None or isinstance(value, Text) else str(value)
+
+
+def _shown(cell: _Cell) -> Text:
+    """A cell as a terminal shows it."""
+    if cell is None:
+        return _NULL
+    return cell if isinstance(cell, Text) else Text(visible(cell))
+
+
+def _columns(grid: Sequence[Sequence[Text]], count: int) -> list[list[Text]]:
+    return [[row[at] for row in grid] for at in range(count)]
+
+
+def _print_separated(columns: Sequence[str], cells: Sequence[Sequence[_Cell]], title: str | None) -> None:
+    if title is not None:
+        typer.echo(f"# {visible(title)}")
+    typer.echo("\t".join(separated(one) for one in columns))
+    for row in cells:
+        typer.echo("\t".join(separated(one.plain if isinstance(one, Text) else one) for one in row))
+
+
+def _print_grid(
+    target: Console,
+    names: Sequence[str],
+    grid: Sequence[Sequence[Text]],
+    found: Fit,
+    title: str | None,
+    right: Collection[int],
+    styles: Mapping[str, str],
+) -> None:
+    table = Table(
+        title=None if title is None else Text(visible(title)), title_justify="left", header_style="bold"
+    )
+    for place, (at, width) in enumerate(zip(found.columns, found.widths, strict=True)):
+        if place == found.gap:
+            table.add_column(_GAP, width=1)
+        justify: Any = "right" if at in right else "left"
+        header, style = Text(names[at]), styles.get(names[at])
+        table.add_column(header, justify=justify, style=style, width=width, overflow="fold")
+    for row in grid:
+        cells: list[Text] = [row[at] for at in found.columns]
+        if found.gap is not None:
+            cells.insert(found.gap, Text(_GAP))
+        table.add_row(*cells)
+    target.print(table)
+
+
+def _print_blocks(
+    target: Console, names: Sequence[str], grid: Sequence[Sequence[Text]], title: str | None
+) -> None:
+    """A line per column and value, and a line between rows: for what fits into no line."""
+    if title is not None:
+        say(title, style="italic")
+    widest = max(map(cell_len, names))
+    for number, row in enumerate(grid):
+        if len(grid) > 1:
+            say(f"── row {number + 1} ──", style="dim")
+        for name, cell in zip(names, row, strict=True):
+            space = " " * (widest - cell_len(name))
+            target.print(Text.assemble((name, "bold"), space, " │ ", cell), soft_wrap=True)
 
 
 def brief_json(text: str | None) -> str:

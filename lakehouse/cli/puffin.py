@@ -17,7 +17,7 @@ from lakehouse.cli.arguments import (
     split_file,
     with_store,
 )
-from lakehouse.cli.output import brief_json, console, human_bytes, print_json, print_table
+from lakehouse.cli.output import brief_json, human_bytes, print_json, print_table, say
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
 from lakehouse.expr.nodes import Column, Constant, In
@@ -66,18 +66,21 @@ def _inspect(
         blobs,
         title=f"{url}: {human_bytes(size)}, {len(blobs)} blobs",
         right=("offset", "length"),
+        whole=("blob", "codec"),
     )
     if rows:
         cells = [
             (row["index_type"], row["target_key"], row["blob_size"], brief_json(row["meta_json"]))
             for row in rows
         ]
-        print_table(("index", "target", "size", "metadata"), cells, right=("size",))
+        print_table(
+            ("index", "target", "size", "metadata"), cells, right=("size",), whole=("index", "target")
+        )
     for name, value in footer.properties.items():
-        console().print(f"{name}: {value}", markup=False)
+        say(f"{name}: {value}")
     for problem in problems:
-        console().print(f"problem: {problem}", style="red", markup=False, soft_wrap=True)
-    console().print(f"cost: {cost}", style="dim")
+        say(f"problem: {problem}", style="red")
+    say(f"cost: {cost}", style="dim")
 
 
 def _blob_row(blob: BlobMeta) -> tuple[object, ...]:
@@ -157,7 +160,7 @@ def _search(
         title=f"{rows:,} of {found.total_rows:,} rows may match {where}",
         right=("from row", "to row", "rows"),
     )
-    console().print(f"cost: {cost}", style="dim")
+    say(f"cost: {cost}", style="dim")
 
 
 def _columns(expr: Expr, types: list[str]) -> dict[str, tuple[int, pa.DataType]]:

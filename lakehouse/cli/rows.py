@@ -6,16 +6,15 @@ Invariant: a cell shows its value as it is; what looks like markup is not taken 
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import pyarrow as pa
 import typer
-from rich.markup import escape
 
-from lakehouse.cli.output import console, print_table
+from lakehouse.cli.escapes import json_text
+from lakehouse.cli.output import complain, print_table
 
 __all__ = ["SHOWN", "cell", "plain", "print_lines", "print_rows", "print_some"]
 
@@ -24,24 +23,53 @@ SHOWN = 100
 
 
 def print_rows(
-    rows: pa.Table, columns: Sequence[str] = (), formats: Mapping[str, Callable[[Any], str]] | None = None
+    rows: pa.Table,
+    columns: Sequence[str] = (),
+    formats: Mapping[str, Callable[[Any], str]] | None = None,
+    *,
+    wraps: Collection[str] | None = None,
+    rest: str = "--json",
 ) -> None:
-    """A table of some of the columns, or of all of them; ``formats`` says how a column is shown."""
+    """A table of some of the columns, or of all of them.
+
+    Args:
+        rows: the rows.
+        columns: the names of those shown; none = all.
+        formats: how the values of a column are shown.
+        wraps: columns whose cells may be wrapped; None = those of text and of nested values.
+        rest: options that show the columns which do not fit.
+    """
     names = [*columns] or rows.schema.names
-    is_number = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
-    right = [name for name in names if any(test(rows.schema.field(name).type) for test in is_number)]
+    kinds = {name: rows.schema.field(name).type for name in names}
     show = formats or {}
-    shown = [[escape(show.get(name, cell)(row[name])) for name in names] for row in rows.to_pylist()]
-    print_table([escape(name) for name in names], shown, right=[escape(name) for name in right])
+    shown = [
+        [None if row[name] is None else show.get(name, cell)(row[name]) for name in names]
+        for row in rows.to_pylist()
+    ]
+    whole = [name for name in names if (_is_short(kinds[name]) if wraps is None else name not in wraps)]
+    right = [name for name in names if _is_number(kinds[name])]
+    print_table(names, shown, right=right, whole=whole, rest=rest)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _is_short(kind: pa.DataType) -> bool:
+    """Whether values have about the same width, so that they are not to be wrapped."""
+    return _is_number(kind) or any(test(kind) for test in (pa.types.is_temporal, pa.types.is_boolean))
 
 
 def print_lines(rows: pa.Table | pa.RecordBatch) -> None:
     """One JSON object per row and line."""
     for row in rows.to_pylist():
-        typer.echo(json.dumps(row, ensure_ascii=False, default=plain))
+        typer.echo(json_text(row, default=plain))
 
 
-async def print_some(rows: AsyncGenerator[pa.Table, None], *, as_json: bool, most: int = SHOWN) -> None:
+async def print_some(
+    rows: AsyncGenerator[pa.Table, None], *, as_json: bool, most: int = SHOWN, rest: str = "--json"
+) -> None:
     """Rows as they come: all of them as lines, or the first of them as a table and a word on the others."""
     found: list[pa.Table] = []
     async with aclosing(rows):
@@ -55,11 +83,11 @@ async def print_some(rows: AsyncGenerator[pa.Table, None], *, as_json: bool, mos
     if not as_json:
         shown = pa.concat_tables(found) if found else pa.table({})
         if shown.num_rows:
-            print_rows(shown.slice(0, most))
+            print_rows(shown.slice(0, most), rest=rest)
         if shown.num_rows > most:
-            console().print("… and more rows; --json prints all of them")
+            complain("… and more rows; --json prints all of them")
         if not shown.num_rows:
-            console().print("no rows")
+            complain("no rows")
 
 
 def cell(value: object) -> str:

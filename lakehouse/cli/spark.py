@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typer
 
+from lakehouse._version import install_command
 from lakehouse.errors import InvalidInputError
 
 __all__ = ["spark"]
@@ -21,7 +22,7 @@ def spark(context: typer.Context) -> None:
         if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
         raise InvalidInputError(
-            "this needs Spark: pip install 'lakehouse[spark]'", kind="missing-extra"
+            f"this needs Spark: {install_command('spark')}", kind="missing-extra"
         ) from error
     code = run(context.args)
     if code:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import datetime as dt
 import sys
 from typing import Annotated, Any
 
+import anyio
 import typer
+from rich.text import Text
 
 from lakehouse.cli.arguments import (
     Endpoint,
@@ -18,9 +22,12 @@ from lakehouse.cli.arguments import (
     split_object,
     with_store,
 )
-from lakehouse.cli.output import console, human_bytes, print_json, print_table
-from lakehouse.io import ObjectMeta, ObjectStore, measure
+from lakehouse.cli.output import human_bytes, print_json, print_table, say
+from lakehouse.cli.progress import progress_bar
+from lakehouse.errors import InvalidInputError
+from lakehouse.io import ObjectMeta, ObjectStore, load_settings, measure, open_store
 from lakehouse.io.check import StoreReport, check_store
+from lakehouse.io.progress import ProgressCallback
 
 __all__ = ["app", "check_store_command", "print_report"]
 
@@ -28,13 +35,62 @@ app = typer.Typer(help="Look into an object store.", no_args_is_help=True)
 
 
 def check_store_command(
-    url: Url, options: Options = None, endpoint_url: Endpoint = None, as_json: Json = False
+    url: Url,
+    options: Options = None,
+    endpoint_urls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--endpoint-url",
+            help="Endpoint of an S3-compatible store; may be repeated: writers are spread over all of them, "
+            "so that gateways to the same storage meet.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of each race; else io.check_rounds.", min=1)
+    ] = None,
+    writers: Annotated[
+        int | None,
+        typer.Option(
+            help="Writers in each round, each with its own connections; else io.check_writers.", min=2
+        ),
+    ] = None,
+    large_bytes: Annotated[
+        int | None,
+        typer.Option(help="Bytes of the large bodies, 0 leaves them out; else io.check_large_bytes.", min=0),
+    ] = None,
+    as_json: Json = False,
 ) -> None:
     """Try out whether the engine may commit on a store; exit code 0 if so, 3 if not.
 
-    Races real writers under a prefix of its own and removes what it wrote.
+    Races real writers under a prefix of its own and removes what it wrote. A store that fails once in
+    a hundred rounds is found by more rounds: --rounds 1000.
     """
-    report = with_store(url, parse_options(options, endpoint_url), check_store)
+    settings = load_settings()
+    count = writers or settings.io.check_writers
+    endpoints: list[str | None] = [*endpoint_urls] if endpoint_urls else [None]
+    if len(endpoints) > count:
+        raise InvalidInputError(
+            f"{len(endpoints)} endpoints need as many writers: --writers {len(endpoints)}"
+        )
+    ways = [parse_options(options, endpoints[number % len(endpoints)]) for number in range(count)]
+
+    async def work(tell: ProgressCallback) -> StoreReport:
+        async with contextlib.AsyncExitStack() as stack:
+            stores = [
+                await stack.enter_async_context(open_store(url, storage_options=way, settings=settings))
+                for way in ways
+            ]
+            return await check_store(
+                stores[0],
+                others=stores[1:],
+                rounds=rounds,
+                writers=count,
+                large_bytes=large_bytes,
+                progress=tell,
+            )
+
+    with progress_bar() as tell:
+        report = anyio.run(work, tell)
     if as_json:
         print_json(_report(report))
     else:
@@ -44,32 +100,25 @@ def check_store_command(
 
 
 def _report(report: StoreReport) -> dict[str, Any]:
+    checks = [dataclasses.asdict(result) for result in report.results]
     return {
         "url": report.url,
         "backend": report.backend,
         "may_commit": report.may_commit,
-        "checks": [
-            {
-                "name": result.name,
-                "holds": result.holds,
-                "required": result.required,
-                "detail": result.detail,
-                "seconds": round(result.seconds, 4),
-            }
-            for result in report.results
-        ],
+        "rounds": report.rounds,
+        "checks": [{**check, "seconds": round(check["seconds"], 4)} for check in checks],
     }
 
 
 def print_report(report: StoreReport) -> None:
     """The table of what a store does right, and the verdict."""
-    marks = {True: "[green]yes[/]", False: "[red]no[/]"}
+    marks = {True: Text("yes", style="green"), False: Text("no", style="red")}
     rows = [
         (
             result.name,
-            marks[result.holds] if result.required or result.holds else "[yellow]no[/]",
+            marks[result.holds] if result.required or result.holds else Text("no", style="yellow"),
             "required" if result.required else "optional",
-            result.detail.replace("[", r"\["),
+            result.detail,
             f"{result.seconds * 1000:.0f}",
         )
         for result in report.results
@@ -79,11 +128,12 @@ def print_report(report: StoreReport) -> None:
         rows,
         title=f"{report.url} through {report.backend}",
         right=("ms",),
+        whole=("property",),
     )
     if report.may_commit:
-        console().print("[green]The engine may commit on this store.[/]")
+        say(f"The store passed {report.rounds} rounds: the engine may commit on it.", style="green")
     else:
-        console().print("[red]The engine must not commit on this store; it can be read.[/]")
+        say("The engine must not commit on this store; it can be read.", style="red")
 
 
 @app.command("ls")
@@ -118,7 +168,7 @@ def _ls(
         return
     rows = [("", "", prefix) for prefix in prefixes]
     rows += [(human_bytes(meta.size), _time(meta.modified_ms), meta.key) for meta in metas]
-    print_table(("size", "modified", "key"), rows, right=("size",))
+    print_table(("size", "modified", "key"), rows, right=("size",), whole=("modified", "key"))
 
 
 @app.command("stat")

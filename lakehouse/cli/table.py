@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
-from rich.markup import escape
 
 from lakehouse.cli import table_changes, table_compact, table_indexes, table_maintenance
 from lakehouse.cli.arguments import (
@@ -29,13 +28,15 @@ from lakehouse.cli.arguments import (
     with_lake,
     with_table,
 )
-from lakehouse.cli.output import console, error_console, human_bytes, print_json, print_table
+from lakehouse.cli.escapes import json_text
+from lakehouse.cli.output import error_console, human_bytes, print_json, print_table, say
 from lakehouse.cli.rows import SHOWN, cell, plain, print_lines, print_rows, print_some
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.table_schema import TableSchema
 from lakehouse.format.type_text import type_text
 from lakehouse.format.types import arrow_type
 from lakehouse.lake import Lake
+from lakehouse.storage.known_rows import rows_of_view
 from lakehouse.storage.table import Table
 
 __all__ = ["app"]
@@ -43,6 +44,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Look into tables, and make, tag and drop them.", no_args_is_help=True)
 app.command("create")(table_changes.create)
 app.command("drop")(table_changes.drop)
+app.command("undrop")(table_changes.undrop)
 app.command("rename")(table_changes.rename)
 app.command("tag")(table_changes.tag)
 app.command("untag")(table_changes.untag)
@@ -79,7 +81,7 @@ def _list(
     async def work(lake: Lake) -> None:
         for one in [database] if database else await lake.databases():
             async for name in lake.tables(one, prefix=prefix):
-                typer.echo(json.dumps({"table": name}, ensure_ascii=False) if as_json else name)
+                typer.echo(json_text({"table": name}) if as_json else name)
 
     with_lake(warehouse, parse_options(options, endpoint_url), work)
 
@@ -99,12 +101,14 @@ def _describe(
         number = await table.current_snapshot() if snapshot is None else snapshot
         schema = await table.schema(snapshot=number)
         sizes = await table.partitions(snapshot=number)
+        rows = await rows_of_view(await table.core.view(snapshot=number))
         return schema, {
             "table": table.name,
             "location": table.location,
             "uuid": str(table.uuid),
             "snapshot": number,
-            **{name: pc.sum(sizes[name]).as_py() or 0 for name in ("files", "rows", "bytes")},
+            **{name: pc.sum(sizes[name]).as_py() or 0 for name in ("files", "stored_rows", "bytes")},
+            "rows": rows,
             "partitions": sizes.num_rows,
         }
 
@@ -133,16 +137,19 @@ def _describe(
     print_table(
         ("id", "column", "type", "null", "default", "comment"),
         [
-            [escape(cell(part)) for part in (one["id"], one["name"], one["type"], _null(one), *_last(one))]
+            [cell(part) for part in (one["id"], one["name"], one["type"], _null(one), *_last(one))]
             for one in columns
         ],
         title=f"{about['table']} at snapshot {about['snapshot']}",
         right=("id",),
+        whole=("column", "type"),
     )
-    size = f"{about['rows']:,} rows in {about['files']:,} files, {human_bytes(about['bytes'])}"
+    known = "" if about["rows"] is None else f"{about['rows']:,} rows, "
+    stored = f"{about['stored_rows']:,} stored rows in {about['files']:,} files"
+    size = f"{known}{stored}, {human_bytes(about['bytes'])}"
     for name, value in {**keys, "size": size, "location": about["location"]}.items():
         if value not in (None, [], {}):
-            console().print(f"{name.replace('_', ' ')}: {cell(value)}", markup=False, soft_wrap=True)
+            say(f"{name.replace('_', ' ')}: {cell(value)}")
 
 
 def _null(column: dict[str, Any]) -> str:
@@ -193,7 +200,7 @@ def _show(rows: pa.Table, columns: Sequence[str], as_json: bool) -> None:
     if as_json:
         print_lines(rows)
     else:
-        print_rows(rows, columns, _FORMATS)
+        print_rows(rows, columns, _FORMATS, wraps=_WRAPS)
 
 
 def _time(moment: dt.datetime | None) -> str:
@@ -204,6 +211,8 @@ def _columns(fields: list[dict[str, Any]]) -> str:
     return ", ".join(f"{one['name']} {one['type']}{' not null' * one['required']}" for one in fields)
 
 
+_WRAPS = ("columns", "max_key", "message", "min_key", "options", "partition", "tags")
+"""Columns of relations whose cells may be wrapped."""
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "time": _time,
     "expires": _time,
@@ -214,7 +223,7 @@ _relation(
     "snapshots",
     "List snapshots, oldest first.",
     lambda table: table.snapshots(),
-    ("snapshot", "kind", "time", "files", "rows", "bytes", "tags", "message"),
+    ("snapshot", "kind", "time", "files", "rows", "stored_rows", "bytes", "tags", "message"),
 )
 _relation(
     "schemas",
@@ -227,7 +236,7 @@ _relation_at(
     "files",
     "List the data files of a snapshot.",
     lambda table, snapshot: table.files(snapshot=snapshot),
-    ("path", "level", "rows", "deletes", "bytes", "snapshot", "min_key", "max_key"),
+    ("path", "level", "rows", "stored_rows", "deletes", "bytes", "snapshot", "min_key", "max_key"),
 )
 _relation_at(
     "indexes",
@@ -239,13 +248,13 @@ _relation_at(
     "partitions",
     "List the partitions of a snapshot.",
     lambda table, snapshot: table.partitions(snapshot=snapshot),
-    ("partition", "files", "rows", "bytes", "last_snapshot"),
+    ("partition", "files", "rows", "stored_rows", "bytes", "last_snapshot"),
 )
 _relation_at(
     "manifests",
     "List the manifests of a snapshot; recent files stand in the snapshot itself.",
     lambda table, snapshot: table.manifests(snapshot=snapshot),
-    ("path", "files", "rows", "bytes", "snapshot"),
+    ("path", "files", "stored_rows", "bytes", "snapshot"),
 )
 
 
@@ -274,7 +283,7 @@ def _scan(
         scan = table.scan(
             where, columns=columns, limit=read, snapshot=snapshot, timestamp=moment(timestamp), tag=tag
         )
-        await print_some(scan.tables(), as_json=as_json, most=most)
+        await print_some(scan.tables(), as_json=as_json, most=most, rest="--column or --json")
         if stats:
             error_console().print_json(json.dumps(scan.report.as_dict()))
 
@@ -342,7 +351,9 @@ def _get(
     elif row is None:
         error_console().print("there is no row of that key")
     else:
-        print_table(("column", "value"), [(escape(name), escape(cell(one))) for name, one in row.items()])
+        print_table(
+            ("column", "value"), [(name, None if one is None else cell(one)) for name, one in row.items()]
+        )
     if row is None:
         raise typer.Exit(_NO_SUCH_ROW)
 

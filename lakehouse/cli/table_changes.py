@@ -1,8 +1,9 @@
-"""``lakehouse table create|drop|rename|tag|untag|rollback``: commands after which a table is another."""
+"""``lakehouse table create|drop|undrop|rename|…``: commands after which a table is another."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -18,15 +19,14 @@ from lakehouse.cli.arguments import (
     Tag,
     Timestamp,
     Warehouse,
-    Yes,
-    confirm,
     moment,
     parse_options,
     parse_words,
     with_lake,
     with_table,
 )
-from lakehouse.cli.output import console, print_json
+from lakehouse.cli.asking import asks
+from lakehouse.cli.output import print_json, say
 from lakehouse.cli.table_indexes import parse_index_words
 from lakehouse.format.index_definition import parse_indexes
 from lakehouse.format.table_options import option_texts
@@ -35,9 +35,10 @@ from lakehouse.format.type_text import parse_type
 from lakehouse.format.types import StructType
 from lakehouse.lake import Lake
 from lakehouse.storage.commit_result import CommitResult
+from lakehouse.storage.drop import DropResult
 from lakehouse.storage.table import Table
 
-__all__ = ["create", "drop", "rename", "rollback", "tag", "untag"]
+__all__ = ["create", "drop", "rename", "rollback", "tag", "undrop", "untag"]
 
 
 def create(
@@ -108,23 +109,44 @@ def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> Ta
     )
 
 
+@asks("Drop {table}?".format_map)
 def drop(
     warehouse: Warehouse,
     table: TableName,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")] = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
-    """Drop a table: its name is free, and whoever has it open is told."""
-    confirm(f"Drop {table}?", yes=yes)
+    """Drop a table: its name is free, and whoever has it open is told. Says until when it can come back."""
 
-    async def work(lake: Lake) -> None:
-        await lake.drop_table(table, if_exists=if_exists)
+    async def work(lake: Lake) -> DropResult | None:
+        return await lake.drop_table(table, if_exists=if_exists)
 
-    with_lake(warehouse, parse_options(options, endpoint_url), work)
-    _say(f"{table} is dropped", {"dropped": table}, as_json)
+    done = with_lake(warehouse, parse_options(options, endpoint_url), work)
+    if done is None:
+        _say(f"there is no table {table}", {"dropped": None}, as_json)
+        return
+    _say(str(done), {"dropped": table, "uuid": str(done.uuid), "until": _iso(done.until)}, as_json)
+
+
+def undrop(
+    warehouse: Warehouse,
+    table: TableName,
+    uuid: Annotated[
+        str | None, typer.Option(help="Which one, when several of that name were dropped; else the last.")
+    ] = None,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a dropped table back as it was, until a purge has deleted its objects."""
+
+    async def work(lake: Lake) -> Table:
+        return await lake.undrop_table(table, uuid=uuid)
+
+    back = with_lake(warehouse, parse_options(options, endpoint_url), work)
+    _say(f"{back.name} is back", {"table": back.name, "location": back.location}, as_json)
 
 
 def rename(
@@ -164,34 +186,32 @@ def tag(
     )
 
 
+@asks("Delete tag {name} of {table}?".format_map)
 def untag(
     warehouse: Warehouse,
     table: TableName,
     name: Annotated[str, typer.Argument(help="Of the tag.")],
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Take a tag away; its snapshot may expire then."""
-    confirm(f"Delete tag {name} of {table}?", yes=yes)
     parsed = parse_options(options, endpoint_url)
     _commit(warehouse, table, parsed, lambda opened: opened.delete_tag(name), as_json)
 
 
+@asks("Roll {table} back?".format_map)
 def rollback(
     warehouse: Warehouse,
     table: TableName,
     snapshot: Annotated[int | None, typer.Option(help="Id of a snapshot.")] = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Make an older state the newest, by a commit; what came between can still be read."""
-    confirm(f"Roll {table} back?", yes=yes)
     _commit(
         warehouse,
         table,
@@ -214,8 +234,12 @@ def _commit(
     _say(f"{name} is at snapshot {done.snapshot}" + ("" if done.changed else ", as it was"), report, as_json)
 
 
+def _iso(moment: dt.datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
+
+
 def _say(text: str, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        console().print(text, markup=False, soft_wrap=True)
+        say(text)

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
-from lakehouse.cli.output import console, error_console, human_bytes, print_json
+from lakehouse.cli.output import error_console, human_bytes, print_json, say
 from lakehouse.storage.compaction import CompactResult
 from lakehouse.storage.maintenance import Progress
 from lakehouse.storage.table import Table
@@ -46,7 +46,7 @@ def compact(
         print_json(done.as_dict())
         return
     for line_text in _said(table, done):
-        console().print(line_text, markup=False, soft_wrap=True)
+        say(line_text)
 
 
 def _said(table: str, done: CompactResult) -> list[str]:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
-from lakehouse.cli.output import console, error_console, human_bytes, print_json
+from lakehouse.cli.output import error_console, human_bytes, print_json, say
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.fulltext import Analyzer
 from lakehouse.format.index_definition import Backend, IndexKind
@@ -97,7 +97,7 @@ def rebuild_indexes(
     if as_json:
         print_json(done.as_dict())
     else:
-        console().print(f"{table}: {_said(done)}", markup=False, soft_wrap=True)
+        say(f"{table}: {_said(done)}")
 
 
 def _said(done: RebuildResult) -> str:

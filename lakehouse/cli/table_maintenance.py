@@ -1,19 +1,16 @@
 """``lakehouse table expire|orphans|verify|…``: what keeps a table small and sound.
 
-Invariant: what deletes or rewrites asks whoever sits at a terminal first, unless they said ``--yes`` or
-``--dry-run``; ``verify`` and ``repair`` end with exit code 4 when there is damage or loss.
+Invariant: what deletes or rewrites asks first (``asking.py``); ``verify`` and ``repair`` end with exit code
+4 when there is damage or loss.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
 from lakehouse.cli.arguments import (
     Endpoint,
@@ -21,17 +18,17 @@ from lakehouse.cli.arguments import (
     Options,
     TableName,
     Warehouse,
-    Yes,
-    confirm,
     moment,
     parse_options,
     with_lake,
     with_table,
 )
-from lakehouse.cli.output import console, error_console, print_json
+from lakehouse.cli.asking import asks
+from lakehouse.cli.output import print_json, say
+from lakehouse.cli.progress import progress_bar
 from lakehouse.io.cost import Cost
+from lakehouse.io.progress import ProgressCallback
 from lakehouse.lake import Lake
-from lakehouse.storage.maintenance import Progress, ProgressCallback
 from lakehouse.storage.table import Table
 
 __all__ = ["expire", "expire_partitions", "orphans", "purge", "repair", "rescale", "verify"]
@@ -57,6 +54,7 @@ class _Report(Protocol):
 R = TypeVar("R", bound=_Report)
 
 
+@asks("Let snapshots of {table} expire?".format_map)
 def expire(
     warehouse: Warehouse,
     table: TableName,
@@ -67,14 +65,11 @@ def expire(
     ] = None,
     grace: _Grace = None,
     dry_run: _DryRun = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Let old snapshots expire, and delete objects of those that expired long enough ago."""
-    if not dry_run:
-        confirm(f"Let snapshots of {table} expire?", yes=yes)
     _on_table(
         warehouse,
         table,
@@ -86,6 +81,7 @@ def expire(
     )
 
 
+@asks("Delete orphans of {table}?".format_map)
 def orphans(
     warehouse: Warehouse,
     table: TableName,
@@ -94,14 +90,11 @@ def orphans(
         typer.Option(help="Uploads before then; else those older than the table's orphan.min_age_s."),
     ] = None,
     dry_run: _DryRun = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Delete objects that were uploaded for commits which never came."""
-    if not dry_run:
-        confirm(f"Delete orphans of {table}?", yes=yes)
     _on_table(
         warehouse,
         table,
@@ -113,20 +106,18 @@ def orphans(
     )
 
 
+@asks("Delete rows of {table} from before {older_than}?".format_map)
 def expire_partitions(
     warehouse: Warehouse,
     table: TableName,
     older_than: Annotated[str, typer.Argument(help="The first moment that stays, such as 2026-01-31.")],
     column: Annotated[str | None, typer.Option(help="The partition column that tells.")] = None,
     dry_run: _DryRun = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Delete the rows of partitions before a moment, in one commit."""
-    if not dry_run:
-        confirm(f"Delete rows of {table} from before {older_than}?", yes=yes)
     _on_table(
         warehouse,
         table,
@@ -157,6 +148,7 @@ def verify(
         raise typer.Exit(_DAMAGED)
 
 
+@asks("Repair {table}? What cannot be read is left out.".format_map)
 def repair(
     warehouse: Warehouse,
     table: TableName,
@@ -164,14 +156,11 @@ def repair(
         bool, typer.Option("--shallow", help="Only look which files are there, do not read them.")
     ] = False,
     dry_run: _DryRun = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Make a new snapshot of what can be read, and name what cannot; exit code 4 when something is lost."""
-    if not dry_run:
-        confirm(f"Repair {table}? What cannot be read is left out.", yes=yes)
     found = _on_table(
         warehouse,
         table,
@@ -183,19 +172,17 @@ def repair(
         raise typer.Exit(_DAMAGED)
 
 
+@asks("Rewrite {table} with {buckets} buckets?".format_map)
 def rescale(
     warehouse: Warehouse,
     table: TableName,
     buckets: Annotated[int, typer.Argument(help="How many there are to be.", min=1)],
     dry_run: _DryRun = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Give a table another number of buckets; every file is read and written once."""
-    if not dry_run:
-        confirm(f"Rewrite {table} with {buckets} buckets?", yes=yes)
     _on_table(
         warehouse,
         table,
@@ -205,20 +192,18 @@ def rescale(
     )
 
 
+@asks(lambda given: f"Delete objects of dropped tables in {given['database'] or 'all databases'}?")
 def purge(
     warehouse: Warehouse,
     database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
     grace: _Grace = None,
     dry_run: _DryRun = False,
-    yes: Yes = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
     """Delete the objects of tables that were dropped long enough ago."""
-    if not dry_run:
-        confirm(f"Delete objects of dropped tables in {database or 'all databases'}?", yes=yes)
-    with _bar() as tell:
+    with progress_bar() as tell:
 
         async def work(lake: Lake) -> Any:
             return await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell)
@@ -235,28 +220,15 @@ def _on_table(
     as_json: bool,
 ) -> R:
     """Does the work with a progress bar on a terminal, and says what came of it."""
-    with _bar() as tell:
+    with progress_bar() as tell:
         found = with_table(warehouse, name, options, lambda opened: work(opened, tell))
     _say(found, as_json)
     return found
 
 
-@contextlib.contextmanager
-def _bar() -> Iterator[ProgressCallback]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    terminal = error_console()
-    with Bar(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
-        line = bar.add_task("", total=None)
-
-        def tell(progress: Progress) -> None:
-            bar.update(line, description=progress.step, completed=progress.done, total=progress.total)
-
-        yield tell
-
-
 def _say(found: _Report, as_json: bool) -> None:
     if not as_json:
-        console().print(str(found), markup=False, soft_wrap=True)
+        say(str(found))
         return
     members = {
         one.name: _plain(getattr(found, one.name))

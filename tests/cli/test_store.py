@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from lakehouse import __version__
+from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
+
+QUICK = ("--rounds", "3", "--large-bytes", "1000")
+"""Words that make ``check-store`` quick."""
 
 
 def lakehouse(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
@@ -37,18 +41,45 @@ def test_version() -> None:
 
 def test_check_store_says_yes(tmp_path: Path) -> None:
     """check-store exits with 0 where the engine may commit, and leaves no object behind."""
-    done = lakehouse("check-store", str(tmp_path), "--json")
+    done = lakehouse("check-store", str(tmp_path), *QUICK, "--json")
     report = json.loads(done.stdout)
-    assert (done.returncode, report["may_commit"]) == (0, True)
+    assert (done.returncode, report["may_commit"], report["rounds"]) == (0, True, 12)
     assert {check["name"] for check in report["checks"]} >= {"create has one winner", "ranged reads"}
     assert [path for path in tmp_path.rglob("*") if path.is_file() and ".lakehouse-" not in path.name] == []
 
 
 def test_check_store_prints_a_table(tmp_path: Path) -> None:
     """check-store prints every property with what was seen, and the verdict."""
-    shown = lakehouse("check-store", str(tmp_path)).stdout.decode()
+    shown = lakehouse("check-store", str(tmp_path), *QUICK).stdout.decode()
     assert "read after write" in shown
-    assert "The engine may commit on this store." in shown
+    assert "The store passed 12 rounds: the engine may commit on it." in shown
+    assert "safe" not in shown
+
+
+def test_check_store_races_as_it_is_told(tmp_path: Path) -> None:
+    """Rounds, writers and the size of large bodies are options; 0 bytes leave large bodies out."""
+    words = ("--rounds", "2", "--writers", "5", "--large-bytes", "0")
+    report = json.loads(lakehouse("check-store", str(tmp_path), *words, "--json").stdout)
+    races = [check["race"] for check in report["checks"] if check["race"]]
+    assert [(race["rounds"], race["writers"], race["bad_rounds"]) for race in races] == [(2, 5, 0)] * 2
+
+
+def test_check_store_goes_through_every_endpoint(moto: ServerInfo) -> None:
+    """An endpoint that does not answer is an error, also when it is not the first."""
+    with fresh_bucket(moto) as bucket:
+        words = [f"s3://{bucket}", "-o", f"key={moto.key}", "-o", f"secret={moto.secret}", *QUICK]
+        words += ["--endpoint-url", moto.endpoint_url, "--endpoint-url", "http://127.0.0.1:9"]
+        done = lakehouse("check-store", *words, env={**os.environ, "LAKEHOUSE_IO_RETRY_ATTEMPTS": "1"})
+    assert done.returncode == 1
+    assert "http://127.0.0.1:9" in " ".join(done.stderr.decode().split())
+
+
+def test_check_store_needs_a_writer_for_each_endpoint() -> None:
+    """An endpoint that no writer would go through is refused, not left out."""
+    words = [word for number in range(3) for word in ("--endpoint-url", f"http://127.0.0.1:{number}")]
+    done = lakehouse("check-store", "s3://bucket", "--writers", "2", *words)
+    assert done.returncode == 1
+    assert "--writers 3" in done.stderr.decode()
 
 
 def test_check_store_says_no() -> None:

@@ -1,0 +1,66 @@
+"""Commands that take something away ask first.
+
+Invariant: such a command does nothing until somebody said yes, with ``--yes`` or at a terminal. Where there
+is no terminal nobody can answer, and it is refused: exit code 2. A dry run takes nothing away, and is not
+asked about.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli.output import print_error
+
+__all__ = ["asks", "is_asking"]
+
+_Command = Callable[..., None]
+_WRONG_USAGE = 2
+
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
+
+
+def asks(question: Callable[[Mapping[str, Any]], str]) -> Callable[[_Command], _Command]:
+    """Gives a command the option ``--yes``, and lets it begin only when that or an answer says so.
+
+    Args:
+        question: the words to ask with, given the command's arguments by name.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def asking(*, yes: bool, **given: Any) -> None:
+            if not yes and not given.get("dry_run", False):
+                _confirm(question(given), as_json=given.get("as_json", False))
+            command(**given)
+
+        plain = inspect.signature(command, eval_str=True)
+        option = inspect.Parameter("yes", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Yes)
+        signature = plain.replace(parameters=[*plain.parameters.values(), option])
+        asking.__signature__ = signature  # type: ignore[attr-defined]
+        asking.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+        _ASKING.add(asking)
+        return asking
+
+    return decorate
+
+
+_ASKING: set[_Command] = set()
+
+
+def is_asking(command: _Command) -> bool:
+    """Whether a command asks first."""
+    return command in _ASKING
+
+
+def _confirm(question: str, *, as_json: bool) -> None:
+    """Asks at the terminal; ends the command on anything but yes, and where there is no terminal."""
+    if not sys.stdin.isatty():
+        print_error("unconfirmed", f"add --yes: there is no terminal to ask on. {question}", as_json=as_json)
+        raise typer.Exit(_WRONG_USAGE)
+    typer.confirm(question, abort=True, err=True)

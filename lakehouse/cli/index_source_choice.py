@@ -1,0 +1,89 @@
+"""The choice of ``lakehouse index-metas --source auto``: a warehouse, GreptimeDB's directory, or just files.
+
+Directories tell, whatever they hold and however many objects there are: those of databases have a marker,
+those of GreptimeDB's regions a name of their own.
+
+Invariant: a bounded number of requests; no flat listing.
+"""
+
+from __future__ import annotations
+
+import enum
+from contextlib import aclosing
+
+from lakehouse.errors import FormatError, NotFoundError
+from lakehouse.index.greptime_layout import RegionDir
+from lakehouse.io import ObjectStore, map_bounded
+from lakehouse.storage.layout import DATABASE_MARKER
+
+__all__ = ["SourceKind", "look"]
+
+_DATABASES_MAX = 1_000
+"""Directories in which a marker is looked for."""
+_HEADS = 32
+_LISTINGS_MAX = 32
+"""Directories that are listed to find one of a region."""
+_DATA = "data/"
+
+
+class SourceKind(enum.StrEnum):
+    """Kinds of places that index files lie in."""
+
+    AUTO = "auto"
+    PREFIX = "prefix"
+    GREPTIME = "greptime"
+    MANIFEST = "manifest"
+    TABLES = "tables"
+
+
+async def look(store: ObjectStore) -> SourceKind:
+    """Names at the root of a store."""
+    directories = (await store.list_page("", delimiter="/")).prefixes
+    if await _has_database(store, directories[:_DATABASES_MAX]):
+        return SourceKind.TABLES
+    return SourceKind.GREPTIME if await _has_region(store, directories) else SourceKind.PREFIX
+
+
+async def _has_database(store: ObjectStore, directories: tuple[str, ...]) -> bool:
+    async def has_marker(directory: str) -> bool:
+        try:
+            await store.head(directory + DATABASE_MARKER)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            return False
+        return True
+
+    async with aclosing(map_bounded(has_marker, directories, _HEADS, ordered=False)) as found:
+        async for one in found:
+            if one:
+                return True
+    return False
+
+
+async def _has_region(store: ObjectStore, directories: tuple[str, ...]) -> bool:
+    """Whether a region's directory is among these or in them; depth first, which is where one is."""
+    left, listings = _in_turn(directories), 0
+    if any(map(_is_region, directories)):
+        return True
+    while left and listings < _LISTINGS_MAX:
+        inner = (await store.list_page(left.pop(), delimiter="/")).prefixes
+        listings += 1
+        if any(map(_is_region, inner)):
+            return True
+        left += _in_turn(inner)
+    return False
+
+
+def _in_turn(directories: tuple[str, ...]) -> list[str]:
+    """Directories to go into, the first of them last: GreptimeDB's own, then by name."""
+    first = sorted(directories, key=lambda one: (not one.endswith(_DATA), one))
+    return first[:_LISTINGS_MAX][::-1]
+
+
+def _is_region(directory: str) -> bool:
+    try:
+        RegionDir.parse(directory)
+    except FormatError:
+        return False
+    return True
