@@ -124,7 +124,7 @@ class _Lakehouse:
         return rows
 
     async def held(self) -> tuple[int, int, int]:
-        return _sums(await self._table.files(), "rows", "bytes")
+        return _sums(await self._table.files(), "stored_rows", "bytes")
 
 
 class _DeltaRs:

@@ -17,15 +17,17 @@ from pathlib import Path
 from lakehouse import config, errors, reports
 from lakehouse.config import SettingInfo, Settings
 from lakehouse.format.table_options import OptionInfo, TableOptions
+from lakehouse.io.backends.s3_spellings import ALLOW_HTTP, BUCKET, REFUSED, SPELLINGS
 
 __all__ = ["main", "pages"]
 
 ROOT = Path(__file__).resolve().parents[1]
 BANNER = "<!-- Made by tools/gen_reference.py from the code: edit the code, then run `make docs`. -->"
 BEGIN, END = "<!-- parts: begin (make docs) -->", "<!-- parts: end -->"
-SETTINGS, OPTIONS, ERRORS, REPORTS, ARCHITECTURE = (
+SETTINGS, OPTIONS, STORAGE, ERRORS, REPORTS, ARCHITECTURE = (
     "docs/reference/settings.md",
     "docs/reference/table-options.md",
+    "docs/reference/storage-options.md",
     "docs/reference/errors.md",
     "docs/reference/reports.md",
     "docs/architecture.md",
@@ -136,6 +138,57 @@ def plain(value: object, field: str = "") -> str:
     return str(value)
 
 
+def storage_page() -> str:
+    """The storage options of S3 stores, in every spelling, and the rules of all stores."""
+    spellings: dict[str, list[str]] = {}
+    for name, (path, _) in SPELLINGS.items():
+        if not name.startswith("aws_"):
+            shown = {ALLOW_HTTP: "none: an endpoint may be http://", BUCKET: "none: the URL names the bucket"}
+            spellings.setdefault(shown.get(path, f"`{'.'.join(path)}`"), []).append(f"`{name}`")
+    reasons: dict[str, list[str]] = {}
+    for name, why in REFUSED.items():
+        if not name.startswith("aws_"):
+            reasons.setdefault(why, []).append(f"`{name}`")
+    lines = [
+        BANNER,
+        "# Storage options",
+        "",
+        "`storage_options` of `connect` and `open_store`, `-o NAME=VALUE` on the command line, and in Spark",
+        '`storage_options=` and `.option("storage.<name>", …)` all follow the same rules:',
+        "",
+        "- Names are fsspec's: for `s3://` the parameters of `s3fs.S3FileSystem`, with `client_kwargs`,",
+        "  `config_kwargs` and `s3_additional_kwargs` as botocore takes them; for other schemes those of the",
+        "  file system's class. On the command line a mapping is a JSON object.",
+        "- For `s3://` the names of delta-rs, polars and object_store (in any case, with or without `AWS_`)",
+        "  and of pyiceberg mean the same, as the table says.",
+        "- A name that nobody knows is an error that says which was probably meant. So are two names that",
+        "  say different things, and an option that would have no effect.",
+        "- What is not given comes from the environment (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, …), from",
+        "  profiles and from the role of the machine, as botocore finds it.",
+        "- Values that are secret show as `***` wherever options are printed.",
+        "",
+        "## Other programs' names for S3",
+        "",
+        *table(
+            ("option of s3fs", "also understood"),
+            ((option, ", ".join(names)) for option, names in spellings.items()),
+        ),
+        "",
+        "Each name of the right column that has no dot may have `AWS_` in front.",
+        "",
+        "## Refused, because they would have no effect",
+        "",
+        *table(
+            ("names", "instead"),
+            ((", ".join(names), why) for why, names in reasons.items()),
+        ),
+        "",
+        "Options of s3fs that tune its own buffers, listings and retries are refused for the same reason;",
+        "the error names the setting that does it here.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def errors_page() -> str:
     """The error tree, its classes and its kinds."""
     tree = (errors.__doc__ or "").split("::\n\n")[1].split("\n\nA class exists")[0]
@@ -238,6 +291,7 @@ def pages() -> dict[str, str]:
     return {
         SETTINGS: settings_page(),
         OPTIONS: options_page(),
+        STORAGE: storage_page(),
         ERRORS: errors_page(),
         REPORTS: reports_page(),
         ARCHITECTURE: architecture_page(),

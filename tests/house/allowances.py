@@ -6,7 +6,7 @@ there. Before you add a line, try to do without it; then write the reason.
 
 from __future__ import annotations
 
-__all__ = ["BROAD_EXCEPTS", "IO_MARKS", "LAZY_IMPORTS", "PRINTS", "Allowance"]
+__all__ = ["ASSERTS", "BROAD_EXCEPTS", "IO_MARKS", "LAZY_IMPORTS", "PRINTS", "Allowance"]
 
 Allowance = dict[str, tuple[int, str]]
 """Path of a file: how often it may, and why."""
@@ -32,6 +32,7 @@ BROAD_EXCEPTS: Allowance = {
 IO_MARKS: Allowance = {
     "lakehouse/cli/index_metas.py": (1, "a ParquetWriter over a sink in memory"),
     "lakehouse/format/manifest.py": (3, "Parquet over bytes in memory, both ways"),
+    "lakehouse/format/parquet_bounds.py": (1, "batches of a ParquetFile over bytes in memory"),
     "lakehouse/format/parquet_decode.py": (1, "a ParquetFile over bytes in memory"),
     "lakehouse/format/parquet_footer.py": (1, "read_metadata of bytes in memory"),
     "lakehouse/format/parquet_run.py": (2, "a ParquetWriter over a sink in memory, and what it writes"),
@@ -49,3 +50,48 @@ PRINTS: Allowance = {
     "lakehouse/testing/proxy.py": (2, "a process of its own, which answers its owner through stdout"),
 }
 """Calls of ``print`` outside the command line."""
+
+ASSERTS: dict[str, int] = {
+    "lakehouse/cache/eviction.py": 2,
+    "lakehouse/cache/ledger.py": 2,
+    "lakehouse/cli/demo.py": 2,
+    "lakehouse/cli/demo_spark.py": 1,
+    "lakehouse/cli/table_changes.py": 1,
+    "lakehouse/format/fst.py": 1,
+    "lakehouse/format/protobuf_wire.py": 3,
+    "lakehouse/format/sstable_reader.py": 3,
+    "lakehouse/index/file_indexes.py": 2,
+    "lakehouse/index/json_schemas.py": 1,
+    "lakehouse/index/lookup.py": 3,
+    "lakehouse/index/page_sums.py": 1,
+    "lakehouse/index/tails.py": 1,
+    "lakehouse/index/target_rows.py": 1,
+    "lakehouse/io/backends/s3.py": 1,
+    "lakehouse/io/conditional.py": 1,
+    "lakehouse/io/scratch.py": 1,
+    "lakehouse/io/spill.py": 1,
+    "lakehouse/io/time_limit.py": 1,
+    "lakehouse/io/writer.py": 1,
+    "lakehouse/spark/merge.py": 2,
+    "lakehouse/spark/stream_plan.py": 1,
+    "lakehouse/storage/commit.py": 1,
+    "lakehouse/storage/flush.py": 2,
+    "lakehouse/storage/index_file.py": 3,
+    "lakehouse/storage/index_prune.py": 2,
+    "lakehouse/storage/index_source.py": 1,
+    "lakehouse/storage/memtable.py": 1,
+    "lakehouse/storage/merge_engines.py": 1,
+    "lakehouse/storage/merge_runs.py": 1,
+    "lakehouse/storage/parquet_run.py": 2,
+    "lakehouse/storage/plan.py": 1,
+    "lakehouse/storage/scan.py": 2,
+    "lakehouse/storage/schemas.py": 1,
+    "lakehouse/storage/section_reader.py": 3,
+    "lakehouse/storage/segment_runs.py": 5,
+    "lakehouse/storage/sstable_run.py": 3,
+    "lakehouse/storage/upload.py": 1,
+    "lakehouse/storage/wal_append.py": 1,
+    "lakehouse/storage/write.py": 2,
+}
+"""How many assertions a module has. Each tells readers and the type checker what the code around it has
+made sure of: no argument and nothing that a store sends can break one, as ``python -O`` leaves them out."""

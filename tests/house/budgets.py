@@ -14,6 +14,7 @@ __all__ = [
     "FUNCTION_LINES_MAX",
     "INIT_LINES_MAX",
     "VAGUE_NAMES",
+    "assertions",
     "broad_excepts",
     "gathers",
     "long_files",
@@ -131,3 +132,11 @@ def unfinished(modules: Iterable[Module]) -> Iterator[str]:
         for node in ast.walk(module.tree) if module.part != "testing" else ():
             if isinstance(node, ast.Raise) and node.exc and "NotImplementedError" in ast.unparse(node.exc):
                 yield f"{module.at(node)} raises NotImplementedError: raise an error of ours, or write it"
+
+
+def assertions(modules: Iterable[Module]) -> Iterator[tuple[str, str]]:
+    """(path, text) of assertions, which ``python -O`` leaves out."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Assert):
+                yield module.path, f"{module.at(node)} asserts {ast.unparse(node.test)}"

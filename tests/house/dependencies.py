@@ -19,6 +19,7 @@ COMES_WITH = {
     "botocore": "aiobotocore",
     "docker": "testcontainers",
     "packaging": "pytest",
+    "yarl": "aiobotocore",
 }
 """Packages that may be imported without being asked for: another one cannot be there without them."""
 
@@ -30,7 +31,7 @@ class Declared:
     always: tuple[Requirement, ...]
     """With every installation."""
     extras: Mapping[str, tuple[Requirement, ...]]
-    """With ``lakehouse[extra]``."""
+    """With ``aiolakehouse[extra]``."""
 
     @classmethod
     def parse(cls, project: Mapping[str, object]) -> Declared:
@@ -44,7 +45,7 @@ class Declared:
 
     @property
     def everything(self) -> tuple[Requirement, ...]:
-        """With ``lakehouse[all]``."""
+        """With ``aiolakehouse[all]``."""
         return self.always + tuple(one for of in self.extras.values() for one in of)
 
 

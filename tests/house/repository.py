@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["index_addresses", "machine_paths", "make_targets", "mentioned_targets"]
+__all__ = ["index_addresses", "machine_paths", "make_targets", "mentioned_targets", "old_names"]
 
 # In our container image the user is lakehouse; that home is no machine's.
 _FOLDERS = "work|farm|home(?!/lakehouse\\b)|root|Users|mnt|opt/wheels"
@@ -14,6 +14,12 @@ _MACHINE_PATH = re.compile(rf"(?<![\w.\-}}*])/(?:{_FOLDERS})/[\w.\-]")
 _INDEX = re.compile(
     r"pypi\.(?:org|python)|pythonhosted\.org|--(?:extra-)?index-url|index[-_]url\s*=|--find-links"
     r"|find[-_]links\s*=|proxy\.golang\.org|GOPROXY\s*=|repo\d*\.maven\.(?:apache\.)?org"
+)
+
+# Benchmarks call a side of a comparison lakehouse[fast]: that is no advice.
+_OLD_NAME = re.compile(
+    r"\b(?:pip3?|pipx|uv|poetry) (?:install|add)\b[^\n]*?(?<![\w/.\]-])lakehouse(?![\w/.-])"
+    r"|(?<![\w.])lakehouse\[(?!fast\])(?:all|dev|fast|fulltext|service|spark|sql)\b[\w,]*\]"
 )
 
 
@@ -25,6 +31,11 @@ def machine_paths(path: str, text: str) -> Iterator[str]:
 def index_addresses(path: str, text: str) -> Iterator[str]:
     """Addresses of package indexes: where packages come from is the machine's business."""
     yield from _matches(_INDEX, path, text)
+
+
+def old_names(path: str, text: str) -> Iterator[str]:
+    """Places that would have people install ``lakehouse``, another project's distribution."""
+    yield from _matches(_OLD_NAME, path, text)
 
 
 def _matches(pattern: re.Pattern[str], path: str, text: str) -> Iterator[str]:

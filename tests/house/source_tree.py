@@ -24,6 +24,7 @@ __all__ = [
     "none_of",
     "parse",
     "python_files",
+    "texts",
     "tracked_files",
     "under_type_checking",
     "within",
@@ -101,6 +102,17 @@ def tracked_files() -> tuple[str, ...]:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, timeout=60)
     paths = listed.stdout.decode().split("\0")
     return tuple(path for path in paths if path and (ROOT / path).is_file())
+
+
+def texts() -> dict[str, str]:
+    """Every tracked file that is text, by path."""
+    found = {}
+    for path in tracked_files():
+        try:
+            found[path] = (ROOT / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
+from lakehouse import Settings, load_settings
 from lakehouse.testing import servers
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,13 @@ def compose() -> dict[str, Any]:
     """docker-compose.yml."""
     loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     return loaded
+
+
+@pytest.fixture(scope="module")
+def store(compose: dict[str, Any]) -> dict[str, Any]:
+    """The service that keeps the objects."""
+    found: dict[str, Any] = compose["services"]["object-store"]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +63,17 @@ def test_a_mistake_in_a_compose_file_is_noticed(compose: dict[str, Any]) -> None
     assert problems({**compose, "services": {"minio": {"imagee": "x"}}})
 
 
-def test_minio_is_pinned_to_the_image_that_tests_use(compose: dict[str, Any]) -> None:
-    """Compose and the test kit start the same release."""
-    assert compose["services"]["minio"]["image"] == servers.MINIO_IMAGE
-    assert re.fullmatch(r"minio/minio:RELEASE\.[0-9TZ-]+", servers.MINIO_IMAGE)
+def test_the_store_is_pinned_to_the_image_that_tests_use(store: dict[str, Any]) -> None:
+    """Compose and the test kit start the same release, or both the one that the same variable names."""
+    assert store["image"] == f"${{LAKEHOUSE_STORE_IMAGE:-{servers.STORE_IMAGE}}}"
+    assert store["command"] == f"${{LAKEHOUSE_STORE_COMMAND:-{servers._container_command('')[0]}}}"
+    assert re.fullmatch(r"[a-z]+/[a-z]+:[0-9]+\.[0-9]+\.[0-9]+", servers.STORE_IMAGE)
+
+
+def test_the_deleted_image_is_named_nowhere(compose: dict[str, Any]) -> None:
+    """What Docker's hub no longer has is not asked for; MinIO is named with the registry that has it."""
+    text = (ROOT / "docker-compose.yml").read_text() + Path(servers.__file__).read_text()
+    assert re.findall(r"(?<!quay\.io/)minio/minio:", text) == []
 
 
 def test_ports_are_published_on_loopback_alone(compose: dict[str, Any]) -> None:
@@ -69,21 +84,41 @@ def test_ports_are_published_on_loopback_alone(compose: dict[str, Any]) -> None:
             assert str(port).startswith("127.0.0.1:"), f"{name} publishes {port}"
 
 
-def test_the_demo_waits_until_minio_is_healthy(compose: dict[str, Any]) -> None:
-    """MinIO has a healthcheck and the demo starts only after it."""
-    assert compose["services"]["minio"]["healthcheck"]["test"] == ["CMD", "mc", "ready", "local"]
-    assert compose["services"]["demo"]["depends_on"] == {"minio": {"condition": "service_healthy"}}
+def test_the_demo_waits_until_the_store_is_healthy(compose: dict[str, Any], store: dict[str, Any]) -> None:
+    """The store has a healthcheck that RustFS and MinIO answer, and the demo starts only after it."""
+    assert "http://127.0.0.1:9000/health ||" in store["healthcheck"]["test"][1]
+    assert "/minio/health/ready" in store["healthcheck"]["test"][1]
+    assert compose["services"]["demo"]["depends_on"] == {"object-store": {"condition": "service_healthy"}}
 
 
-def test_the_demo_is_told_of_minio(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo's environment names MinIO, with MinIO's own credentials, in variables that are read."""
-    demo, minio = (compose["services"][name]["environment"] for name in ("demo", "minio"))
-    assert demo["LAKEHOUSE_TEST_KEY"] == minio["MINIO_ROOT_USER"]
-    assert demo["LAKEHOUSE_TEST_SECRET"] == minio["MINIO_ROOT_PASSWORD"]
+def test_the_store_is_started_as_the_test_kit_starts_it(store: dict[str, Any]) -> None:
+    """Every variable that the test kit gives the container is given here, but for MinIO's extras."""
+    kit = servers._container_environment("key", "secret").keys()
+    assert kit - store["environment"].keys() == {"MINIO_BROWSER", "MINIO_CALLHOME_ENABLE"}
+
+
+def test_the_demo_is_told_of_the_store(
+    compose: dict[str, Any], store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo's environment names the store, with its own credentials, in variables that are read."""
+    demo, given = compose["services"]["demo"]["environment"], store["environment"]
+    for key, secret in (
+        ("RUSTFS_ACCESS_KEY", "RUSTFS_SECRET_KEY"),
+        ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
+    ):
+        assert demo["LAKEHOUSE_TEST_KEY"] == given[key]
+        assert demo["LAKEHOUSE_TEST_SECRET"] == given[secret]
     for name, value in demo.items():
         monkeypatch.setenv(name, value)
     assert [kind for kind, reason in servers.survey() if reason is None] == ["environment"]
-    assert demo["LAKEHOUSE_TEST_ENDPOINT"] == "http://minio:9000"
+    assert demo["LAKEHOUSE_TEST_ENDPOINT"] == "http://object-store:9000"
+
+
+def test_variables_of_compose_are_no_settings(compose: dict[str, Any]) -> None:
+    """A shell that sets them for compose can still run the engine."""
+    names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    assert names >= {"LAKEHOUSE_STORE_IMAGE", "LAKEHOUSE_STORE_PORT"}
+    assert load_settings(env=dict.fromkeys(names, "1")) == Settings()
 
 
 def test_the_image_does_not_run_as_root(dockerfile: list[list[str]]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from lakehouse._version import DISTRIBUTION
 from tests.house.dependencies import Declared, undeclared, unpinned
 from tests.house.source_tree import ROOT, none_of, parse, python_files
 
@@ -56,9 +57,9 @@ def test_whatever_is_asked_for_is_pinned_within_its_bounds() -> None:
 
 
 def test_all_is_every_extra() -> None:
-    """``lakehouse[all]`` brings every extra."""
+    """``aiolakehouse[all]`` brings every extra."""
     extras = project()["optional-dependencies"]
-    named = re.fullmatch(r"lakehouse\[(.+)\]", extras["all"][0])
+    named = re.fullmatch(rf"{DISTRIBUTION}\[(.+)\]", extras["all"][0])
     assert named
     assert set(named[1].split(",")) == set(extras) - {"all"}
 

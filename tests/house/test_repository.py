@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from tests.house.repository import index_addresses, machine_paths, make_targets, mentioned_targets
-from tests.house.source_tree import ROOT, none_of, tracked_files
+from tests.house.source_tree import ROOT, none_of, texts, tracked_files
 
 TARGETS = {
     "bench",
@@ -27,17 +27,6 @@ TARGETS = {
     "test",
     "type",
 }
-
-
-def texts() -> dict[str, str]:
-    """Every tracked file that is text."""
-    found = {}
-    for path in tracked_files():
-        try:
-            found[path] = (ROOT / path).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue
-    return found
 
 
 def makefile() -> str:

@@ -7,7 +7,8 @@ from tools.mutant_rules.indexes import INDEXES
 from tools.mutant_rules.log import LOG
 from tools.mutant_rules.merging import MERGING
 from tools.mutant_rules.model import Mutant
+from tools.mutant_rules.proofs import PROOFS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = (*COMMITS, *MERGING, *LOG, *INDEXES)
+MUTANTS = (*COMMITS, *MERGING, *LOG, *INDEXES, *PROOFS)

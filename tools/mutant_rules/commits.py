@@ -11,12 +11,18 @@ _CUTS = "tests/storage/test_table_cut_points.py"
 _DAMAGE = "tests/storage/test_table_damage.py"
 _EVOLVING = "tests/storage/test_evolving_tables.py"
 _EXPIRE = "tests/storage/test_expire.py"
+_HISTORY = "tests/storage/test_history.py"
+_KEEPING = "tests/storage/test_keeping_writes.py"
+_LONG = "tests/storage/test_long_reads.py"
 _MAINTENANCE_CUTS = "tests/storage/test_maintenance_cut_points.py"
 _ORPHANS = "tests/storage/test_orphans.py"
 _RESCALE = "tests/storage/test_rescale.py"
 _NAMES = "tests/storage/test_names.py"
 _OVERWRITE = "tests/storage/test_overwrite.py"
+_RETAINED = "tests/storage/test_retained.py"
 _SERIAL = "tests/storage/test_serial_commits.py"
+_TIME = "tests/storage/test_store_time.py"
+_UNDROP = "tests/storage/test_undrop.py"
 _STORES = "tests/conformance/test_s3.py::TestMinio"
 
 COMMITS = (
@@ -34,7 +40,7 @@ COMMITS = (
     Mutant(
         rule="read-back: the answer to a create is believed",
         path="lakehouse/io/conditional.py",
-        old="            seen = await _read_back(store, attempt, error, policy)\n",
+        old="            seen = await _read_back(store, attempt, error, Backoff(policy, contact))\n",
         new="            raise error\n",
         tests=(
             f"{_COMMIT}::test_every_cut_point_of_a_commit",
@@ -44,9 +50,9 @@ COMMITS = (
     Mutant(
         rule="read-back on anything but 412: only a conflict is read back",
         path="lakehouse/io/conditional.py",
-        old="            seen = await _read_back(store, attempt, error, policy)\n",
+        old="            seen = await _read_back(store, attempt, error, Backoff(policy, contact))\n",
         new="            if not isinstance(error, ConflictError):\n                raise error\n"
-        "            seen = await _read_back(store, attempt, error, policy)\n",
+        "            seen = await _read_back(store, attempt, error, Backoff(policy, contact))\n",
         tests=(
             f"{_COMMIT}::test_every_cut_point_of_a_commit",
             f"{_CUTS}::test_every_cut_point_of_a_call[append-contended]",
@@ -88,11 +94,84 @@ COMMITS = (
         tests=(f"{_COMMIT}::test_the_deadline_counts_from_the_head_and_not_from_a_lost_race",),
     ),
     Mutant(
-        rule="deadline: 'there is no next one' is believed whatever the age of what is known",
+        rule="deadline: 'there is no next one' is believed however late it is said (the clock after a 404)",
         path="lakehouse/storage/history.py",
-        old="        if known is None or began - known.seen_at >= self.deadline_s:",
-        new="        if known is None:",
-        tests=(f"{_CUTS}::test_a_call_that_wakes_up_after_expiry_tells_the_truth",),
+        old="            if not self.is_late(known.seen_at):\n                return self.note(known",
+        new="            if True:\n                return self.note(known",
+        tests=(f"{_HISTORY}::test_a_late_answer_that_nothing_is_newer_is_not_believed",),
+    ),
+    Mutant(
+        rule="deadline: what was listed and is not found never was, however long ago it was listed",
+        path="lakehouse/storage/history.py",
+        old="                if self.is_late(began):\n",
+        new="                if False:\n",
+        tests=(
+            f"{_HISTORY}::test_a_snapshot_that_expired_since_it_was_listed_is_not_taken_for_one_that_never_was",
+        ),
+    ),
+    Mutant(
+        rule="long reads: none is pinned before the grace is over",
+        path="lakehouse/storage/long_reads.py",
+        old="        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)",
+        new="        pass",
+        tests=(f"{_LONG}::test_a_long_read_is_pinned_until_it_ends[count]",),
+    ),
+    # --- a snapshot that LATEST names -------------------------------------------------
+    Mutant(
+        rule="hint above the head: the newest snapshot there is is the head, whatever LATEST proves",
+        path="lakehouse/storage/history.py",
+        old="        if newest.id >= hint.snapshot or hint.token is None:",
+        new="        if True:",
+        tests=(f"{_HISTORY}::test_a_lost_snapshot_that_the_hint_names_is_damage",),
+    ),
+    Mutant(
+        rule="hint above the head: it is damage without a second look",
+        path="lakehouse/storage/history.py",
+        old="        found = await self._second_look(hint)\n",
+        new="        found = None\n",
+        tests=(f"{_HISTORY}::test_a_snapshot_that_listings_do_not_show_yet_is_looked_at_again",),
+    ),
+    Mutant(
+        rule="hint above the head: a damaged one, or another table's, is believed",
+        path="lakehouse/format/hint.py",
+        old=" if found.table == table else None)",
+        new=")",
+        tests=(f"{_HISTORY}::test_a_hint_without_proof_blocks_nobody",),
+    ),
+    Mutant(
+        rule="hint above the head: repair leaves the ids of lost snapshots free",
+        path="lakehouse/storage/repair.py",
+        old="        for _ in range(head.id, newest):\n",
+        new="        head = dataclasses.replace(head.carried(), id=newest)\n        for _ in ():\n",
+        tests=(f"{_HISTORY}::test_a_writer_that_knows_of_nothing_newer_is_not_overlooked_after_a_repair",),
+    ),
+    # --- guard of stalled readers -----------------------------------------------------
+    Mutant(
+        rule="guard of a stalled reader: a gap below an old head is damage",
+        path="lakehouse/storage/retained.py",
+        old="            newer = await history.newer_than(head.id)\n",
+        new="            newer = None\n",
+        tests=(
+            f"{_RETAINED}::test_whoever_lists_the_log_late_begins_anew",
+            f"{_RETAINED}::test_a_drop_that_lists_the_log_late_drops",
+        ),
+    ),
+    Mutant(
+        rule="guard of a stalled reader: what a commit finds missing of an old head is damage",
+        path="lakehouse/storage/commit.py",
+        old="await self._history.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None",
+        new="None",
+        tests=(
+            f"{_RETAINED}::test_whoever_lists_the_log_late_begins_anew[tag]",
+            f"{_RETAINED}::test_a_write_that_reads_begins_anew",
+        ),
+    ),
+    Mutant(
+        rule="guard of a stalled reader: a flushed segment above a kept snapshot is damage",
+        path="lakehouse/storage/history.py",
+        old=" and newest.wal.upto >= segment\n",
+        new=" and False\n",
+        tests=(f"{_RETAINED}::test_a_fresh_reader_is_told_that_the_log_was_flushed",),
     ),
     # --- deletion ---------------------------------------------------------------------
     Mutant(
@@ -135,10 +214,51 @@ COMMITS = (
     ),
     Mutant(
         rule="delete_grace: a machine's clock tells when it is over",
-        path="lakehouse/storage/maintenance.py",
-        old="    return told if told is not None else history.time.now_ms()",
-        new="    return history._clock.now_ms()",
+        path="lakehouse/storage/history.py",
+        old="        return told if told is not None else self.time.now_ms()",
+        new="        return self._clock.now_ms()",
         tests=(f"{_EXPIRE}::test_clocks_of_machines_delete_nothing_early",),
+    ),
+    Mutant(
+        rule="the store's Date: snapshots are stamped by a machine's clock where reads do not tell the time",
+        path="lakehouse/storage/history.py",
+        old="        if not self.time.is_known:",
+        new="        if False:",
+        tests=(
+            f"{_TIME}::test_snapshots_are_stamped_with_the_stores_time",
+            f"{_TIME}::test_a_commit_by_a_clock_that_is_ahead_ends_no_pin",
+        ),
+    ),
+    Mutant(
+        rule="the store's Date: a pin ends by a machine's clock",
+        path="lakehouse/storage/pins.py",
+        old="await core.history.store_now_ms(view.snapshot)",
+        new="core.history.time.now_ms()",
+        tests=(f"{_TIME}::test_a_pin_lasts_as_long_as_it_says",),
+    ),
+    Mutant(
+        rule="the store's Date: a pin ends by the times of snapshots",
+        path="lakehouse/storage/next_snapshot.py",
+        old="refs=_refs(head, draft, now_ms),",
+        new="refs=_refs(head, draft, time_ms),",
+        tests=(f"{_TIME}::test_snapshots_of_the_future_end_no_pin",),
+    ),
+    Mutant(
+        rule="the store's Date: where answers do not tell the time, a machine's clock deletes",
+        path="lakehouse/storage/store_time.py",
+        old="    if told is not None:\n        return told\n    probe",
+        new="    return told\n    probe",
+        tests=(
+            f"{_TIME}::test_a_store_without_a_clock_tells_the_time_by_what_is_written",
+            f"{_TIME}::test_files_of_a_directory_tell_the_time",
+        ),
+    ),
+    Mutant(
+        rule="horizon check: uploads whose receipts have no time are committed however old they are",
+        path="lakehouse/storage/upload.py",
+        old="            if answered is None and self.first_answer_ms is None:",
+        new="            if False:",
+        tests=(f"{_TIME}::test_an_upload_is_dated_where_receipts_are_not",),
     ),
     Mutant(
         rule="tags in the log: expiry does not look at them",
@@ -288,5 +408,72 @@ COMMITS = (
         old="        highest_field_id=before.schema.highest_field_id,\n",
         new="",
         tests=(f"{_EVOLVING}::test_a_column_after_a_rollback_is_a_new_one",),
+    ),
+    # --- drop, undrop, purge ----------------------------------------------------------
+    Mutant(
+        rule="purge: objects are deleted without turning the pointer first",
+        path="lakehouse/storage/purge.py",
+        old="        if state is not NameState.PURGING:\n",
+        new="        if False:\n",
+        tests=(f"{_UNDROP}::test_of_undrop_and_purge_one_wins",),
+    ),
+    Mutant(
+        rule="purge: the log is looked at before the pointer",
+        path="lakehouse/storage/purge.py",
+        old="if state is NameState.LIVE and not (is_drop and await is_dropped(core)):",
+        new="if state is NameState.LIVE and not is_drop:",
+        tests=(f"{_UNDROP}::test_of_undrop_and_purge_one_wins",),
+    ),
+    Mutant(
+        rule="keep: rows that were filled up stay as they are, whatever others commit meanwhile",
+        path="lakehouse/storage/keeping_writes.py",
+        old="        if self._base is None or not await self._still_right(self._base, base):\n",
+        new="        if self._base is None:\n",
+        tests=(
+            f"{_KEEPING}::test_keeping_is_reading_changing_and_writing_at_once",
+            f"{_KEEPING}::test_many_processes_add_to_one_row_and_lose_nothing",
+        ),
+    ),
+    Mutant(
+        rule="keep: files that went away are passed over",
+        path="lakehouse/storage/keeping_writes.py",
+        old="        if not known <= {one.path for one in entries}:\n            return False\n",
+        new="",
+        tests=(f"{_KEEPING}::test_rows_that_others_took_away_are_new_rows",),
+    ),
+    Mutant(
+        rule="changes: rows that a repair left out are passed over",
+        path="lakehouse/storage/commit_kinds.py",
+        old="        CommitKind.REPAIR: _REMOVES,\n",
+        new="        CommitKind.REPAIR: _KEEPS,\n",
+        tests=("tests/storage/test_appended.py::test_changes_across_a_repair_are_refused",),
+    ),
+    Mutant(
+        rule="undrop: it follows whatever drop there is, not the one it is to undo",
+        path="lakehouse/storage/intents.py",
+        old="if base.snapshot.token == self.drop.token else None",
+        new="if base.snapshot.kind is CommitKind.DROP else None",
+        tests=(f"{_UNDROP}::test_a_drop_that_came_later_is_not_undone",),
+    ),
+    Mutant(
+        rule="undrop: the pointer is replaced whatever version stands there",
+        path="lakehouse/storage/undrop.py",
+        old="            await self._names.replace(live, version=version)\n",
+        new="            await self._names.replace(live, version=(await self._look())[1])\n",
+        tests=(f"{_UNDROP}::test_of_undrop_and_create_one_has_the_name",),
+    ),
+    Mutant(
+        rule="drop: the name of a table that came back is given away",
+        path="lakehouse/storage/names.py",
+        old="        if token is not None and found.token != token:\n",
+        new="        if False:\n",
+        tests=(f"{_UNDROP}::test_a_drop_does_not_take_the_name_of_a_table_that_came_back",),
+    ),
+    Mutant(
+        rule="drop: a table that came back is taken for dropped by those that have it open",
+        path="lakehouse/storage/history.py",
+        old="        if known is not None and not is_dropped and not",
+        new="        if known is not None and not",
+        tests=(f"{_UNDROP}::test_tables_open_since_before_the_drop_go_on",),
     ),
 )

@@ -43,9 +43,13 @@ INDEXES = (
     Mutant(
         rule="indexes: a column is asked of the index of another of its type",
         path="lakehouse/storage/index_prune.py",
-        old="        renamed = by_ids(where, {name: one.id for name, one in columns.items()})",
-        new="        first = {str(one.type): one.id for one in reversed(columns.values())}\n"
-        "        renamed = by_ids(where, {name: first[str(one.type)] for name, one in columns.items()})",
+        old="{name: named[name].id for name in where.columns() if name in named}",
+        new="{\n"
+        "            name: {str(one.type): one.id for one in reversed(columns_of(schema.fields).values())}[\n"
+        "                str(named[name].type)\n"
+        "            ]\n"
+        "            for name in where.columns() if name in named\n"
+        "        }",
         tests=(f"{_INDEX_READS}::test_a_column_is_asked_of_its_own_index",),
     ),
     Mutant(

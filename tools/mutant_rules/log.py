@@ -11,6 +11,7 @@ _ORPHANS = "tests/storage/test_orphans.py"
 _APPEND = "tests/storage/test_wal_append.py"
 _ENDS = "tests/storage/test_writer_ends.py"
 _FLUSH = "tests/storage/test_flush.py"
+_LOCAL = "tests/io/test_backends_local.py"
 _LOG = "tests/storage/test_wal.py"
 _TAKEN_BACK = "tests/storage/test_taken_back.py"
 _REAL_TIME = "tests/storage/test_real_time_order.py"
@@ -21,15 +22,15 @@ LOG = (
     Mutant(
         rule="cover: commits say nothing of the log",
         path="lakehouse/storage/commit.py",
-        old="            tail=call.tail,\n        )\n        if self._clock",
-        new="            tail=None,\n        )\n        if self._clock",
+        old="            tail=call.tail,\n        )\n\n    async def _fitting",
+        new="            tail=None,\n        )\n\n    async def _fitting",
         tests=(f"{_WRITER}::test_commits_stand_above_what_was_acknowledged_before",),
     ),
     Mutant(
         rule="tail read after the call began: a commit covers what was known of the log before",
         path="lakehouse/storage/opened.py",
-        old="        return None if view.snapshot.wal is None else await self.wal.tail(view.snapshot)",
-        new="        return None if view.snapshot.wal is None else Tail(after=view.snapshot.wal.upto)",
+        old="        return await from_head(self.history, view.snapshot, self.wal.tail)",
+        new="        return Tail(after=view.snapshot.wal.upto)",
         tests=(f"{_WRITER}::test_commits_stand_above_what_was_acknowledged_before",),
     ),
     Mutant(
@@ -122,8 +123,8 @@ LOG = (
     Mutant(
         rule="drop: writers are fenced off before it only",
         path="lakehouse/storage/drop.py",
-        old="        await _fence_off(core, done.snapshot)\n",
-        new="        pass\n",
+        old="made the drop ended before this.\n        await _fence_off(core, head)\n",
+        new="made the drop ended before this.\n        pass\n",
         tests=(f"{_ENDS}::test_a_writer_at_any_request_of_a_drop_acknowledges_nothing_after_it",),
     ),
     Mutant(
@@ -153,10 +154,10 @@ LOG = (
     Mutant(
         rule="fresh reads: the head is read before the log is listed",
         path="lakehouse/storage/opened.py",
-        old="        listed = await self.wal.listed(after=view.snapshot.wal.upto)\n"
+        old="        listed = await self.wal.listed(after=_covered(known))\n"
         "        view = await self.newest()\n",
-        new="        view = await self.newest()\n        assert view.snapshot.wal is not None\n"
-        "        listed = await self.wal.listed(after=view.snapshot.wal.upto)\n",
+        new="        view = await self.newest()\n"
+        "        listed = await self.wal.listed(after=_covered(view.snapshot))\n",
         tests=(f"{_REAL_TIME}::test_a_fresh_read_shows_no_put_without_the_commit_before_it",),
     ),
     Mutant(
@@ -210,6 +211,27 @@ LOG = (
         old="            if about.modified_ms is None or about.modified_ms >= limit:",
         new="            if about.modified_ms is None:",
         tests=(f"{_ORPHANS}::test_what_nothing_refers_to_goes_after_a_day",),
+    ),
+    Mutant(
+        rule="fsync: the bytes of a file are not on the disk when it is acknowledged",
+        path="lakehouse/io/backends/local.py",
+        old="                    os.fsync(file.fileno())",
+        new="                    pass",
+        tests=(f"{_LOCAL}::test_an_answered_write_survives_a_power_cut[put_if_absent]",),
+    ),
+    Mutant(
+        rule="fsync: the name of a file is not on the disk when it is acknowledged",
+        path="lakehouse/io/backends/local.py",
+        old="            _sync_directory(path.parent)\n        return Stored",
+        new="            pass\n        return Stored",
+        tests=(f"{_LOCAL}::test_an_answered_write_survives_a_power_cut[put_if_absent]",),
+    ),
+    Mutant(
+        rule="fsync: a directory that was made is not on the disk when a file in it is acknowledged",
+        path="lakehouse/io/backends/local.py",
+        old="                _sync_directory(made.parent)",
+        new="                pass",
+        tests=(f"{_LOCAL}::test_an_answered_write_survives_a_power_cut[put]",),
     ),
     Mutant(
         rule="If-None-Match: log segments created through obstore replace what is there",

@@ -1,0 +1,128 @@
+"""Every decoder of bytes has a test that hands it damaged bytes, and the list of them is whole."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from tests.house.source_tree import ROOT, Module, library, none_of, parse
+
+_NAME = re.compile(
+    r"decode|decompress|from_tail|inflate|load_|metadata_|open_|parse|read_|scan_blocks|un(ion|pack)|with(out)?_"
+)
+_FOLDER = "lakehouse/format/"
+_BOMBS, _COUNTS = "tests/format/test_bombs.py", "tests/format/test_counts.py"
+_PUFFIN, _SST = "tests/format/test_puffin_corruption.py", "tests/format/test_sstable_corruption.py"
+_RESEALED = "tests/storage/test_resealed_objects.py"
+
+TESTED: Mapping[str, tuple[str, str]] = {
+    "blob_codec.decompress_blob": (_BOMBS, "decompress_blob"),
+    "blob_codec.inflate": (_BOMBS, "decompress_blob"),
+    "bloom.BloomMeta.decode": (_COUNTS, "BloomMeta.decode"),
+    "bloom.BloomMeta.from_tail": (_PUFFIN, "BloomMeta.from_tail"),
+    "bloom.BloomSummary.from_tail": ("tests/format/test_bloom_summary.py", "BloomSummary.from_tail"),
+    "database_marker.decode_database": (_RESEALED, '"_database"'),
+    "deletion_vector.decode_deletion_vector": (_COUNTS, "decode_deletion_vector"),
+    "footer_json.load_json": (_BOMBS, "PuffinFooter.parse"),
+    "fst.Fst.parse": (_COUNTS, "Fst.parse"),
+    "greptime_value.decode_scalar": ("tests/format/test_greptime_value.py", "decode_scalar"),
+    "hint.decode_hint": ("tests/format/test_hint.py", "decode_hint"),
+    "inverted.InvertedMetas.decode": ("tests/format/test_inverted.py", "InvertedMetas.decode"),
+    "inverted.InvertedMetas.from_tail": ("tests/format/test_inverted.py", "InvertedMetas.from_tail"),
+    "json_object.parse_json": (_BOMBS, "decode_snapshot"),
+    "lz4_frame.with_end_mark": ("tests/format/test_lz4_frame.py", "with_end_mark"),
+    "manifest.decode_manifest": (_BOMBS, "decode_manifest"),
+    "name_pointer.decode_pointer": (_BOMBS, "decode_pointer"),
+    "order_value.decode_fixed": ("tests/format/test_order_value.py", "decode_fixed"),
+    "order_value.decode_value": ("tests/format/test_order_value.py", "decode_value"),
+    "parquet_decode.decode_chunks": ("tests/format/test_parquet_decode.py", "decode_chunks"),
+    "parquet_footer.PieceTable.unpack": (_COUNTS, "PieceTable.unpack"),
+    "parquet_footer.RunFooter.parse": ("tests/format/test_parquet_footer.py", "RunFooter.parse"),
+    "parquet_footer.RunHead.unpack": (_COUNTS, "RunHead.unpack"),
+    "protobuf_wire.Message.decode": ("tests/format/test_protobuf_wire.py", "OUTER.decode"),
+    "protobuf_wire.decode_varints": (_COUNTS, "decode_varints"),
+    "puffin.BlobMeta.decompress": (_PUFFIN, "blob.decompress"),
+    "puffin.PuffinFooter.parse": (_BOMBS, "PuffinFooter.parse"),
+    "roaring.read_bitmap": (_COUNTS, "read_bitmap"),
+    "roaring.union_many": (_COUNTS, "union_many"),
+    "row_key.RowKeyCodec.decode_one": ("tests/format/test_row_key.py", "decode_one"),
+    "schema_json.decode_schema": (_BOMBS, "decode_schema"),
+    "sealed_json.SealedFormat.decode": (_BOMBS, "decode_snapshot"),
+    "snapshot.decode_snapshot": (_BOMBS, "decode_snapshot"),
+    "sstable_bloom.parse_bloom": (_COUNTS, "parse_bloom"),
+    "sstable_entries.scan_blocks": ("tests/format/test_sstable_entries.py", "scan_blocks"),
+    "sstable_frame.Footer.unpack": (_SST, "Footer.unpack"),
+    "sstable_frame.Header.unpack": (_SST, "Header.unpack"),
+    "sstable_frame.open_block": (_COUNTS, "open_block"),
+    "sstable_index.BlockIndex.parse": (_COUNTS, "BlockIndex.parse"),
+    "sstable_meta.FileMeta.parse": (_BOMBS, "FileMeta.parse"),
+    "sstable_reader.SstableFile.parse": (_SST, "SstableFile.parse"),
+    "sstable_reader.decode_sstable": (_SST, "decode_sstable"),
+    "sstable_rows.unpack_row": ("tests/format/test_sstable_rows.py", "unpack_row"),
+    "sstable_rows.unpack_rows": ("tests/format/test_sstable_rows.py", "unpack_rows"),
+    "store_proof.decode_proof": ("tests/format/test_store_proof.py", "decode_proof"),
+    "tail.metadata_from_tail": ("tests/format/test_tail.py", "metadata_from_tail"),
+    "tantivy_directory.TantivyDirectory.decode": (_BOMBS, "TantivyDirectory.decode"),
+    "tantivy_store.without_zstd": (_COUNTS, "without_zstd"),
+    "theta_sketch.ThetaSketch.parse": (_COUNTS, "ThetaSketch.parse"),
+    "wal_segment.decode_segment": (_BOMBS, "decode_segment"),
+}
+"""Decoders, each with a test file that damages their bytes and how it names them or their caller."""
+
+ALLOWED: Mapping[str, str] = {
+    "fst_read.KeyRange.with_prefix": "takes what a caller looks for, and nothing that was stored",
+    "sstable_loops.read_only": "takes bytes that were decoded, and makes them immutable",
+}
+"""Functions that look like decoders and are none, each with why."""
+
+
+def _decoders(modules: Iterable[Module]) -> Iterator[str]:
+    """Public functions and methods whose names say that they decode and whose parameters hold bytes."""
+    for module in modules:
+        if module.path.startswith(_FOLDER):
+            stem = module.path.removeprefix(_FOLDER).removesuffix(".py")
+            owners = [one for one in module.tree.body if isinstance(one, ast.ClassDef)]
+            for prefix, body in [("", module.tree.body), *((f"{one.name}.", one.body) for one in owners)]:
+                if not prefix.startswith("_"):
+                    functions = [one for one in body if isinstance(one, ast.FunctionDef)]
+                    yield from (f"{stem}.{prefix}{one.name}" for one in functions if _is_decoder(one))
+
+
+def _is_decoder(node: ast.FunctionDef) -> bool:
+    if not _NAME.match(node.name):
+        return False
+    kinds = [ast.unparse(one.annotation) for one in node.args.args if one.annotation is not None]
+    return any(re.search(r"\b(bytes|U8|Blocks)\b", kind) for kind in kinds)
+
+
+def _offences(found: set[str]) -> Iterator[str]:
+    listed = TESTED.keys() | ALLOWED.keys()
+    for name in found - listed:
+        yield f"{name}: hand it damaged bytes in a test, and name that test in TESTED"
+    for name in listed - found:
+        yield f"{name}: there is no such decoder (any more)"
+    for name, (path, word) in TESTED.items():
+        file = ROOT / path
+        if not file.is_file() or word not in file.read_text(encoding="utf-8"):
+            yield f"{name}: {path} does not mention {word}"
+
+
+def test_every_decoder_has_a_test_with_damaged_bytes() -> None:
+    """Each public decoder of the formats is in the list, and the test that it names mentions it."""
+    none_of(_offences(set(_decoders(library()))), "Decoders are tested with damaged bytes:")
+
+
+def test_a_decoder_without_a_test_is_found() -> None:
+    """Functions and methods that decode bytes are found, others and private ones are not."""
+    text = (
+        "def decode_x(data: bytes) -> int: ...\n"
+        "def encode_x(data: bytes) -> int: ...\n"
+        "def _parse(data: bytes) -> int: ...\n"
+        "class X:\n    def parse(cls, tail: bytes | memoryview) -> int: ...\n"
+        "def parse_text(text: str) -> int: ...\n"
+    )
+    found = set(_decoders([parse(f"{_FOLDER}x.py", text)]))
+    assert found == {"x.decode_x", "x.X.parse"}
+    without = "x.X.parse: hand it damaged bytes in a test, and name that test in TESTED"
+    assert without in set(_offences(found))
