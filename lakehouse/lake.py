@@ -38,7 +38,7 @@ from lakehouse.storage.drop import DatabaseDropResult, DropResult, drop_database
 from lakehouse.storage.index_source import TableIndexSource
 from lakehouse.storage.maintenance import ProgressCallback
 from lakehouse.storage.names import Names, TableName
-from lakehouse.storage.opened import Environment, create_table, open_table
+from lakehouse.storage.opened import Environment, create_table, open_table, shared_table
 from lakehouse.storage.purge import PurgeReport, purge_dropped
 from lakehouse.storage.table import Table
 from lakehouse.storage.table_caches import TableCaches
@@ -388,4 +388,4 @@ class Lake:
         old, new = TableName.parse(name), TableName.new(new_name)
         core = await open_table(self._env, self._names, old)
         moved = await self._names.move(old, new, core.pointer, time_ms=self._clock.now_ms())
-        return Table(watched(type(core)(self._env, new, moved)))
+        return Table(watched(shared_table(self._env, new, moved)))

@@ -62,9 +62,9 @@ class AutoCompaction:
         finally:
             self._writers -= 1
 
-    def noticed(self, core: OpenTable, view: View, done: Committed) -> None:
+    def on_commit(self, table: OpenTable, view: View, done: Committed) -> None:
         """Looks at what a commit touched, beside other work."""
-        if not _is_due(view, has_writer=bool(self._writers)) or core.env.spawn is None:
+        if not _is_due(view, has_writer=bool(self._writers)) or table.env.spawn is None:
             return
         snapshot = done.snapshot
         if traits_of(snapshot.kind).compacts or not snapshot.plus.files:
@@ -72,7 +72,7 @@ class AutoCompaction:
         self._touch(snapshot, view)
         if not self._begun:
             self._for_writer = bool(self._writers)
-            self._begun = core.env.spawn(self._run, core, snapshot, optional=True)
+            self._begun = table.env.spawn(self._run, table, snapshot, optional=True)
 
     def _touch(self, snapshot: Snapshot, view: View) -> None:
         own: list[FileEntry] = [one for one in snapshot.added if one.at is None]
@@ -126,10 +126,13 @@ def _is_due(view: View, *, has_writer: bool) -> bool:
 
 
 def auto_compaction(core: OpenTable) -> AutoCompaction:
-    """The one of a table; from the first call on it is told of every commit."""
-    if not isinstance(core.watcher, AutoCompaction):
-        core.watcher = AutoCompaction()
-    return core.watcher
+    """The one of a table; from the first call on it listens to every commit."""
+    for listener in core.listeners:
+        if isinstance(listener, AutoCompaction):
+            return listener
+    made = AutoCompaction()
+    core.listeners.append(made)
+    return made
 
 
 def watched(core: OpenTable) -> OpenTable:

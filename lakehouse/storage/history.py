@@ -81,6 +81,7 @@ class History:
         self._store, self.root, self._table = store, root, table
         self._clock, self._cache = clock, cache
         self.deadline_s = deadline_s
+        self._deadline_of = 0
         self._head: Head | None = None
         self._spawn = spawn
         self._hinted_at = -_HINT_EVERY_S
@@ -111,6 +112,15 @@ class History:
                 return self.note(known.snapshot, began)
             began = self._clock.steady()
         return self.note(await self._discover(), began)
+
+    def adopt_deadline(self, deadline_s: float, *, snapshot: int) -> None:
+        """Takes over ``commit.deadline_s`` as a snapshot has it, unless a newer snapshot's is in force.
+
+        Commits of views of several ages share this history. An older view must not judge by a longer
+        deadline what was learnt under a shorter one.
+        """
+        if snapshot >= self._deadline_of:
+            self.deadline_s, self._deadline_of = deadline_s, snapshot
 
     async def newest_from(self, fetched: Fetched) -> Snapshot:
         """The newest snapshot, given the object of one that is newer than those known."""

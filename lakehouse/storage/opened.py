@@ -45,10 +45,10 @@ from lakehouse.storage.wal_append import WalAppender, take_over
 from lakehouse.storage.write import WrittenRows, write_rows
 
 __all__ = [
+    "CommitListener",
     "Environment",
     "OpenTable",
     "View",
-    "Watcher",
     "create_table",
     "is_dropped",
     "open_table",
@@ -160,11 +160,11 @@ class View:
         return (*files, *await self.runs.entries(ranges, self.schema, together=True)) if ranges else files
 
 
-class Watcher(Protocol):
-    """Looks at the commits of this process."""
+class CommitListener(Protocol):
+    """Is called after each commit that this process makes to a table."""
 
-    def noticed(self, core: OpenTable, view: View, done: Committed) -> None:
-        """A commit made a snapshot, under the options that ``view`` shows; must not wait."""
+    def on_commit(self, table: OpenTable, view: View, done: Committed) -> None:
+        """Takes note of a new snapshot, made under the options of ``view``; must not wait or raise."""
         ...
 
 
@@ -180,8 +180,8 @@ class OpenTable:
     def __init__(self, env: Environment, name: TableName, pointer: NamePointer) -> None:
         self.env, self.name, self.pointer = env, name, pointer
         self.root, self.uuid = pointer.path, pointer.table
-        self.watcher: Watcher | None = None
-        """Told of every commit that this process makes."""
+        self.listeners: list[CommitListener] = []
+        """Called in this order after every commit that this process makes."""
         store, caches = env.store, env.caches
         self.history = History(
             store,
@@ -407,7 +407,7 @@ class OpenTable:
         """
         self.expect_commit()
         options = view.options
-        self.history.deadline_s = options.commit_deadline_s
+        self.history.adopt_deadline(options.commit_deadline_s, snapshot=view.snapshot.id)
         done = await self._committer.commit(
             change,
             writer=writer,
@@ -417,8 +417,9 @@ class OpenTable:
             undrops=undrops,
         )
         self.recheck.beside_write()
-        if done.changed and self.watcher is not None:
-            self.watcher.noticed(self, view, done)
+        if done.changed:
+            for listener in self.listeners:
+                listener.on_commit(self, view, done)
         return done
 
 
@@ -449,12 +450,16 @@ async def open_table(env: Environment, names: Names, name: TableName) -> OpenTab
 
 
 def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> OpenTable:
-    """The table of a pointer, as far as this process has it open already; nothing is read."""
-    found = env.opened.get(pointer.table)
-    if found is None or found.name != name:
-        found = env.opened[pointer.table] = OpenTable(env, name, pointer)
-    found.pointer = pointer
-    return found
+    """The one open table of a pointer; nothing is read.
+
+    A table that is open under an older name goes on under this one: a second object of the same table
+    would know another head, race the first in committing, and compact beside it.
+    """
+    table = env.opened.get(pointer.table)
+    if table is None:
+        table = env.opened[pointer.table] = OpenTable(env, name, pointer)
+    table.name, table.pointer = name, pointer
+    return table
 
 
 async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
