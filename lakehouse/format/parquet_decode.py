@@ -4,13 +4,15 @@ The chunks stand in an *image*: bytes as long as the file up to the last chunk w
 the wanted ones are filled in. pyarrow reads them there without calling back into Python.
 
 Invariant: no chunk is decoded whose checksum was not found right, so pyarrow sees nothing but what
-the writer wrote.
+the writer wrote; and none before it is known how much memory that takes
+(:mod:`lakehouse.format.parquet_room`).
 """
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ import pyarrow.parquet as pq
 from lakehouse.errors import CorruptionError
 from lakehouse.format.arrays import I64, U8
 from lakehouse.format.parquet_footer import RunFooter, crc32c
+from lakehouse.format.parquet_room import WayToRead, way_to_read
+from lakehouse.format.parquet_texts import with_texts
 
 __all__ = ["chunk_ranges", "decode_chunks", "image_of"]
 
@@ -90,41 +94,46 @@ def decode_chunks(
         rows: numbers of rows, counted through the groups; None = all.
 
     Raises:
-        CorruptionError: a chunk is not as it was written.
+        CorruptionError: a chunk is not as it was written, or says that it is more than it can be.
     """
     for group in groups:
         for leaf in leaves:
             start, size = int(footer.starts[group, leaf]), int(footer.pieces.sizes[group, leaf])
             _check_chunk(footer, group, leaf, image[start : start + size])
-    short = footer.dictionary_texts
+    way = way_to_read(footer, image, groups, leaves)
     try:
         file = pq.ParquetFile(  # io-ok: bytes in memory
             pa.BufferReader(pa.py_buffer(image)),
             metadata=footer.metadata,
-            read_dictionary=[short[leaf] for leaf in leaves if leaf in short],
+            read_dictionary=way.dictionaries,
             pre_buffer=False,
         )
-        # One thread: callers who want more of them have row groups side by side, which is quicker
-        # than columns of unequal weight.
-        found = file.reader.read_row_groups(list(groups), column_indices=list(leaves), use_threads=False)
-        return _with_texts(found if rows is None else found.take(pa.array(rows)))
+        found = _read(file.reader, list(groups), list(leaves), way)
+        expected = int(footer.pieces.rows[list(groups)].sum(dtype=np.int64))
+        if found.num_rows != expected:
+            raise ValueError(f"they have {found.num_rows:,} rows, and the footer says {expected:,}")
+        return with_texts(found if rows is None else found.take(pa.array(rows)), bytes_max=way.room)
     except pa.ArrowMemoryError:
         raise  # of the machine, and not of the file
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptionError(f"row groups {list(groups)} cannot be decoded: {error}") from error
 
 
-def _with_texts(table: pa.Table) -> pa.Table:
-    """The table with texts where there are numbers of a dictionary's.
-
-    Text by text Arrow copies twice as fast out of a dictionary that is in memory as out of one that is
-    being read.
-    """
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            kind = field.type.value_type
-            table = table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
-    return table
+def _read(reader: Any, groups: list[int], leaves: list[int], way: WayToRead) -> pa.Table:
+    """The rows as pyarrow has them."""
+    # One thread: callers who want more of them have row groups side by side, which is quicker
+    # than columns of unequal weight.
+    if way.slice_rows is None:
+        return reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+    slices: list[pa.RecordBatch] = []
+    room = way.room
+    batches = reader.iter_batches(way.slice_rows, groups, column_indices=leaves, use_threads=False)
+    for one in batches:
+        room -= one.nbytes
+        if room < 0:
+            raise ValueError(f"they take more than {way.room:,} bytes in memory")
+        slices.append(one)
+    return pa.Table.from_batches(slices)
 
 
 def _check_chunk(footer: RunFooter, group: int, leaf: int, chunk: U8) -> None:

@@ -39,6 +39,7 @@ import pyarrow.parquet as pq
 from lakehouse.errors import CorruptionError, FormatError, UnsupportedVersionError
 from lakehouse.format.arrays import I64, U8
 from lakehouse.format.json_object import count, parse_json, whole
+from lakehouse.format.parquet_pages import LeafShape
 from lakehouse.format.tail import NeedMore
 
 __all__ = [
@@ -193,7 +194,7 @@ class RunFooter:
     """The parsed footer of one file; immutable, and shared by its readers."""
 
     __slots__ = (
-        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "size",
+        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "shapes", "size",
         "starts", "weight",
     )  # fmt: skip
 
@@ -213,6 +214,8 @@ class RunFooter:
         ends: I64 = np.cumsum(pieces.sizes, dtype=np.int64).reshape(pieces.sizes.shape) + len(MAGIC)
         self.starts = ends - pieces.sizes
         """Offset of each chunk: row groups × leaf columns."""
+        self.shapes = [LeafShape.of(metadata.schema.column(leaf)) for leaf in range(metadata.num_columns)]
+        """Of the values of each leaf."""
         self.dictionary_texts = _dictionary_texts(metadata)
         """Names of columns of text, by leaf, whose values were written as numbers of a dictionary's."""
         self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * pieces.sizes.size + 4096

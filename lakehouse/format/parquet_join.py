@@ -17,64 +17,22 @@ Invariant: the result is, byte for byte, the footer of one writer that wrote all
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lakehouse.format.protobuf_wire import encode_varint
+from lakehouse.format.thrift_cursor import LONG, STRUCT, ThriftCursor
 
 __all__ = ["join_footers"]
 
-_STOP, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 3, 7, 8, 9, 10, 12
-_INTEGERS = frozenset({4, 5, 6})
-_BOOLEANS = frozenset({1, 2})
-_LONG = 15
-"""Lists of so many elements and more have their length behind the header."""
 
-
-class _Thrift:
+class _Thrift(ThriftCursor):
     """A place in Thrift structures, and what shall stand elsewhere in place of what is there."""
 
+    __slots__ = ("_changes",)
+
     def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
+        super().__init__(data)
         self._changes: list[tuple[int, int, bytes]] = []
-
-    def fields(self) -> Iterator[tuple[int, int]]:
-        """Number and type of each field of the struct here; who takes one reads or skips its value."""
-        number = 0
-        while (head := self.data[self.at]) != _STOP:
-            self.at += 1
-            number = number + (head >> 4) if head >> 4 else self.integer()
-            yield number, head & 15
-        self.at += 1
-
-    def integer(self) -> int:
-        """Reads a signed number."""
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def elements(self) -> tuple[int, int]:
-        """Reads the head of a list: how many elements, and their type."""
-        head = self.data[self.at]
-        self.at += 1
-        return (self._varint() if head >> 4 == _LONG else head >> 4), head & 15
-
-    def skip(self, kind: int) -> None:
-        """Passes over a value of a field."""
-        if kind in _INTEGERS:
-            self._varint()
-        elif kind == _BINARY:
-            size = self._varint()
-            self.at += size
-        elif kind == _STRUCT:
-            for _, inner in self.fields():
-                self.skip(inner)
-        elif kind in (_LIST, _SET):
-            count, inner = self.elements()
-            for _ in range(count):
-                # A boolean is its own type as a field, and a byte in a list.
-                self.skip(_BYTE if inner in _BOOLEANS else inner)
-        elif kind not in _BOOLEANS:
-            self.at += {_BYTE: 1, _DOUBLE: 8}[kind]
 
     def add(self, number: int) -> None:
         """Reads a signed number, and has the sum in its place."""
@@ -82,23 +40,13 @@ class _Thrift:
         new = _packed(self.integer() + number)
         self._changes.append((start, self.at, new))
 
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-
     def changed(self, start: int) -> bytes:
         """What stands from ``start`` to here, with all changes, which are behind ``start``."""
         parts = []
         for first, end, new in self._changes:
-            parts += [self.data[start:first], new]
+            parts += [bytes(self.data[start:first]), new]
             start = end
-        return b"".join([*parts, self.data[start : self.at]])
+        return b"".join([*parts, bytes(self.data[start : self.at])])
 
 
 def join_footers(footers: Sequence[bytes], shifts: Sequence[int]) -> bytes:
@@ -130,9 +78,9 @@ def join_footers(footers: Sequence[bytes], shifts: Sequence[int]) -> bytes:
                 thrift.skip(kind)
     first, (rows_start, rows_end), (groups_start, groups_end) = footers[0], spans[0], spans[1]
     head = (
-        bytes([groups << 4 | _STRUCT])
-        if groups < _LONG
-        else bytes([_LONG << 4 | _STRUCT]) + encode_varint(groups)
+        bytes([groups << 4 | STRUCT])
+        if groups < LONG
+        else bytes([LONG << 4 | STRUCT]) + encode_varint(groups)
     )
     return b"".join(
         [

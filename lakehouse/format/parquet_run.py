@@ -59,6 +59,8 @@ _SHARE_BYTES = 4 * 1024 * 1024
 """Least of rows in memory that a core of its own is worth."""
 _SHARES_PER_CORE = 2
 """So that a core that is busy with something else does not hold the others up."""
+_GROUP_BYTES_MAX = 1 << 30
+"""Of a row group in memory: half of what readers let through, since they have to guess high."""
 _HIDDEN = (SEQUENCE_FIELD, KIND_FIELD)
 
 
@@ -67,7 +69,8 @@ class ParquetOptions:
     """How a run is laid out."""
 
     row_group_rows: int = 131_072
-    """Most rows of a row group: what one point read decodes, and the least a scan reads of a column."""
+    """Most rows of a row group: what one point read decodes, and the least a scan reads of a column. Fewer
+    where they would take more than a GiB in memory."""
     compression: str = "zstd"
     """``none``, ``snappy``, ``lz4`` or ``zstd``."""
     compression_level: int = 1
@@ -93,6 +96,7 @@ def encode_parquet(
         threads: most cores to use; None = as many as pyarrow does. Changes no byte.
     """
     table = _file_table(rows, schema)
+    options = replace(options, row_group_rows=_fitting_rows(table, options.row_group_rows))
     starts = np.arange(0, table.num_rows, options.row_group_rows)
     head = RunHead(schema_id=schema.id, kinds=_kind_counts(rows))
     blank = _blank_pieces(table, schema, starts)
@@ -111,6 +115,16 @@ def encode_parquet(
     end = len(MAGIC) + int(pieces.sizes.sum(dtype=np.int64))
     seal(np.frombuffer(file, np.uint8)[end:], blank, pieces)
     return file
+
+
+def _fitting_rows(table: pa.Table, rows: int) -> int:
+    """Rows of a row group so that none of several rows takes more than :data:`_GROUP_BYTES_MAX` in memory."""
+    if table.nbytes > _GROUP_BYTES_MAX:
+        while rows > 1 and any(
+            table.slice(start, rows).nbytes > _GROUP_BYTES_MAX for start in range(0, table.num_rows, rows)
+        ):
+            rows = -(-min(rows, table.num_rows) // 2)
+    return rows
 
 
 def _shares(table: pa.Table, group_rows: int, threads: int) -> list[pa.Table]:

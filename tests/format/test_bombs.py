@@ -32,6 +32,7 @@ from lakehouse.format.wal_segment import SegmentHeader, WalBatch, decode_segment
 from lakehouse.index.greptime_manifest import fold_manifest, plan_manifest
 from lakehouse.index.reader import PuffinReader
 from lakehouse.testing import memory_store
+from tests.format.crafted_runs import claimed_dictionary, claimed_page, read_run, sealed_run
 from tests.format.table_samples import TABLE
 from tests.storage.memory_pools import counted_pool
 
@@ -107,6 +108,16 @@ def lying_segment(codec: str) -> bytes:
     return data[:at] + bytes(body)
 
 
+def repeated_text(kind: pa.DataType, *, listed: bool = False) -> bytes:
+    """A Parquet run that says a value of a MiB once, and that all its rows have it."""
+    count = 131_072
+    value = pa.array(["x" * (1 << 20)]).cast(kind)
+    values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), value)
+    if listed:
+        values = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), values)
+    return sealed_run(pa.table([values], ["a"]), compression="zstd", dictionary_pagesize_limit=8 << 20)
+
+
 def read_segment(data: bytes) -> Any:
     """Its rows, of 16 MiB at most."""
     return decode_segment(data, key="w", table=TABLE, number=1, rows_bytes_max=16 * _MIB)
@@ -148,6 +159,13 @@ BOMBS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any]]] = {
         lambda: bytes(compress_blob(bytes(64 * _MIB), "zstd")),
     ),
     "manifest, a path that many entries share": (read_manifest, lambda: manifest(20_000, "x" * (1 << 20))),
+    "run, a text that all rows have": (read_run, lambda: repeated_text(pa.string())),
+    "run, a binary that all rows have": (read_run, lambda: repeated_text(pa.binary())),
+    "run, a text that all of a list are": (read_run, lambda: repeated_text(pa.string(), listed=True)),
+    "run, a page of 2 GiB": (read_run, lambda: claimed_page((1 << 31) - 1, 0)),
+    "run, a page of 2 GiB that zstd could make": (read_run, lambda: claimed_page((1 << 31) - 1, 1 << 17)),
+    "run, a page of more values than rows": (read_run, lambda: claimed_page(8_000, 0, values=(1 << 31) - 1)),
+    "run, a dictionary of 2^31 values": (read_run, claimed_dictionary),
     "segment, zstd": (read_segment, lambda: segment(pa.table({"a": np.zeros(8 * _MIB)}), "zstd")),
     "segment, lz4": (read_segment, lambda: segment(pa.table({"a": np.zeros(8 * _MIB)}), "lz4")),
     "segment, rows without bytes": (read_segment, lambda: segment(pa.table({"a": pa.nulls(1 << 30)}), "lz4")),

@@ -40,6 +40,7 @@ TESTED: Mapping[str, tuple[str, str]] = {
     "parquet_footer.PieceTable.unpack": (_COUNTS, "PieceTable.unpack"),
     "parquet_footer.RunFooter.parse": ("tests/format/test_parquet_footer.py", "RunFooter.parse"),
     "parquet_footer.RunHead.unpack": (_COUNTS, "RunHead.unpack"),
+    "parquet_pages.read_pages": ("tests/format/test_parquet_pages.py", "read_pages"),
     "protobuf_wire.Message.decode": ("tests/format/test_protobuf_wire.py", "OUTER.decode"),
     "protobuf_wire.decode_varints": (_COUNTS, "decode_varints"),
     "puffin.BlobMeta.decompress": (_PUFFIN, "blob.decompress"),
