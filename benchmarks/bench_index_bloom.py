@@ -17,11 +17,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from benchmarks.model import Goal, Report, Result, Table
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot, seconds_text
-from lakehouse.format.bloom import BloomMeta, probe, segments_that_may_hold
-from lakehouse.format.bloom_builder import build_bloom
-from lakehouse.format.greptime_value import encode_array
-from lakehouse.format.puffin import PuffinFooter
-from lakehouse.format.puffin_builder import PuffinBuilder
+from lakehouse.format.index.bloom import BloomMeta, probe, segments_that_may_hold
+from lakehouse.format.index.bloom_builder import build_bloom
+from lakehouse.format.index.greptime_value import encode_array
+from lakehouse.format.puffin.builder import PuffinBuilder
+from lakehouse.format.puffin.footer import PuffinFooter
 
 __all__ = ["TITLE", "goals", "run", "tables"]
 

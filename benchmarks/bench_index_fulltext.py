@@ -18,8 +18,8 @@ import rjieba
 from benchmarks.model import Goal, Params, Report, Result, Table
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot
-from lakehouse.format.fulltext import Analyzer, FulltextConfig
-from lakehouse.format.fulltext_bloom import FulltextBloomBuilder, query_tokens, tokenize
+from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder, query_tokens, tokenize
+from lakehouse.format.text.config import Analyzer, FulltextConfig
 
 __all__ = ["TITLE", "goals", "run", "tables"]
 

@@ -17,12 +17,11 @@ import pyroaring
 from benchmarks.model import Goal, Params, Report, Result, Table
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot
-from lakehouse.format.arrays import I64
-from lakehouse.format.fst import Fst, build_fst
-from lakehouse.format.greptime_value import encode_array
-from lakehouse.format.inverted import InvertedMetas
-from lakehouse.format.inverted_build import build_inverted
-from lakehouse.format.inverted_search import (
+from lakehouse.format.fst.fst import Fst, build_fst
+from lakehouse.format.index.greptime_value import encode_array
+from lakehouse.format.index.inverted import InvertedMetas
+from lakehouse.format.index.inverted_build import build_inverted
+from lakehouse.format.index.inverted_search import (
     Condition,
     IsNotNull,
     MatchesRegex,
@@ -30,7 +29,8 @@ from lakehouse.format.inverted_search import (
     plan_bitmaps,
     segments_of,
 )
-from lakehouse.format.roaring import U32, encode_many
+from lakehouse.format.index.roaring import U32, encode_many
+from lakehouse.kernels.arrays import I64
 
 __all__ = ["TITLE", "goals", "run", "tables"]
 

@@ -25,11 +25,11 @@ from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot, seconds_text
 from lakehouse.cache import CacheBudget, CacheSpec
 from lakehouse.config import IndexSettings, IoSettings
-from lakehouse.format.bloom import BloomMeta
-from lakehouse.format.inverted import InvertedMetas
-from lakehouse.format.puffin import PuffinFooter
+from lakehouse.format.index.bloom import BloomMeta
+from lakehouse.format.index.inverted import InvertedMetas
+from lakehouse.format.puffin.footer import PuffinFooter
 from lakehouse.index import FileListSource, IndexType, PuffinReader, classify, iterate_index_metas
-from lakehouse.index.file_metas import read_file_metas
+from lakehouse.index.metas.file_metas import read_file_metas
 from lakehouse.io import ObjectStore, map_bounded, measure, open_store
 from lakehouse.io.open import stacked
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket

@@ -18,11 +18,11 @@ from benchmarks.model import Goal, Report, Result, Table
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot, seconds_text
 from lakehouse.expr import Expr, parse_where
-from lakehouse.format.fulltext_match import matches
-from lakehouse.format.target_key import ColumnTarget
+from lakehouse.format.schema.target_key import ColumnTarget
+from lakehouse.format.text.match import matches
 from lakehouse.index import IndexType, PuffinReader
-from lakehouse.index.build import IndexSpec, PuffinIndexBuilder
-from lakehouse.index.search import IndexSearcher
+from lakehouse.index.building.builder import IndexSpec, PuffinIndexBuilder
+from lakehouse.index.search.searcher import IndexSearcher
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.testing import memory_store

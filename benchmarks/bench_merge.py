@@ -23,12 +23,12 @@ from benchmarks.model import Goal, Report, Result, Table, ratio
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.table_peers import DELTA, LAKEHOUSE, Key, orders
 from benchmarks.tables import pivot, seconds_text
-from lakehouse.format.table_schema import schema_from_arrow
-from lakehouse.format.types import Field, Primitive, StringType
+from lakehouse.format.schema.table_schema import schema_from_arrow
+from lakehouse.format.schema.types import Field, Primitive, StringType
 from lakehouse.lake import Lake, connect
-from lakehouse.storage.key_arrays import KeyColumns
-from lakehouse.storage.merge import merge_order, survivors
-from lakehouse.storage.merge_engines import fold, merge_engine
+from lakehouse.storage.merge.engines import fold, merge_engine
+from lakehouse.storage.merge.ordering import merge_order, survivors
+from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.table import Table as LakeTable
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server

@@ -23,14 +23,14 @@ from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot, ratio_text, seconds_text
 from lakehouse.cache import CacheBudget
 from lakehouse.config import IoSettings
-from lakehouse.format.file_entry import FileEntry
-from lakehouse.format.parquet_run import ParquetOptions, encode_parquet
-from lakehouse.format.row_key import RowKeyCodec
-from lakehouse.format.table_schema import TableSchema
-from lakehouse.format.types import Field, Primitive, StringType
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, Primitive, StringType
 from lakehouse.io import ObjectStore, open_store
-from lakehouse.storage.parquet_run import ParquetRun, open_parquet
-from lakehouse.storage.run_caches import RunCaches
+from lakehouse.storage.files.parquet import ParquetRun, open_parquet
+from lakehouse.storage.metadata.run_caches import RunCaches
 from lakehouse.testing import memory_store
 
 __all__ = ["TITLE", "goals", "run", "tables"]

@@ -25,16 +25,16 @@ from benchmarks.slate import Slate
 from benchmarks.tables import pivot, ratio_text, seconds_text
 from lakehouse.cache import CacheBudget
 from lakehouse.config import IoSettings
-from lakehouse.format.file_entry import FileEntry, FileFormat
-from lakehouse.format.row_key import RowKeyCodec
-from lakehouse.format.sstable import SstableOptions, encode_sstable
-from lakehouse.format.sstable_frame import CODECS
-from lakehouse.format.sstable_reader import SstableFile, decode_sstable
-from lakehouse.format.table_schema import TableSchema
-from lakehouse.format.types import Field, Primitive, StringType
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, Primitive, StringType
+from lakehouse.format.sstable.frame import CODECS
+from lakehouse.format.sstable.reader import SstableFile, decode_sstable
+from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
 from lakehouse.io import ObjectStore, map_bounded, open_store
-from lakehouse.storage.run_caches import RunCaches
-from lakehouse.storage.sstable_run import SstableRun, open_sstable
+from lakehouse.storage.files.sstable import SstableRun, open_sstable
+from lakehouse.storage.metadata.run_caches import RunCaches
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server
 

@@ -19,7 +19,7 @@ from benchmarks.model import Goal, Report, Result, Table
 from benchmarks.runner import Plan, say
 from benchmarks.worker import started
 from lakehouse.config import Settings
-from lakehouse.format.table_options import TableOptions
+from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.testing.endpoint import fresh_bucket
 from lakehouse.testing.servers import best_server
 

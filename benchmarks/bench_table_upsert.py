@@ -32,7 +32,7 @@ from benchmarks.table_peers import (
 )
 from benchmarks.tables import pivot, ratio_text, seconds_text
 from lakehouse.lake import connect
-from lakehouse.storage.reads import TableScan
+from lakehouse.storage.scan.table_scan import TableScan
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server
 

@@ -17,8 +17,8 @@ from benchmarks.spark_session_worker import SparkWorker, local_session_config
 from benchmarks.worker import serve
 from lakehouse import spark as lakehouse_spark
 from lakehouse.spark import Connection
-from lakehouse.spark.connection import warehouse
-from lakehouse.spark.types import schema_of
+from lakehouse.spark.runtime.connection import warehouse
+from lakehouse.spark.runtime.types import schema_of
 
 _SAMPLE_S = 0.2
 

@@ -13,7 +13,7 @@ from lakehouse._version import __version__
 if TYPE_CHECKING:
     from lakehouse.config import Settings
     from lakehouse.expr import col
-    from lakehouse.format.table_schema import TableSchema
+    from lakehouse.format.schema.table_schema import TableSchema
     from lakehouse.index import (
         FileListSource,
         GreptimeListing,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         iterate_index_metas,
     )
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
-    from lakehouse.io.check import StoreReport, check_store
+    from lakehouse.io.proofs.check import StoreReport, check_store
     from lakehouse.lake import Lake, connect
-    from lakehouse.storage.commit_result import CommitResult
-    from lakehouse.storage.evolution import (
+    from lakehouse.storage.scan.table_scan import TableScan
+    from lakehouse.storage.schema.evolution import (
         AddColumn,
         DropColumn,
         MakeOptional,
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
         UnsetOptions,
         WidenColumn,
     )
-    from lakehouse.storage.reads import TableScan
     from lakehouse.storage.table import Table
-    from lakehouse.storage.writer import TableWriter
+    from lakehouse.storage.tables.commit_result import CommitResult
+    from lakehouse.storage.write.streaming_writer import TableWriter
 
 __all__ = [
     "AddColumn",
@@ -96,23 +96,23 @@ __all__ = [
 _MODULES = {
     "lakehouse.config": "Settings",
     "lakehouse.expr": "col",
-    "lakehouse.format.table_schema": "TableSchema",
+    "lakehouse.format.schema.table_schema": "TableSchema",
     "lakehouse.index": (
         "FileListSource GreptimeListing GreptimeManifests IndexSearcher IndexSpec IndexType "
         "PrefixSource PuffinIndexBuilder PuffinReader PuffinWriter RowSelection "
         "iterate_index_metas"
     ),
     "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
-    "lakehouse.io.check": "StoreReport check_store",
+    "lakehouse.io.proofs.check": "StoreReport check_store",
     "lakehouse.lake": "Lake connect",
-    "lakehouse.storage.commit_result": "CommitResult",
-    "lakehouse.storage.evolution": (
+    "lakehouse.storage.tables.commit_result": "CommitResult",
+    "lakehouse.storage.schema.evolution": (
         "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "
         "SetOptions SetTableComment UnsetOptions WidenColumn"
     ),
-    "lakehouse.storage.reads": "TableScan",
+    "lakehouse.storage.scan.table_scan": "TableScan",
     "lakehouse.storage.table": "Table",
-    "lakehouse.storage.writer": "TableWriter",
+    "lakehouse.storage.write.streaming_writer": "TableWriter",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

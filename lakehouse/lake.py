@@ -23,26 +23,26 @@ from lakehouse.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from lakehouse.format.table_schema import TableSchema, check_options, check_schema, schema_from_arrow
-from lakehouse.index.enumerate import Authorise, IndexMetaScan, iterate_index_metas
+from lakehouse.format.schema.table_schema import TableSchema, check_options, check_schema, schema_from_arrow
+from lakehouse.index.metas.enumerate import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
-from lakehouse.index.reader import MetaCache
+from lakehouse.index.puffin.reader import MetaCache
 from lakehouse.io import ObjectStore, load_settings, open_store
-from lakehouse.io.background import Background
-from lakehouse.io.check import check_store
 from lakehouse.io.lent import LentStore
-from lakehouse.io.proof import gated
+from lakehouse.io.proofs.check import check_store
+from lakehouse.io.proofs.proof import gated
 from lakehouse.io.retry import RetryPolicy
-from lakehouse.storage.auto_compaction import watched
-from lakehouse.storage.drop import DatabaseDropResult, DropResult, drop_database, drop_named
-from lakehouse.storage.index_source import TableIndexSource
-from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.names import Names, TableName
-from lakehouse.storage.opened import Environment, create_table, open_table, shared_table
-from lakehouse.storage.purge import PurgeReport, purge_dropped
+from lakehouse.io.work.background import Background
+from lakehouse.storage.compact.background import watched
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.maintenance.purge import PurgeReport, purge_dropped
+from lakehouse.storage.metadata.table_caches import TableCaches
 from lakehouse.storage.table import Table
-from lakehouse.storage.table_caches import TableCaches
-from lakehouse.storage.undrop import DatabaseUndropResult, undrop_database, undrop_table
+from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult, drop_database, drop_named
+from lakehouse.storage.tables.index_files import TableIndexSource
+from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.tables.open_tables import Environment, create_table, open_table, shared_table
+from lakehouse.storage.tables.undrop import DatabaseUndropResult, undrop_database, undrop_table
 
 __all__ = ["Lake", "connect"]
 

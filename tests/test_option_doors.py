@@ -13,8 +13,8 @@ from lakehouse.cli.arguments import parse_options, with_lake
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import StorageOptions, open_backend, open_store
 from lakehouse.io.decorators import innermost
-from lakehouse.spark.connection import Connection
-from lakehouse.spark.options import target_of
+from lakehouse.spark.reading.options import target_of
+from lakehouse.spark.runtime.connection import Connection
 
 URL = "s3://bucket/warehouse"
 

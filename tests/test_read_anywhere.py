@@ -18,7 +18,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.index import PrefixSource, iterate_index_metas
 from lakehouse.index.models import IndexType
 from lakehouse.io import open_store
-from tests.io.serving import serving
+from tests.kit.serving import serving
 
 COLUMNS = pa.schema({"id": pa.int64(), "item": pa.string(), "day": pa.string()})
 

@@ -22,9 +22,9 @@ import lakehouse.sync
 from lakehouse.config import IoSettings
 from lakehouse.errors import LakehouseError
 from lakehouse.io import StorageOptions, open_backend, open_store
-from lakehouse.spark.connection import Connection
+from lakehouse.spark.runtime.connection import Connection
 from lakehouse.testing.endpoint import ServerInfo
-from tests.io.listening import listening
+from tests.kit.listening import listening
 
 CANARY = "c4n4ry-of-a-secret"
 KEY = f"AKIA{CANARY.upper()}"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lakehouse import config, errors, reports
 from lakehouse.config import SettingInfo, Settings
-from lakehouse.format.table_options import OptionInfo, TableOptions
+from lakehouse.format.schema.table_options import OptionInfo, TableOptions
 from lakehouse.io.backends.s3_spellings import ALLOW_HTTP, BUCKET, REFUSED, SPELLINGS
 
 __all__ = ["main", "pages"]

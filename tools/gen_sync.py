@@ -58,14 +58,14 @@ class Rules:
 
 
 SOURCES = {
-    "lakehouse/index/enumerate.py": "lakehouse/sync/index_metas.py",
+    "lakehouse/index/metas/enumerate.py": "lakehouse/sync/index_metas.py",
     "lakehouse/lake.py": "lakehouse/sync/lake.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
     "lakehouse/storage/table_columns.py": "lakehouse/sync/table_columns.py",
     "lakehouse/storage/table_indexes.py": "lakehouse/sync/table_indexes.py",
     "lakehouse/storage/table_maintenance.py": "lakehouse/sync/table_maintenance.py",
     "lakehouse/storage/table_relations.py": "lakehouse/sync/table_relations.py",
-    "lakehouse/storage/reads.py": "lakehouse/sync/scan.py",
+    "lakehouse/storage/scan/table_scan.py": "lakehouse/sync/scan.py",
 }
 """File of async classes: file of their twins."""
 

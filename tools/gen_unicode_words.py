@@ -1,4 +1,4 @@
-"""Writes ``lakehouse/format/unicode_words.py``: Rust's idea of letters, digits and lower case.
+"""Writes ``lakehouse/format/text/unicode_words.py``: Rust's idea of letters, digits and lower case.
 
 GreptimeDB cuts text into tokens with Rust's ``char::is_alphanumeric`` and lower-cases them with
 ``str::to_lowercase``. Python has neither property: ``str.isalnum`` leaves out Other_Alphabetic,
@@ -19,7 +19,7 @@ import textwrap
 from itertools import pairwise
 from pathlib import Path
 
-MODULE = Path(__file__).resolve().parents[1] / "lakehouse" / "format" / "unicode_words.py"
+MODULE = Path(__file__).resolve().parents[1] / "lakehouse" / "format" / "text" / "unicode_words.py"
 
 PROGRAM = """
 fn main() {

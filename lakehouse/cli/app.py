@@ -24,7 +24,7 @@ from lakehouse.errors import LakehouseError
 __all__ = ["app_for", "main"]
 
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
-    "table": ("lakehouse.cli.table", "app", "Look into tables, and make, tag and drop them."),
+    "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
     "db": ("lakehouse.cli.database", "app", "List, make and drop databases."),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
     "puffin": ("lakehouse.cli.puffin", "app", "Look into puffin files."),
@@ -39,7 +39,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "Try out whether the engine may commit on a store; exit code 0 if so, 3 if not.",
     ),
     "demo": (
-        "lakehouse.cli.demo",
+        "lakehouse.cli.demo.run",
         "demo",
         "Show what lakehouse does, on the best object store that can be had here.",
     ),

@@ -18,8 +18,8 @@ from lakehouse.cli.asking import asks
 from lakehouse.cli.escapes import json_text
 from lakehouse.cli.output import print_json
 from lakehouse.lake import Lake
-from lakehouse.storage.drop import DatabaseDropResult
-from lakehouse.storage.undrop import DatabaseUndropResult
+from lakehouse.storage.tables.drop import DatabaseDropResult
+from lakehouse.storage.tables.undrop import DatabaseUndropResult
 
 __all__ = ["app"]
 

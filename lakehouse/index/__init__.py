@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from lakehouse.format.fst_read import KeyRange
-from lakehouse.format.fulltext import Analyzer, FulltextConfig
-from lakehouse.format.fulltext_match import matches
-from lakehouse.format.inverted_search import AllOf, AnyOf, InRange, IsNotNull, IsNull, MatchesRegex, OneOf
-from lakehouse.format.target_key import (
+from lakehouse.format.fst.read import KeyRange
+from lakehouse.format.index.inverted_search import (
+    AllOf,
+    AnyOf,
+    InRange,
+    IsNotNull,
+    IsNull,
+    MatchesRegex,
+    OneOf,
+)
+from lakehouse.format.schema.target_key import (
     ColumnSetTarget,
     ColumnTarget,
     ExpressionTarget,
@@ -15,12 +21,22 @@ from lakehouse.format.target_key import (
     decode_target_key,
     encode_target_key,
 )
-from lakehouse.index.build import IndexSpec, PuffinIndexBuilder
-from lakehouse.index.classify import blob_type, classify
-from lakehouse.index.conditions import HasWords, Holds
-from lakehouse.index.enumerate import Authorise, IndexMetaScan, ScanStats, iterate_index_metas
-from lakehouse.index.greptime_manifests import GreptimeManifests
-from lakehouse.index.json_schemas import SCHEMA_NAMES, json_schema
+from lakehouse.format.text.config import Analyzer, FulltextConfig
+from lakehouse.format.text.match import matches
+from lakehouse.index.building.builder import IndexSpec, PuffinIndexBuilder
+from lakehouse.index.greptime.sources import GreptimeManifests
+from lakehouse.index.metas.enumerate import Authorise, IndexMetaScan, ScanStats, iterate_index_metas
+from lakehouse.index.metas.json_schemas import SCHEMA_NAMES, json_schema
+from lakehouse.index.metas.rows import COMPACT, FLAT, GREPTIME, SHAPES, RowShape, parse_row
+from lakehouse.index.metas.sources import (
+    FileListSource,
+    FileProblem,
+    GreptimeListing,
+    GuardedSource,
+    IndexFile,
+    IndexSource,
+    PrefixSource,
+)
 from lakehouse.index.models import (
     BloomInfo,
     FulltextInfo,
@@ -30,20 +46,12 @@ from lakehouse.index.models import (
     InvertedInfo,
     MetaInfo,
 )
-from lakehouse.index.reader import MetaCache, PuffinReader
-from lakehouse.index.rows import COMPACT, FLAT, GREPTIME, SHAPES, RowShape, parse_row
-from lakehouse.index.search import IndexSearcher
-from lakehouse.index.selection import RowSelection
-from lakehouse.index.sources import (
-    FileListSource,
-    FileProblem,
-    GreptimeListing,
-    GuardedSource,
-    IndexFile,
-    IndexSource,
-    PrefixSource,
-)
-from lakehouse.index.writer import PuffinWriter
+from lakehouse.index.puffin.blob_types import blob_type, classify
+from lakehouse.index.puffin.reader import MetaCache, PuffinReader
+from lakehouse.index.puffin.writer import PuffinWriter
+from lakehouse.index.search.searcher import IndexSearcher
+from lakehouse.index.search.selection import RowSelection
+from lakehouse.index.search.target_conditions import HasWords, Holds
 
 __all__ = [
     "COMPACT", "FLAT", "GREPTIME", "SCHEMA_NAMES", "SHAPES", "AllOf", "Analyzer", "AnyOf", "Authorise",

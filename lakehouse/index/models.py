@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from lakehouse.format.bloom import BloomMeta, BloomSummary
-from lakehouse.format.inverted import InvertedColumn, InvertedMetas
-from lakehouse.format.target_key import IndexTarget
-from lakehouse.index.greptime_layout import region_group, region_number, region_sequence, table_id
+from lakehouse.format.index.bloom import BloomMeta, BloomSummary
+from lakehouse.format.index.inverted import InvertedColumn, InvertedMetas
+from lakehouse.format.schema.target_key import IndexTarget
+from lakehouse.index.greptime.layout import region_group, region_number, region_sequence, table_id
 
 __all__ = [
     "BloomInfo",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakehouse.io.cost import Cost, OperationCost, measure
-from lakehouse.io.fanout import Failure, map_bounded
 from lakehouse.io.open import load_settings, open_backend, open_store
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.fanout import Failure, map_bounded
 from lakehouse.io.writer import ObjectWriter
 
 __all__ = [

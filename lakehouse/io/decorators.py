@@ -26,7 +26,7 @@ from lakehouse.io.anchor import Anchor
 from lakehouse.io.cost import Cost, active_costs
 from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.time_limit import TimeLimit
+from lakehouse.io.work.time_limit import TimeLimit
 
 __all__ = ["InstrumentedStore", "LimitedStore", "StoreDecorator", "find_layer", "innermost"]
 

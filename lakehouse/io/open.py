@@ -17,7 +17,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
-from lakehouse.io.proof import gated
+from lakehouse.io.proofs.proof import gated
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore

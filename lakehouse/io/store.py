@@ -15,9 +15,9 @@ from typing import Self
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, NotFoundError
-from lakehouse.io.bulk import delete_many
 from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
-from lakehouse.io.ranges import fetch_ranges
+from lakehouse.io.work.bulk import delete_many
+from lakehouse.io.work.ranges import fetch_ranges
 from lakehouse.io.writer import ObjectWriter
 
 __all__ = ["ObjectStore"]

@@ -6,26 +6,26 @@ The classes that users make or call stand in ``lakehouse`` itself; what only com
 from __future__ import annotations
 
 from lakehouse.index import IndexMetaScan
-from lakehouse.io.check import CheckResult, StoreReport
 from lakehouse.io.cost import Cost
-from lakehouse.io.progress import Progress, ProgressCallback
-from lakehouse.io.races import RaceTally, TallyCount
-from lakehouse.storage.commit_result import CommitResult
-from lakehouse.storage.compaction import CompactResult
-from lakehouse.storage.drop import DatabaseDropResult, DropResult
-from lakehouse.storage.expire import ExpireReport
-from lakehouse.storage.follow import ChangeBatch
-from lakehouse.storage.index_rebuild import RebuildResult
-from lakehouse.storage.orphans import OrphanReport
-from lakehouse.storage.partition_expiry import PartitionExpiryReport
-from lakehouse.storage.purge import PurgeReport
-from lakehouse.storage.reads import Freshness
-from lakehouse.storage.repair_report import Loss, LossKind, RepairReport
-from lakehouse.storage.rescale import RescaleReport
-from lakehouse.storage.scan_report import ScanReport
-from lakehouse.storage.undrop import DatabaseUndropResult
-from lakehouse.storage.verify_report import Damage, Problem, VerifyReport
-from lakehouse.storage.writer_session import Ack, WriterReport
+from lakehouse.io.proofs.check import CheckResult, StoreReport
+from lakehouse.io.proofs.races import RaceTally, TallyCount
+from lakehouse.io.work.progress import Progress, ProgressCallback
+from lakehouse.storage.cdc.follow import ChangeBatch
+from lakehouse.storage.compact.executor import CompactResult
+from lakehouse.storage.compact.rescaling import RescaleReport
+from lakehouse.storage.maintenance.expire import ExpireReport
+from lakehouse.storage.maintenance.index_rebuild import RebuildResult
+from lakehouse.storage.maintenance.orphans import OrphanReport
+from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport
+from lakehouse.storage.maintenance.purge import PurgeReport
+from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
+from lakehouse.storage.maintenance.verify_report import Damage, Problem, VerifyReport
+from lakehouse.storage.scan.report import ScanReport
+from lakehouse.storage.scan.table_scan import Freshness
+from lakehouse.storage.tables.commit_result import CommitResult
+from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult
+from lakehouse.storage.tables.undrop import DatabaseUndropResult
+from lakehouse.storage.write.writer_session import Ack, WriterReport
 
 __all__ = [
     "Ack",

@@ -6,20 +6,20 @@ table is done by the engine, in the driver or in executors.
 
 from __future__ import annotations
 
-from lakehouse.spark.answers import aggregate, count
-from lakehouse.spark.connection import Connection
-from lakehouse.spark.errors import plain_errors
-from lakehouse.spark.index_metas import IndexMetas, collect_index_metas, index_metas
-from lakehouse.spark.jobs_compact import compact
-from lakehouse.spark.jobs_maintenance import expire, rebuild_indexes, remove_orphans, verify
-from lakehouse.spark.jobs_rewrite import rewrite
-from lakehouse.spark.join import JoinReport, join, plan_join
-from lakehouse.spark.merge import Merge
-from lakehouse.spark.scan import create_view, table
-from lakehouse.spark.session import cluster_config, session
+from lakehouse.spark.jobs.clustering import rewrite
+from lakehouse.spark.jobs.compaction import compact
+from lakehouse.spark.jobs.enumeration import IndexMetas, collect_index_metas, index_metas
+from lakehouse.spark.jobs.maintenance import expire, rebuild_indexes, remove_orphans, verify
+from lakehouse.spark.reading.aggregates import aggregate, count
+from lakehouse.spark.reading.joins import JoinReport, join, plan_join
+from lakehouse.spark.reading.table_frame import create_view, table
+from lakehouse.spark.runtime.connection import Connection
+from lakehouse.spark.runtime.errors import plain_errors
+from lakehouse.spark.runtime.sessions import cluster_config, session
 from lakehouse.spark.source import register
-from lakehouse.spark.stream_writer import write_stream
-from lakehouse.spark.write import Write, write
+from lakehouse.spark.streaming.writer import write_stream
+from lakehouse.spark.writing.frame_write import Write, write
+from lakehouse.spark.writing.merge import Merge
 
 __all__ = [
     "Connection",

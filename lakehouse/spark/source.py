@@ -35,19 +35,19 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.spark.connection import Connection, warehouse
-from lakehouse.spark.errors import carried
-from lakehouse.spark.increments_reader import IncrementReader
-from lakehouse.spark.options import ReadOptions, WriteOptions, target_of
-from lakehouse.spark.reader import LakehouseReader, struct_asked, view_of
-from lakehouse.spark.registered import remember
-from lakehouse.spark.relations import RelationReader, relation_struct
-from lakehouse.spark.scan import enable_pushdown
-from lakehouse.spark.stream_reader import LakehouseStreamReader
-from lakehouse.spark.stream_writer import LakehouseStreamWriter
-from lakehouse.spark.writer import LakehouseWriter, TableTarget, wanted_by
-from lakehouse.storage.changes import CHANGE_COLUMN
-from lakehouse.storage.opened import View
+from lakehouse.spark.reading.options import ReadOptions, WriteOptions, target_of
+from lakehouse.spark.reading.reader import LakehouseReader, struct_asked, view_of
+from lakehouse.spark.reading.relations import RelationReader, relation_struct
+from lakehouse.spark.reading.table_frame import enable_pushdown
+from lakehouse.spark.runtime.connection import Connection, warehouse
+from lakehouse.spark.runtime.errors import carried
+from lakehouse.spark.runtime.session_connection import remember
+from lakehouse.spark.streaming.increments_reader import IncrementReader
+from lakehouse.spark.streaming.reader import LakehouseStreamReader
+from lakehouse.spark.streaming.writer import LakehouseStreamWriter
+from lakehouse.spark.writing.source_writer import LakehouseWriter, TableTarget, wanted_by
+from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN
+from lakehouse.storage.tables.open_tables import View
 
 __all__ = ["LakehouseSource", "register"]
 

@@ -31,13 +31,13 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.io.options import options_of_words
-from lakehouse.spark.connection import Connection
-from lakehouse.spark.jobs_compact import compact
-from lakehouse.spark.jobs_maintenance import expire, rebuild_indexes, remove_orphans, verify
-from lakehouse.spark.jobs_rewrite import rewrite
-from lakehouse.spark.session import NEEDED, session
-from lakehouse.storage.maintenance import Progress, ProgressCallback
-from lakehouse.storage.verify_report import VerifyReport
+from lakehouse.spark.jobs.clustering import rewrite
+from lakehouse.spark.jobs.compaction import compact
+from lakehouse.spark.jobs.maintenance import expire, rebuild_indexes, remove_orphans, verify
+from lakehouse.spark.runtime.connection import Connection
+from lakehouse.spark.runtime.sessions import NEEDED, session
+from lakehouse.storage.maintenance.deletions import Progress, ProgressCallback
+from lakehouse.storage.maintenance.verify_report import VerifyReport
 
 __all__ = ["main", "run"]
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.format.type_check import ColumnType
-from lakehouse.storage.alter import Alter
-from lakehouse.storage.commit_result import CommitResult, commit_change
-from lakehouse.storage.evolution import (
+from lakehouse.format.schema.type_check import ColumnType
+from lakehouse.storage.commit.alter import Alter
+from lakehouse.storage.schema.evolution import (
     AddColumn,
     ColumnPath,
     DropColumn,
@@ -24,8 +23,9 @@ from lakehouse.storage.evolution import (
     UnsetOptions,
     WidenColumn,
 )
-from lakehouse.storage.evolution import Change as SchemaChange
-from lakehouse.storage.opened import OpenTable
+from lakehouse.storage.schema.evolution import Change as SchemaChange
+from lakehouse.storage.tables.commit_result import CommitResult, commit_change
+from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["TableColumns"]
 

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.expr import Expr
-from lakehouse.storage.alter import Alter
-from lakehouse.storage.commit_result import CommitResult, commit_change
-from lakehouse.storage.index_changes import AddIndex, AlterIndex, DropIndex, IndexChange
-from lakehouse.storage.index_rebuild import RebuildResult, rebuild_indexes
-from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.opened import OpenTable
-from lakehouse.storage.relations import indexes_relation
+from lakehouse.storage.commit.alter import Alter
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.maintenance.index_rebuild import RebuildResult, rebuild_indexes
+from lakehouse.storage.schema.index_evolution import AddIndex, AlterIndex, DropIndex, IndexChange
+from lakehouse.storage.tables.commit_result import CommitResult, commit_change
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.relations import indexes_relation
 
 __all__ = ["TableIndexes"]
 

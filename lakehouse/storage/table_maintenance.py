@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 
-from lakehouse.storage.expire import ExpireReport, expire_snapshots
-from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.opened import OpenTable, time_ms_of
-from lakehouse.storage.orphans import OrphanReport, remove_orphans
-from lakehouse.storage.partition_expiry import PartitionExpiryReport, expire_partitions
-from lakehouse.storage.repair import repair_table
-from lakehouse.storage.repair_report import RepairReport
-from lakehouse.storage.rescale import RescaleReport, rescale
-from lakehouse.storage.verify import verify_table
-from lakehouse.storage.verify_report import VerifyReport
+from lakehouse.storage.compact.rescaling import RescaleReport, rescale
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
+from lakehouse.storage.maintenance.orphans import OrphanReport, remove_orphans
+from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport, expire_partitions
+from lakehouse.storage.maintenance.repair import repair_table
+from lakehouse.storage.maintenance.repair_report import RepairReport
+from lakehouse.storage.maintenance.verify import verify_table
+from lakehouse.storage.maintenance.verify_report import VerifyReport
+from lakehouse.storage.tables.open_tables import OpenTable, time_ms_of
 
 __all__ = ["TableMaintenance"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse.format.snapshot import Snapshot
-from lakehouse.io.fanout import map_bounded
-from lakehouse.storage.known_rows import rows_of_files, rows_of_snapshot
-from lakehouse.storage.opened import OpenTable
-from lakehouse.storage.relations import (
+from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.storage.scan.known_rows import rows_of_files, rows_of_snapshot
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.relations import (
     files_relation,
     manifests_relation,
     partitions_relation,

@@ -1,8 +1,8 @@
-"""IndexMetaScan without await: the twin of :mod:`lakehouse.index.enumerate`.
+"""IndexMetaScan without await: the twin of :mod:`lakehouse.index.metas.enumerate`.
 
 Invariant: every method hands the call to the async one of its name, and does nothing else.
 """
-# Made by tools/gen_sync.py from lakehouse/index/enumerate.py: edit that file, then run `make docs`.
+# Made by tools/gen_sync.py from lakehouse/index/metas/enumerate.py: edit that file, then run `make docs`.
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Generator
 
 import pyarrow as pa
 
-from lakehouse.index.enumerate import IndexMetaScan as AsyncIndexMetaScan
-from lakehouse.index.enumerate import ScanStats
+from lakehouse.index.metas.enumerate import IndexMetaScan as AsyncIndexMetaScan
+from lakehouse.index.metas.enumerate import ScanStats
+from lakehouse.index.metas.rows import COMPACT, RowShape
+from lakehouse.index.metas.sources import FileProblem
 from lakehouse.index.models import IndexEntry
-from lakehouse.index.rows import COMPACT, RowShape
-from lakehouse.index.sources import FileProblem
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["IndexMetaScan"]

@@ -15,16 +15,16 @@ import pyarrow as pa
 from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
-from lakehouse.format.table_schema import TableSchema
-from lakehouse.index.enumerate import Authorise
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.index.metas.enumerate import Authorise
 from lakehouse.index.models import IndexType
-from lakehouse.index.reader import MetaCache
+from lakehouse.index.puffin.reader import MetaCache
 from lakehouse.lake import Lake as AsyncLake
 from lakehouse.lake import connect as async_connect
-from lakehouse.storage.drop import DatabaseDropResult, DropResult
-from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.purge import PurgeReport
-from lakehouse.storage.undrop import DatabaseUndropResult
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.maintenance.purge import PurgeReport
+from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult
+from lakehouse.storage.tables.undrop import DatabaseUndropResult
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.index_metas import IndexMetaScan
 from lakehouse.sync.table import Table

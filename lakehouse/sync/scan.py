@@ -1,8 +1,8 @@
-"""TableScan without await: the twin of :mod:`lakehouse.storage.reads`.
+"""TableScan without await: the twin of :mod:`lakehouse.storage.scan.table_scan`.
 
 Invariant: every method hands the call to the async one of its name, and does nothing else.
 """
-# Made by tools/gen_sync.py from lakehouse/storage/reads.py: edit that file, then run `make docs`.
+# Made by tools/gen_sync.py from lakehouse/storage/scan/table_scan.py: edit that file, then run `make docs`.
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.storage.reads import TableScan as AsyncTableScan
-from lakehouse.storage.scan_report import ScanReport
+from lakehouse.storage.scan.report import ScanReport
+from lakehouse.storage.scan.table_scan import TableScan as AsyncTableScan
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["TableScan"]

@@ -15,15 +15,15 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lakehouse.expr import Expr
-from lakehouse.format.table_schema import TableSchema
-from lakehouse.storage.commit_result import CommitResult
-from lakehouse.storage.compaction import CompactResult
-from lakehouse.storage.follow import ChangeBatch
-from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.missing_columns import Missing
-from lakehouse.storage.reads import Freshness
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.storage.cdc.follow import ChangeBatch
+from lakehouse.storage.compact.executor import CompactResult
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.rows.missing_columns import Missing
+from lakehouse.storage.scan.table_scan import Freshness
 from lakehouse.storage.table import Table as AsyncTable
-from lakehouse.storage.writes import WriterId
+from lakehouse.storage.tables.commit_result import CommitResult
+from lakehouse.storage.write.blind_writes import WriterId
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.scan import TableScan
 from lakehouse.sync.table_columns import TableColumns

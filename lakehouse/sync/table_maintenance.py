@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 
-from lakehouse.storage.expire import ExpireReport
-from lakehouse.storage.maintenance import ProgressCallback
-from lakehouse.storage.orphans import OrphanReport
-from lakehouse.storage.partition_expiry import PartitionExpiryReport
-from lakehouse.storage.repair_report import RepairReport
-from lakehouse.storage.rescale import RescaleReport
+from lakehouse.storage.compact.rescaling import RescaleReport
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.maintenance.expire import ExpireReport
+from lakehouse.storage.maintenance.orphans import OrphanReport
+from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport
+from lakehouse.storage.maintenance.repair_report import RepairReport
+from lakehouse.storage.maintenance.verify_report import VerifyReport
 from lakehouse.storage.table_maintenance import TableMaintenance as AsyncTableMaintenance
-from lakehouse.storage.verify_report import VerifyReport
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["TableMaintenance"]

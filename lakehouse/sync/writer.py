@@ -1,4 +1,4 @@
-"""TableWriter without await: the twin of :mod:`lakehouse.storage.writer`.
+"""TableWriter without await: the twin of :mod:`lakehouse.storage.write.streaming_writer`.
 
 Invariant: every method hands the call to the async one of its name, and does nothing else; what an
 acknowledgement is awaited for, :meth:`Ack.wait` returns.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from lakehouse.storage.missing_columns import Missing
-from lakehouse.storage.writer import TableWriter as AsyncTableWriter
-from lakehouse.storage.writer_session import Ack as AsyncAck
-from lakehouse.storage.writer_session import WriterReport
+from lakehouse.storage.rows.missing_columns import Missing
+from lakehouse.storage.write.streaming_writer import TableWriter as AsyncTableWriter
+from lakehouse.storage.write.writer_session import Ack as AsyncAck
+from lakehouse.storage.write.writer_session import WriterReport
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["Ack", "TableWriter"]

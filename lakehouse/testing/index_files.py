@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse.format.bloom_builder import build_bloom
-from lakehouse.format.greptime_value import encode_array
-from lakehouse.format.inverted_build import InvertedBuilder
-from lakehouse.format.puffin_builder import PuffinBuilder
+from lakehouse.format.index.bloom_builder import build_bloom
+from lakehouse.format.index.greptime_value import encode_array
+from lakehouse.format.index.inverted_build import InvertedBuilder
+from lakehouse.format.puffin.builder import PuffinBuilder
 
 __all__ = ["FULLTEXT", "all_kinds", "puffin"]
 

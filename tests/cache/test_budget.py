@@ -9,7 +9,7 @@ import pytest
 from lakehouse.cache import CacheSpec
 from lakehouse.errors import InvalidInputError
 from lakehouse.testing import ManualClock
-from tests.cache.loaders import Loader, budget_of
+from tests.kit.loaders import Loader, budget_of
 
 KIB = 1024
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
-from tests.cache.loaders import budget_of
+from tests.kit.loaders import budget_of
 
 HELD = 500
 """Entries that fit."""

@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse.cache import CacheSpec
 from lakehouse.errors import InvalidInputError, UnavailableError
-from tests.cache.loaders import Loader, budget_of, settled, until
+from tests.kit.loaders import Loader, budget_of, settled, until
 
 SPEC = CacheSpec(name="test")
 

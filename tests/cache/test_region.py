@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.cache import CacheRegion, CacheSpec
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
-from tests.cache.loaders import Loader, budget_of, settled, until
+from tests.kit.loaders import Loader, budget_of, settled, until
 
 SPEC = CacheSpec(name="test")
 

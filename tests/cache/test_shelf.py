@@ -10,7 +10,7 @@ import pytest
 from lakehouse.cache import CacheSpec
 from lakehouse.errors import NotFoundError, UnavailableError
 from lakehouse.testing import ManualClock
-from tests.cache.loaders import Loader, budget_of, settled, until
+from tests.kit.loaders import Loader, budget_of, settled, until
 
 KEY = ("k",)
 SWR = CacheSpec(name="test", refresh_after_write_s=10, expire_after_write_s=100)

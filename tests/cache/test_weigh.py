@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.cache import CacheSpec, allocated, weigh
-from tests.cache.loaders import budget_of
+from tests.kit.loaders import budget_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ import lakehouse
 from lakehouse.errors import CommitUnknownError, ConflictError, FencedError, LakehouseError, UnavailableError
 from lakehouse.expr import parse_where
 from lakehouse.lake import Lake
-from lakehouse.storage import commit, orphans
+from lakehouse.storage.commit import committer as commit
+from lakehouse.storage.maintenance import orphans
 from lakehouse.storage.table import Table
 from tests.chaos.histories import LAYOUTS, How, Operation, operation
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.failing_commands import exit_codes
-from tests.sync.children import ROWS, Plan, run
+from tests.kit.children import ROWS, Plan, run
+from tests.kit.failing_commands import exit_codes
 
 COMMANDS = int(os.environ.get("LAKEHOUSE_CHAOS_COMMANDS", "0"))
 CHILDREN = int(os.environ.get("LAKEHOUSE_CHAOS_CHILDREN", "0"))

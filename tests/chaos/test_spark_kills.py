@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.cluster import MASTER, spark_home
-from tests.spark.test_kills import check_kills
+from tests.kit.spark_cluster import MASTER, spark_home
+from tests.spark.processes.test_kills import check_kills
 
 SECONDS = float(os.environ.get("LAKEHOUSE_CHAOS_SECONDS", "240"))
 SEED = int(os.environ.get("LAKEHOUSE_CHAOS_SEED", "0"))

@@ -16,8 +16,8 @@ from lakehouse.cli import app as root
 from lakehouse.cli.asking import is_asking
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
+from tests.cli.tables.test_commands import Run, orders, run, warehouse  # noqa: F401 - fixtures
 from tests.cli.test_store import lakehouse as in_a_process
-from tests.cli.test_table import Run, orders, run, warehouse  # noqa: F401 - fixtures
 from tests.house.source_tree import library
 
 NAME = "sales.orders"

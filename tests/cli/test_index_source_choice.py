@@ -10,7 +10,7 @@ import pytest
 import lakehouse.sync
 from lakehouse.cli.index_source_choice import SourceKind, look
 from lakehouse.testing import RecordingStore, memory_store
-from tests.cli.test_table import Run, run  # noqa: F401 - fixture
+from tests.cli.tables.test_commands import Run, run  # noqa: F401 - fixture
 
 FILE = "00000000-0000-0000-0000-{:012x}"
 REGION = "data/greptime/public/1024/1024_0000000002"

@@ -21,8 +21,8 @@ import lakehouse.sync
 from lakehouse.cli import output
 from lakehouse.cli.column_fit import Column, fit
 from lakehouse.cli.escapes import NULL_FIELD, json_text, separated, visible
-from lakehouse.cli.rows import print_rows
-from tests.cli.test_table import Run, run  # noqa: F401 - fixture
+from lakehouse.cli.tables.row_output import print_rows
+from tests.cli.tables.test_commands import Run, run  # noqa: F401 - fixture
 
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NASTY = "\x1b[31mred\x1b[0m\nnext\trow\x9b2J\u202eevil\ud800\\end"

@@ -13,8 +13,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import ObjectStore, open_store
-from lakehouse.io.check import check_store
-from lakehouse.io.proof import ungated
+from lakehouse.io.proofs.check import check_store
+from lakehouse.io.proofs.proof import ungated
 from lakehouse.testing.conformance import StoreConformance
 
 

@@ -18,8 +18,8 @@ from lakehouse.config import IoSettings
 from lakehouse.ids import new_token
 from lakehouse.io import ObjectStore, open_store
 from lakehouse.io.backends.fast import FastReads
-from lakehouse.io.check import check_store
 from lakehouse.io.decorators import find_layer
+from lakehouse.io.proofs.check import check_store
 from lakehouse.testing.conformance import StoreConformance
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 

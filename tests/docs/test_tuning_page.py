@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from lakehouse.config import Settings
-from lakehouse.format.table_options import TableOptions
+from lakehouse.format.schema.table_options import TableOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tuning.md").read_text(encoding="utf-8")
 DOTTED = re.compile(r"[`\"]([a-z0-9]+(?:\.[a-z0-9_]+)+)[`\"]")

@@ -61,7 +61,7 @@ class Module:
 
     @property
     def part(self) -> str:
-        """What stands in the import order: ``io`` for ``lakehouse.io.ranges``; empty for the root."""
+        """What stands in the import order: ``io`` for ``lakehouse.io.work.ranges``; empty for the root."""
         return self.name.partition(".")[2].partition(".")[0]
 
     @property

@@ -14,10 +14,10 @@ from tests.house.allowances import ASSERTS
 from tests.house.source_tree import ROOT, library, none_of, parse
 
 REPRESENTATIVE = (
-    "tests/io/test_backends_class_options.py",
+    "tests/io/backends/test_class_options.py",
     "tests/io/test_location.py",
     "tests/io/test_protocols.py",
-    "tests/storage/test_overwrite.py",
+    "tests/storage/write/test_conditional_writes.py",
     "tests/test_option_doors.py",
 )
 """Tests of wrong arguments, of stores that lack things, of reads and writes; quick ones."""

@@ -11,69 +11,75 @@ from tests.house.source_tree import ROOT, Module, library, none_of, parse
 _NAME = re.compile(
     r"decode|decompress|from_tail|inflate|load_|metadata_|open_|parse|read_|scan_blocks|un(ion|pack)|with(out)?_"
 )
-_FOLDER = "lakehouse/format/"
-_BOMBS, _COUNTS = "tests/format/test_bombs.py", "tests/format/test_counts.py"
-_PUFFIN, _SST = "tests/format/test_puffin_corruption.py", "tests/format/test_sstable_corruption.py"
-_RESEALED = "tests/storage/test_resealed_objects.py"
+_FOLDERS = ("lakehouse/format/", "lakehouse/kernels/")
+_BOMBS, _COUNTS = "tests/damage/test_bombs.py", "tests/damage/test_counts.py"
+_PUFFIN, _SST = "tests/damage/test_puffin_corruption.py", "tests/damage/test_sstable_corruption.py"
+_RESEALED = "tests/damage/test_resealed_objects.py"
 
 TESTED: Mapping[str, tuple[str, str]] = {
-    "blob_codec.decompress_blob": (_BOMBS, "decompress_blob"),
-    "blob_codec.inflate": (_BOMBS, "decompress_blob"),
-    "bloom.BloomMeta.decode": (_COUNTS, "BloomMeta.decode"),
-    "bloom.BloomMeta.from_tail": (_PUFFIN, "BloomMeta.from_tail"),
-    "bloom.BloomSummary.from_tail": ("tests/format/test_bloom_summary.py", "BloomSummary.from_tail"),
-    "database_marker.decode_database": (_RESEALED, '"_database"'),
-    "deletion_vector.decode_deletion_vector": (_COUNTS, "decode_deletion_vector"),
-    "footer_json.load_json": (_BOMBS, "PuffinFooter.parse"),
-    "fst.Fst.parse": (_COUNTS, "Fst.parse"),
-    "greptime_value.decode_scalar": ("tests/format/test_greptime_value.py", "decode_scalar"),
-    "hint.decode_hint": ("tests/format/test_hint.py", "decode_hint"),
-    "inverted.InvertedMetas.decode": ("tests/format/test_inverted.py", "InvertedMetas.decode"),
-    "inverted.InvertedMetas.from_tail": ("tests/format/test_inverted.py", "InvertedMetas.from_tail"),
-    "json_object.parse_json": (_BOMBS, "decode_snapshot"),
-    "lz4_frame.with_end_mark": ("tests/format/test_lz4_frame.py", "with_end_mark"),
-    "manifest.decode_manifest": (_BOMBS, "decode_manifest"),
-    "name_pointer.decode_pointer": (_BOMBS, "decode_pointer"),
-    "order_value.decode_fixed": ("tests/format/test_order_value.py", "decode_fixed"),
-    "order_value.decode_value": ("tests/format/test_order_value.py", "decode_value"),
-    "parquet_decode.decode_chunks": ("tests/format/test_parquet_decode.py", "decode_chunks"),
-    "parquet_footer.PieceTable.unpack": (_COUNTS, "PieceTable.unpack"),
-    "parquet_footer.RunFooter.parse": ("tests/format/test_parquet_footer.py", "RunFooter.parse"),
-    "parquet_footer.RunHead.unpack": (_COUNTS, "RunHead.unpack"),
-    "parquet_pages.read_pages": ("tests/format/test_parquet_pages.py", "read_pages"),
-    "protobuf_wire.Message.decode": ("tests/format/test_protobuf_wire.py", "OUTER.decode"),
-    "protobuf_wire.decode_varints": (_COUNTS, "decode_varints"),
-    "puffin.BlobMeta.decompress": (_PUFFIN, "blob.decompress"),
-    "puffin.PuffinFooter.parse": (_BOMBS, "PuffinFooter.parse"),
-    "roaring.read_bitmap": (_COUNTS, "read_bitmap"),
-    "roaring.union_many": (_COUNTS, "union_many"),
-    "row_key.RowKeyCodec.decode_one": ("tests/format/test_row_key.py", "decode_one"),
-    "schema_json.decode_schema": (_BOMBS, "decode_schema"),
-    "sealed_json.SealedFormat.decode": (_BOMBS, "decode_snapshot"),
-    "snapshot.decode_snapshot": (_BOMBS, "decode_snapshot"),
-    "sstable_bloom.parse_bloom": (_COUNTS, "parse_bloom"),
-    "sstable_entries.scan_blocks": ("tests/format/test_sstable_entries.py", "scan_blocks"),
-    "sstable_frame.Footer.unpack": (_SST, "Footer.unpack"),
-    "sstable_frame.Header.unpack": (_SST, "Header.unpack"),
-    "sstable_frame.open_block": (_COUNTS, "open_block"),
-    "sstable_index.BlockIndex.parse": (_COUNTS, "BlockIndex.parse"),
-    "sstable_meta.FileMeta.parse": (_BOMBS, "FileMeta.parse"),
-    "sstable_reader.SstableFile.parse": (_SST, "SstableFile.parse"),
-    "sstable_reader.decode_sstable": (_SST, "decode_sstable"),
-    "sstable_rows.unpack_row": ("tests/format/test_sstable_rows.py", "unpack_row"),
-    "sstable_rows.unpack_rows": ("tests/format/test_sstable_rows.py", "unpack_rows"),
-    "store_proof.decode_proof": ("tests/format/test_store_proof.py", "decode_proof"),
-    "tail.metadata_from_tail": ("tests/format/test_tail.py", "metadata_from_tail"),
-    "tantivy_directory.TantivyDirectory.decode": (_BOMBS, "TantivyDirectory.decode"),
-    "tantivy_store.without_zstd": (_COUNTS, "without_zstd"),
-    "theta_sketch.ThetaSketch.parse": (_COUNTS, "ThetaSketch.parse"),
-    "wal_segment.decode_segment": (_BOMBS, "decode_segment"),
+    "puffin.codec.decompress_blob": (_BOMBS, "decompress_blob"),
+    "puffin.codec.inflate": (_BOMBS, "decompress_blob"),
+    "index.bloom.BloomMeta.decode": (_COUNTS, "BloomMeta.decode"),
+    "index.bloom.BloomMeta.from_tail": (_PUFFIN, "BloomMeta.from_tail"),
+    "index.bloom.BloomSummary.from_tail": (
+        "tests/format/index/test_bloom_summary.py",
+        "BloomSummary.from_tail",
+    ),
+    "metadata.database_marker.decode_database": (_RESEALED, '"_database"'),
+    "puffin.deletion_vector.decode_deletion_vector": (_COUNTS, "decode_deletion_vector"),
+    "puffin.footer_json.load_json": (_BOMBS, "PuffinFooter.parse"),
+    "fst.fst.Fst.parse": (_COUNTS, "Fst.parse"),
+    "index.greptime_value.decode_scalar": ("tests/format/index/test_greptime_value.py", "decode_scalar"),
+    "metadata.hint.decode_hint": ("tests/format/metadata/test_hint.py", "decode_hint"),
+    "index.inverted.InvertedMetas.decode": ("tests/format/index/test_inverted.py", "InvertedMetas.decode"),
+    "index.inverted.InvertedMetas.from_tail": (
+        "tests/format/index/test_inverted.py",
+        "InvertedMetas.from_tail",
+    ),
+    "limits.json_object.parse_json": (_BOMBS, "decode_snapshot"),
+    "puffin.lz4_frame.with_end_mark": ("tests/format/puffin/test_lz4_frame.py", "with_end_mark"),
+    "metadata.manifest.decode_manifest": (_BOMBS, "decode_manifest"),
+    "metadata.name_pointer.decode_pointer": (_BOMBS, "decode_pointer"),
+    "keys.order_value.decode_fixed": ("tests/format/keys/test_order_value.py", "decode_fixed"),
+    "keys.order_value.decode_value": ("tests/format/keys/test_order_value.py", "decode_value"),
+    "parquet.decode.decode_chunks": ("tests/format/parquet/test_decode.py", "decode_chunks"),
+    "parquet.pages.read_pages": ("tests/format/parquet/test_pages.py", "read_pages"),
+    "parquet.run_footer.PieceTable.unpack": (_COUNTS, "PieceTable.unpack"),
+    "parquet.run_footer.RunFooter.parse": ("tests/format/parquet/test_run_footer.py", "RunFooter.parse"),
+    "parquet.run_footer.RunHead.unpack": (_COUNTS, "RunHead.unpack"),
+    "index.protobuf.Message.decode": ("tests/format/index/test_protobuf.py", "OUTER.decode"),
+    "index.protobuf.decode_varints": (_COUNTS, "decode_varints"),
+    "puffin.footer.BlobMeta.decompress": (_PUFFIN, "blob.decompress"),
+    "puffin.footer.PuffinFooter.parse": (_BOMBS, "PuffinFooter.parse"),
+    "index.roaring.read_bitmap": (_COUNTS, "read_bitmap"),
+    "index.roaring.union_many": (_COUNTS, "union_many"),
+    "keys.row_key.RowKeyCodec.decode_one": ("tests/format/keys/test_row_key.py", "decode_one"),
+    "schema.schema_object.decode_schema": (_BOMBS, "decode_schema"),
+    "metadata.sealed_json.SealedFormat.decode": (_BOMBS, "decode_snapshot"),
+    "metadata.snapshot.decode_snapshot": (_BOMBS, "decode_snapshot"),
+    "sstable.bloom.parse_bloom": (_COUNTS, "parse_bloom"),
+    "sstable.entries.scan_blocks": ("tests/format/sstable/test_entries.py", "scan_blocks"),
+    "sstable.frame.Footer.unpack": (_SST, "Footer.unpack"),
+    "sstable.frame.Header.unpack": (_SST, "Header.unpack"),
+    "sstable.frame.open_block": (_COUNTS, "open_block"),
+    "sstable.index.BlockIndex.parse": (_COUNTS, "BlockIndex.parse"),
+    "sstable.meta.FileMeta.parse": (_BOMBS, "FileMeta.parse"),
+    "sstable.reader.SstableFile.parse": (_SST, "SstableFile.parse"),
+    "sstable.reader.decode_sstable": (_SST, "decode_sstable"),
+    "sstable.rows.unpack_row": ("tests/format/sstable/test_rows.py", "unpack_row"),
+    "sstable.rows.unpack_rows": ("tests/format/sstable/test_rows.py", "unpack_rows"),
+    "metadata.store_proof.decode_proof": ("tests/format/metadata/test_store_proof.py", "decode_proof"),
+    "kernels.need_more.metadata_from_tail": ("tests/kernels/test_need_more.py", "metadata_from_tail"),
+    "index.tantivy_directory.TantivyDirectory.decode": (_BOMBS, "TantivyDirectory.decode"),
+    "index.tantivy_store.without_zstd": (_COUNTS, "without_zstd"),
+    "puffin.theta_sketch.ThetaSketch.parse": (_COUNTS, "ThetaSketch.parse"),
+    "metadata.wal_segment.decode_segment": (_BOMBS, "decode_segment"),
 }
 """Decoders, each with a test file that damages their bytes and how it names them or their caller."""
 
 ALLOWED: Mapping[str, str] = {
-    "fst_read.KeyRange.with_prefix": "takes what a caller looks for, and nothing that was stored",
-    "sstable_loops.read_only": "takes bytes that were decoded, and makes them immutable",
+    "fst.read.KeyRange.with_prefix": "takes what a caller looks for, and nothing that was stored",
+    "sstable.loops.read_only": "takes bytes that were decoded, and makes them immutable",
 }
 """Functions that look like decoders and are none, each with why."""
 
@@ -81,8 +87,8 @@ ALLOWED: Mapping[str, str] = {
 def _decoders(modules: Iterable[Module]) -> Iterator[str]:
     """Public functions and methods whose names say that they decode and whose parameters hold bytes."""
     for module in modules:
-        if module.path.startswith(_FOLDER):
-            stem = module.path.removeprefix(_FOLDER).removesuffix(".py")
+        if module.path.startswith(_FOLDERS):
+            stem = module.name.removeprefix("lakehouse.").removeprefix("format.")
             owners = [one for one in module.tree.body if isinstance(one, ast.ClassDef)]
             for prefix, body in [("", module.tree.body), *((f"{one.name}.", one.body) for one in owners)]:
                 if not prefix.startswith("_"):
@@ -123,7 +129,7 @@ def test_a_decoder_without_a_test_is_found() -> None:
         "class X:\n    def parse(cls, tail: bytes | memoryview) -> int: ...\n"
         "def parse_text(text: str) -> int: ...\n"
     )
-    found = set(_decoders([parse(f"{_FOLDER}x.py", text)]))
+    found = set(_decoders([parse(f"{_FOLDERS[0]}x.py", text)]))
     assert found == {"x.decode_x", "x.X.parse"}
     without = "x.X.parse: hand it damaged bytes in a test, and name that test in TESTED"
     assert without in set(_offences(found))

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import lakehouse
 from lakehouse import reports
 from lakehouse.lake import Lake
-from lakehouse.storage.reads import TableScan
+from lakehouse.storage.scan.table_scan import TableScan
 from lakehouse.storage.table import Table
-from lakehouse.storage.writer import TableWriter
+from lakehouse.storage.write.streaming_writer import TableWriter
 from tests.house.source_tree import library, none_of
 
 OURS = frozenset(

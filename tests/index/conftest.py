@@ -12,4 +12,4 @@ from lakehouse.log import Logger
 @pytest.fixture(autouse=True)
 def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that other tests logged do not hold back those of this one."""
-    monkeypatch.setattr("lakehouse.index.enumerate._log", Logger(logging.getLogger("lakehouse.index")))
+    monkeypatch.setattr("lakehouse.index.metas.enumerate._log", Logger(logging.getLogger("lakehouse.index")))

@@ -19,7 +19,7 @@ from lakehouse import connect, open_store
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, PermissionDeniedError
 from lakehouse.io import ObjectStore
-from lakehouse.io.check import StoreReport, check_store
+from lakehouse.io.proofs.check import StoreReport, check_store
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from tests.conformance.test_s3 import S3Conformance
 from tests.interop.real_stores import Place, gateways, rclone_server, s3proxy_server

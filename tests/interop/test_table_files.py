@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.storage.table import Table
-from tests.storage.golden_tables import HOME, plain, warehouse
-from tests.storage.worlds import process, restored
+from tests.kit.golden_tables import HOME, plain, warehouse
+from tests.kit.worlds import process, restored
 
 PARQUET = sorted(key for key in warehouse() if key.endswith(".parquet") or "/manifest/" in key)
 

@@ -13,13 +13,13 @@ from lakehouse.errors import AlreadyExistsError, NotFoundError
 from lakehouse.lake import Lake
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from tests.interop.real_stores import Place
-from tests.storage.test_table_processes import (
+from tests.processes.test_table_processes import (
     Place as ProcessPlace,
 )
-from tests.storage.test_table_processes import (
+from tests.processes.test_table_processes import (
     test_commits_of_four_processes_are_there_once as four_processes,
 )
-from tests.storage.test_table_processes import (
+from tests.processes.test_table_processes import (
     test_killed_processes_lose_nothing_that_was_acknowledged as killed_processes,
 )
 

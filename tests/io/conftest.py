@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.proxy import FaultProxy
-from tests.io.crew import tasks
+from tests.kit.crew import tasks
 
 
 @pytest.fixture

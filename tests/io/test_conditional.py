@@ -23,7 +23,7 @@ from lakehouse.io import Fetched, ObjectStore, Stored
 from lakehouse.io.conditional import Attempt, Verdict, judge, put_decisively
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore, PowerCut
 from lakehouse.testing.stores import RecordingStore, memory_store
-from tests.io.odd_stores import HistoryStore, ScriptedStore, TokenlessStore, quick_policy
+from tests.kit.odd_stores import HistoryStore, ScriptedStore, TokenlessStore, quick_policy
 
 TOKEN = "0123456789abcdef" * 2
 BODY = b"commit " + TOKEN.encode()

@@ -22,7 +22,7 @@ from lakehouse.io import ObjectStore, Stored
 from lakehouse.io.conditional import put_decisively
 from lakehouse.testing.faults import FaultKind, FaultyStore
 from lakehouse.testing.stores import memory_store
-from tests.io.odd_stores import HistoryStore, ShuffledStore, TokenlessStore, quick_policy
+from tests.kit.odd_stores import HistoryStore, ShuffledStore, TokenlessStore, quick_policy
 
 KEY = "log/1"
 DRAWN = (

@@ -20,7 +20,7 @@ from lakehouse.io.backends.memory import MemoryBackend
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore, StoreDecorator, find_layer, innermost
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.testing.stores import LatencyStore, memory_store
-from tests.io.odd_stores import quick_policy
+from tests.kit.odd_stores import quick_policy
 
 R = TypeVar("R")
 

@@ -24,7 +24,7 @@ from lakehouse.io.retrying import RetryingStore
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore
 from lakehouse.testing.manual_clock import ManualClock
 from lakehouse.testing.stores import RecordingStore, memory_store
-from tests.io.odd_stores import ScriptedStore, quick_policy
+from tests.kit.odd_stores import ScriptedStore, quick_policy
 
 AWAY = UnavailableError("away", status=503)
 

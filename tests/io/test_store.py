@@ -21,7 +21,7 @@ from lakehouse.errors import (
 from lakehouse.io import Fetched, ObjectMeta, ObjectStore
 from lakehouse.io.decorators import StoreDecorator
 from lakehouse.testing.stores import RecordingStore, memory_store
-from tests.io.odd_stores import NoSuffixStore, ScriptedStore
+from tests.kit.odd_stores import NoSuffixStore, ScriptedStore
 
 DATA = random.Random(0).randbytes(1_000)
 

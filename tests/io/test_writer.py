@@ -22,7 +22,7 @@ from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore
 from lakehouse.testing.stores import RecordingStore, memory_store
-from tests.io.odd_stores import OnePieceStore, quick_policy
+from tests.kit.odd_stores import OnePieceStore, quick_policy
 
 R = TypeVar("R")
 

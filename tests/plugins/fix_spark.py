@@ -28,6 +28,6 @@ def java() -> None:
 
 def _java_problem() -> str | None:
     # Importing PySpark takes a second, which no other test should wait for.
-    from lakehouse.spark.session import java_problem
+    from lakehouse.spark.runtime.sessions import java_problem
 
     return java_problem()

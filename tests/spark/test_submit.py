@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from lakehouse.cli.app import app_for
 from lakehouse.errors import NotFoundError
 from lakehouse.spark import submit
-from lakehouse.spark.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.storage.table import Table
 from tests.cli.test_asking import Terminal
 

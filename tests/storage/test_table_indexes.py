@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.errors import ConflictError, InvalidInputError
-from lakehouse.format.index_definition import by_id, target_text
-from lakehouse.format.puffin import PuffinFooter
+from lakehouse.format.puffin.footer import PuffinFooter
+from lakehouse.format.schema.index_definition import by_id, target_text
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut, RecordingStore, memory_store
-from tests.storage.indexed_tables import NAME, SCHEMA, SMALL, lake_on, rows, table_with, value
+from tests.kit.indexed_tables import NAME, SCHEMA, SMALL, lake_on, rows, table_with, value
 
 # --- definitions ----------------------------------------------------------------------
 

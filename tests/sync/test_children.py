@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sync.children import ROWS, Plan, run
+from tests.kit.children import ROWS, Plan, run
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.testing.keeper import kept
 from lakehouse.testing.servers import obstacle
-from tests.testing.owners import eventually, owner
+from tests.kit.owners import eventually, owner
 
 # Writes its process id where the test looks, then stays.
 STAY = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'w')); time.sleep(600)"

@@ -25,7 +25,7 @@ from lakehouse.testing.proxy_rules import (
     on,
     s3_error,
 )
-from tests.testing.raw_http import BIG, CHUNKED, Client, Origin, connect
+from tests.kit.raw_http import BIG, CHUNKED, Client, Origin, connect
 
 
 @pytest.fixture

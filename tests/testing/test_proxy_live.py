@@ -17,7 +17,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.proxy import proxy_process, proxy_thread
 from lakehouse.testing.proxy_rules import Answer, LoseAnswer, Pass, Rule, on, s3_error
-from tests.testing.owners import eventually, owner
+from tests.kit.owners import eventually, owner
 
 
 def status_of(url: str) -> int:

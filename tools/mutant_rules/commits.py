@@ -6,23 +6,23 @@ from tools.mutant_rules.model import Mutant
 
 __all__ = ["COMMITS"]
 
-_COMMIT = "tests/storage/test_commit.py"
-_CUTS = "tests/storage/test_table_cut_points.py"
-_DAMAGE = "tests/storage/test_table_damage.py"
-_EVOLVING = "tests/storage/test_evolving_tables.py"
-_EXPIRE = "tests/storage/test_expire.py"
-_HISTORY = "tests/storage/test_history.py"
-_KEEPING = "tests/storage/test_keeping_writes.py"
-_LONG = "tests/storage/test_long_reads.py"
-_MAINTENANCE_CUTS = "tests/storage/test_maintenance_cut_points.py"
-_ORPHANS = "tests/storage/test_orphans.py"
-_RESCALE = "tests/storage/test_rescale.py"
-_NAMES = "tests/storage/test_names.py"
-_OVERWRITE = "tests/storage/test_overwrite.py"
-_RETAINED = "tests/storage/test_retained.py"
-_SERIAL = "tests/storage/test_serial_commits.py"
-_TIME = "tests/storage/test_store_time.py"
-_UNDROP = "tests/storage/test_undrop.py"
+_COMMIT = "tests/storage/commit/test_committer.py"
+_CUTS = "tests/cut_points/test_table_cut_points.py"
+_DAMAGE = "tests/damage/test_table_damage.py"
+_EVOLVING = "tests/storage/schema/test_evolution_of_tables.py"
+_EXPIRE = "tests/storage/maintenance/test_expire.py"
+_HISTORY = "tests/storage/metadata/test_snapshots.py"
+_KEEPING = "tests/storage/write/test_keeping_writes.py"
+_LONG = "tests/storage/tables/test_long_reads.py"
+_MAINTENANCE_CUTS = "tests/cut_points/test_maintenance_cut_points.py"
+_ORPHANS = "tests/storage/maintenance/test_orphans.py"
+_RESCALE = "tests/storage/compact/test_rescaling.py"
+_NAMES = "tests/storage/tables/test_names.py"
+_OVERWRITE = "tests/storage/write/test_conditional_writes.py"
+_RETAINED = "tests/storage/metadata/test_expiry_guard.py"
+_SERIAL = "tests/processes/test_serial_commits.py"
+_TIME = "tests/storage/metadata/test_store_clock.py"
+_UNDROP = "tests/storage/tables/test_undrop.py"
 _STORES = "tests/conformance/test_s3.py::TestMinio"
 
 COMMITS = (
@@ -60,7 +60,7 @@ COMMITS = (
     ),
     Mutant(
         rule="names: whoever comes last has the name",
-        path="lakehouse/storage/names.py",
+        path="lakehouse/storage/tables/names.py",
         old="            await self._store.put_if_absent(key, data, token=pointer.token)\n",
         new="            await self._store.put(key, data)\n",
         tests=(f"{_CUTS}::test_two_tables_raced_into_one_name", f"{_NAMES}::test_one_of_many_gets_a_name"),
@@ -68,7 +68,7 @@ COMMITS = (
     # --- deadline ---------------------------------------------------------------------
     Mutant(
         rule="deadline: a commit is sent on old knowledge",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="        if self._clock.steady() - head.seen_at > self._history.deadline_s:\n"
         "            # Nothing",
         new="        if False:\n            # Nothing",
@@ -76,7 +76,7 @@ COMMITS = (
     ),
     Mutant(
         rule="deadline: a late answer is believed",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="        if self._clock.steady() - head.seen_at > self._history.deadline_s:\n"
         "            self._history.forget()\n            return await self._settle_late",
         new="        if False:\n"
@@ -88,21 +88,21 @@ COMMITS = (
     ),
     Mutant(
         rule="deadline: a lost race makes knowledge younger",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="            return self._history.note(self._history.decoded(winner), head.seen_at)",
         new="            return self._history.note(self._history.decoded(winner), began)",
         tests=(f"{_COMMIT}::test_the_deadline_counts_from_the_head_and_not_from_a_lost_race",),
     ),
     Mutant(
         rule="deadline: 'there is no next one' is believed however late it is said (the clock after a 404)",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="            if not self.is_late(known.seen_at):\n                return self.note(known",
         new="            if True:\n                return self.note(known",
         tests=(f"{_HISTORY}::test_a_late_answer_that_nothing_is_newer_is_not_believed",),
     ),
     Mutant(
         rule="deadline: what was listed and is not found never was, however long ago it was listed",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="                if self.is_late(began):\n",
         new="                if False:\n",
         tests=(
@@ -111,7 +111,7 @@ COMMITS = (
     ),
     Mutant(
         rule="long reads: none is pinned before the grace is over",
-        path="lakehouse/storage/long_reads.py",
+        path="lakehouse/storage/tables/long_reads.py",
         old="        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)",
         new="        pass",
         tests=(f"{_LONG}::test_a_long_read_is_pinned_until_it_ends[count]",),
@@ -119,28 +119,28 @@ COMMITS = (
     # --- a snapshot that LATEST names -------------------------------------------------
     Mutant(
         rule="hint above the head: the newest snapshot there is is the head, whatever LATEST proves",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="        if newest.id >= hint.snapshot or hint.token is None:",
         new="        if True:",
         tests=(f"{_HISTORY}::test_a_lost_snapshot_that_the_hint_names_is_damage",),
     ),
     Mutant(
         rule="hint above the head: it is damage without a second look",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="        found = await self._second_look(hint)\n",
         new="        found = None\n",
         tests=(f"{_HISTORY}::test_a_snapshot_that_listings_do_not_show_yet_is_looked_at_again",),
     ),
     Mutant(
         rule="hint above the head: a damaged one, or another table's, is believed",
-        path="lakehouse/format/hint.py",
+        path="lakehouse/format/metadata/hint.py",
         old=" if found.table == table else None)",
         new=")",
         tests=(f"{_HISTORY}::test_a_hint_without_proof_blocks_nobody",),
     ),
     Mutant(
         rule="hint above the head: repair leaves the ids of lost snapshots free",
-        path="lakehouse/storage/repair.py",
+        path="lakehouse/storage/maintenance/repair.py",
         old="        for _ in range(head.id, newest):\n",
         new="        head = dataclasses.replace(head.carried(), id=newest)\n        for _ in ():\n",
         tests=(f"{_HISTORY}::test_a_writer_that_knows_of_nothing_newer_is_not_overlooked_after_a_repair",),
@@ -148,7 +148,7 @@ COMMITS = (
     # --- guard of stalled readers -----------------------------------------------------
     Mutant(
         rule="guard of a stalled reader: a gap below an old head is damage",
-        path="lakehouse/storage/retained.py",
+        path="lakehouse/storage/metadata/expiry_guard.py",
         old="            newer = await history.newer_than(head.id)\n",
         new="            newer = None\n",
         tests=(
@@ -158,7 +158,7 @@ COMMITS = (
     ),
     Mutant(
         rule="guard of a stalled reader: what a commit finds missing of an old head is damage",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="await self._history.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None",
         new="None",
         tests=(
@@ -168,7 +168,7 @@ COMMITS = (
     ),
     Mutant(
         rule="guard of a stalled reader: a flushed segment above a kept snapshot is damage",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old=" and newest.wal.upto >= segment\n",
         new=" and False\n",
         tests=(f"{_RETAINED}::test_a_fresh_reader_is_told_that_the_log_was_flushed",),
@@ -176,35 +176,35 @@ COMMITS = (
     # --- deletion ---------------------------------------------------------------------
     Mutant(
         rule="horizon check: old uploads are committed",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="        _check_horizon(base, call.uploaded_ms)\n",
         new="",
         tests=(f"{_COMMIT}::test_old_uploads_are_refused",),
     ),
     Mutant(
         rule="horizon check: files uploaded by a draft are committed however old they are",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="        _check_horizon(base, draft.uploaded_ms)\n",
         new="",
         tests=(f"{_EXPIRE}::test_old_uploads_of_a_reading_write_are_refused",),
     ),
     Mutant(
         rule="horizon check: manifests folded long ago are committed",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old=" and now < self._fold_ends:",
         new=":",
         tests=(f"{_ORPHANS}::test_folded_manifests_of_a_failed_commit_are_not_used_late",),
     ),
     Mutant(
         rule="horizon: orphans are deleted without a commit that says so",
-        path="lakehouse/storage/orphans.py",
+        path="lakehouse/storage/maintenance/orphans.py",
         old="    if not dry_run:\n        head = (await core.commit(",
         new="    if False:\n        head = (await core.commit(",
         tests=(f"{_ORPHANS}::test_uploads_from_before_the_horizon_are_refused",),
     ),
     Mutant(
         rule="delete_grace: objects are deleted as soon as they are unreachable",
-        path="lakehouse/storage/expire.py",
+        path="lakehouse/storage/maintenance/expire.py",
         old=" if grace_s else self._head",
         new=" if False else self._head",
         tests=(
@@ -214,14 +214,14 @@ COMMITS = (
     ),
     Mutant(
         rule="delete_grace: a machine's clock tells when it is over",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="        return told if told is not None else self.time.now_ms()",
         new="        return self._clock.now_ms()",
         tests=(f"{_EXPIRE}::test_clocks_of_machines_delete_nothing_early",),
     ),
     Mutant(
         rule="the store's Date: snapshots are stamped by a machine's clock where reads do not tell the time",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="        if not self.time.is_known:",
         new="        if False:",
         tests=(
@@ -231,21 +231,21 @@ COMMITS = (
     ),
     Mutant(
         rule="the store's Date: a pin ends by a machine's clock",
-        path="lakehouse/storage/pins.py",
+        path="lakehouse/storage/tables/pins.py",
         old="await core.history.store_now_ms(view.snapshot)",
         new="core.history.time.now_ms()",
         tests=(f"{_TIME}::test_a_pin_lasts_as_long_as_it_says",),
     ),
     Mutant(
         rule="the store's Date: a pin ends by the times of snapshots",
-        path="lakehouse/storage/next_snapshot.py",
+        path="lakehouse/storage/commit/draft.py",
         old="refs=_refs(head, draft, now_ms),",
         new="refs=_refs(head, draft, time_ms),",
         tests=(f"{_TIME}::test_snapshots_of_the_future_end_no_pin",),
     ),
     Mutant(
         rule="the store's Date: where answers do not tell the time, a machine's clock deletes",
-        path="lakehouse/storage/store_time.py",
+        path="lakehouse/storage/metadata/store_clock.py",
         old="    if told is not None:\n        return told\n    probe",
         new="    return told\n    probe",
         tests=(
@@ -255,14 +255,14 @@ COMMITS = (
     ),
     Mutant(
         rule="horizon check: uploads whose receipts have no time are committed however old they are",
-        path="lakehouse/storage/upload.py",
+        path="lakehouse/storage/files/file_writer.py",
         old="            if answered is None and self.first_answer_ms is None:",
         new="            if False:",
         tests=(f"{_TIME}::test_an_upload_is_dated_where_receipts_are_not",),
     ),
     Mutant(
         rule="tags in the log: expiry does not look at them",
-        path="lakehouse/storage/expire.py",
+        path="lakehouse/storage/maintenance/expire.py",
         old="number < limit and number not in tagged]",
         new="number < limit]",
         tests=(
@@ -272,14 +272,14 @@ COMMITS = (
     ),
     Mutant(
         rule="expiry: files that a rollback brought back are deleted with the snapshots that lost them",
-        path="lakehouse/storage/expire.py",
+        path="lakehouse/storage/maintenance/expire.py",
         old="        garbage = self._done.others(known.others(list(paths)))",
         new="        garbage = self._done.others(list(paths))",
         tests=(f"{_EXPIRE}::test_files_that_a_rollback_brought_back_stay",),
     ),
     Mutant(
         rule="expiry: snapshots are deleted before their objects",
-        path="lakehouse/storage/expire.py",
+        path="lakehouse/storage/maintenance/expire.py",
         old="            batch = doomed[begin : begin + _BATCH]\n",
         new="            batch = doomed[begin : begin + _BATCH]\n"
         "            await self._deletions.delete((snapshot_path(listed.ids[at]), 0) for at in batch)\n",
@@ -287,35 +287,35 @@ COMMITS = (
     ),
     Mutant(
         rule="foreign objects: whatever lies in a table's directory is deleted",
-        path="lakehouse/storage/orphans.py",
+        path="lakehouse/storage/maintenance/orphans.py",
         old="            if kind is None:\n",
         new="            if False:\n",
         tests=(f"{_ORPHANS}::test_foreign_objects_stay",),
     ),
     Mutant(
         rule="rescale: files of another number of buckets are committed as they are",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="        added = await call.resplit.fitting(draft.added, schema)",
         new="        added = draft.added",
         tests=(f"{_RESCALE}::test_a_write_that_finds_another_number_of_buckets",),
     ),
     Mutant(
         rule="rescale: intervals of runs that come together may overlap",
-        path="lakehouse/storage/rescale.py",
+        path="lakehouse/storage/compact/rescaling.py",
         old="        alone = buckets % one.total_buckets == 0\n",
         new="        alone = True\n",
         tests=(f"{_RESCALE}::test_writes_and_compactions_go_on",),
     ),
     Mutant(
         rule="unknown outcome: files of a commit that may be there are deleted",
-        path="lakehouse/storage/commit_result.py",
+        path="lakehouse/storage/tables/commit_result.py",
         old="    except CommitUnknownError:\n        raise\n    except LakehouseError:",
         new="    except LakehouseError:",
         tests=(f"{_CUTS}::test_every_cut_point_of_a_call[append-alone]",),
     ),
     Mutant(
         rule="tags in the log: making one does not look at the head",
-        path="lakehouse/storage/intents.py",
+        path="lakehouse/storage/commit/changes.py",
         old="            if not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:",
         new="            if False:",
         tests=(f"{_COMMIT}::test_tags_are_made_once_and_dropped",),
@@ -323,7 +323,7 @@ COMMITS = (
     # --- what others commit -----------------------------------------------------------
     Mutant(
         rule="exactly once: sequences are not looked up",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="            recorded = await self._recorded(base, writer)",
         new="            recorded = None",
         tests=(
@@ -333,78 +333,78 @@ COMMITS = (
     ),
     Mutant(
         rule="overwrite at the head: it removes what was there before the last commit",
-        path="lakehouse/storage/intents.py",
+        path="lakehouse/storage/commit/changes.py",
         old="        for one in await base.entries():",
         new="        for one in [one for one in await base.entries() if one.at != base.snapshot.id]:",
         tests=(f"{_OVERWRITE}::test_an_overwrite_of_a_partition_removes_what_is_there_when_it_commits",),
     ),
     Mutant(
         rule="reading writes: what others commit is not looked at",
-        path="lakehouse/storage/reading_writes.py",
+        path="lakehouse/storage/write/conditional_writes.py",
         old="        if self._base is None or not await self._still_right(self._base, base):",
         new="        if self._base is None:",
         tests=(f"{_OVERWRITE}::test_a_delete_sees_rows_that_begin_to_match",),
     ),
     Mutant(
         rule="reading writes: files that others removed do not matter",
-        path="lakehouse/storage/reading_writes.py",
+        path="lakehouse/storage/write/conditional_writes.py",
         old="        if not known <= {one.path for one in entries}:",
         new="        if False:",
         tests=(f"{_SERIAL}::test_a_rollback_in_the_middle_brings_rows_back_for_everybody",),
     ),
     Mutant(
         rule="reading writes: keys of its own that others write do not matter",
-        path="lakehouse/storage/reading_writes.py",
+        path="lakehouse/storage/write/conditional_writes.py",
         old=" or _overlaps(one, self.written.entries)\n",
         new="\n",
         tests=(f"{_OVERWRITE}::test_a_delete_sees_rows_that_match_no_more",),
     ),
     Mutant(
         rule="on_conflict=error: keys are looked for once",
-        path="lakehouse/storage/reading_writes.py",
+        path="lakehouse/storage/write/conditional_writes.py",
         old="        if paths == self._checked:",
         new="        if self._checked:",
         tests=(f"{_OVERWRITE}::test_one_of_two_inserts_of_a_key_wins",),
     ),
     Mutant(
         rule="pruning above the bottom: files without a match are left out although they hide older rows",
-        path="lakehouse/storage/plan.py",
+        path="lakehouse/storage/scan/file_plan.py",
         old="            elif any(ranges.overlap(entry) for ranges in older):",
         new="            elif False:",
-        tests=("tests/storage/test_scan.py",),
+        tests=("tests/storage/scan/test_scan.py",),
     ),
     # --- identity ---------------------------------------------------------------------
     Mutant(
         rule="table uuid: a snapshot of another table is taken",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="        if found.table != self._table:",
         new="        if False:",
         tests=(f"{_DAMAGE}::test_damage_is_noticed_by_those_who_need_the_object",),
     ),
     Mutant(
         rule="table uuid: a schema of another table is taken",
-        path="lakehouse/storage/schemas.py",
+        path="lakehouse/storage/metadata/schemas.py",
         old="        if (found.schema.id, found.table) != (ref.id, self.table):",
         new="        if found.schema.id != ref.id:",
         tests=(f"{_DAMAGE}::test_damage_is_noticed_by_those_who_need_the_object",),
     ),
     Mutant(
         rule="names: a pointer of another table is taken",
-        path="lakehouse/storage/names.py",
+        path="lakehouse/storage/tables/names.py",
         old="        if pointer.name != str(name):",
         new="        if False:",
         tests=(f"{_NAMES}::test_objects_in_anothers_place_are_noticed",),
     ),
     Mutant(
         rule="schema lineage: rows written with an undone schema are committed",
-        path="lakehouse/storage/commit.py",
+        path="lakehouse/storage/commit/committer.py",
         old="        if used - known:\n",
         new="        if False:\n",
         tests=(_EVOLVING,),
     ),
     Mutant(
         rule="field ids: a rollback gives ids out again",
-        path="lakehouse/storage/alter.py",
+        path="lakehouse/storage/commit/alter.py",
         old="        highest_field_id=before.schema.highest_field_id,\n",
         new="",
         tests=(f"{_EVOLVING}::test_a_column_after_a_rollback_is_a_new_one",),
@@ -412,21 +412,21 @@ COMMITS = (
     # --- drop, undrop, purge ----------------------------------------------------------
     Mutant(
         rule="purge: objects are deleted without turning the pointer first",
-        path="lakehouse/storage/purge.py",
+        path="lakehouse/storage/maintenance/purge.py",
         old="        if state is not NameState.PURGING:\n",
         new="        if False:\n",
         tests=(f"{_UNDROP}::test_of_undrop_and_purge_one_wins",),
     ),
     Mutant(
         rule="purge: the log is looked at before the pointer",
-        path="lakehouse/storage/purge.py",
+        path="lakehouse/storage/maintenance/purge.py",
         old="if state is NameState.LIVE and not (is_drop and await is_dropped(core)):",
         new="if state is NameState.LIVE and not is_drop:",
         tests=(f"{_UNDROP}::test_of_undrop_and_purge_one_wins",),
     ),
     Mutant(
         rule="keep: rows that were filled up stay as they are, whatever others commit meanwhile",
-        path="lakehouse/storage/keeping_writes.py",
+        path="lakehouse/storage/write/keeping_writes.py",
         old="        if self._base is None or not await self._still_right(self._base, base):\n",
         new="        if self._base is None:\n",
         tests=(
@@ -436,42 +436,42 @@ COMMITS = (
     ),
     Mutant(
         rule="keep: files that went away are passed over",
-        path="lakehouse/storage/keeping_writes.py",
+        path="lakehouse/storage/write/keeping_writes.py",
         old="        if not known <= {one.path for one in entries}:\n            return False\n",
         new="",
         tests=(f"{_KEEPING}::test_rows_that_others_took_away_are_new_rows",),
     ),
     Mutant(
         rule="changes: rows that a repair left out are passed over",
-        path="lakehouse/storage/commit_kinds.py",
+        path="lakehouse/storage/commit/kinds.py",
         old="        CommitKind.REPAIR: _REMOVES,\n",
         new="        CommitKind.REPAIR: _KEEPS,\n",
-        tests=("tests/storage/test_appended.py::test_changes_across_a_repair_are_refused",),
+        tests=("tests/storage/cdc/test_appended_rows.py::test_changes_across_a_repair_are_refused",),
     ),
     Mutant(
         rule="undrop: it follows whatever drop there is, not the one it is to undo",
-        path="lakehouse/storage/intents.py",
+        path="lakehouse/storage/commit/changes.py",
         old="if base.snapshot.token == self.drop.token else None",
         new="if base.snapshot.kind is CommitKind.DROP else None",
         tests=(f"{_UNDROP}::test_a_drop_that_came_later_is_not_undone",),
     ),
     Mutant(
         rule="undrop: the pointer is replaced whatever version stands there",
-        path="lakehouse/storage/undrop.py",
+        path="lakehouse/storage/tables/undrop.py",
         old="            await self._names.replace(live, version=version)\n",
         new="            await self._names.replace(live, version=(await self._look())[1])\n",
         tests=(f"{_UNDROP}::test_of_undrop_and_create_one_has_the_name",),
     ),
     Mutant(
         rule="drop: the name of a table that came back is given away",
-        path="lakehouse/storage/names.py",
+        path="lakehouse/storage/tables/names.py",
         old="        if token is not None and found.token != token:\n",
         new="        if False:\n",
         tests=(f"{_UNDROP}::test_a_drop_does_not_take_the_name_of_a_table_that_came_back",),
     ),
     Mutant(
         rule="drop: a table that came back is taken for dropped by those that have it open",
-        path="lakehouse/storage/history.py",
+        path="lakehouse/storage/metadata/snapshots.py",
         old="        if known is not None and not is_dropped and not",
         new="        if known is not None and not",
         tests=(f"{_UNDROP}::test_tables_open_since_before_the_drop_go_on",),

@@ -6,9 +6,9 @@ from tools.mutant_rules.model import Mutant
 
 __all__ = ["PROOFS"]
 
-_PROOF = "tests/io/test_proof.py"
-_RECHECK = "tests/storage/test_recheck.py"
-_GATE = "lakehouse/io/proof.py"
+_PROOF = "tests/io/proofs/test_proof.py"
+_RECHECK = "tests/storage/tables/test_recheck.py"
+_GATE = "lakehouse/io/proofs/proof.py"
 
 PROOFS = (
     Mutant(
@@ -55,14 +55,14 @@ PROOFS = (
     ),
     Mutant(
         rule="proof: one way to a place is believed for what another has shown",
-        path="lakehouse/format/store_proof.py",
+        path="lakehouse/format/metadata/store_proof.py",
         old="if self.state is not ProofState.HOLDS or self.binding != binding:",
         new="if self.state is not ProofState.HOLDS:",
         tests=(f"{_PROOF}::test_what_does_not_count_is_made_anew",),
     ),
     Mutant(
         rule="proof: a proof has no end",
-        path="lakehouse/format/store_proof.py",
+        path="lakehouse/format/metadata/store_proof.py",
         old="        return max(0, min(PROOF_MS, self.time_ms + PROOF_MS - now_ms))",
         new="        return PROOF_MS",
         tests=(f"{_PROOF}::test_what_does_not_count_is_made_anew",),
@@ -77,28 +77,28 @@ PROOFS = (
     # --- what was acknowledged and is lost ------------------------------------------
     Mutant(
         rule="acknowledged: another's object under an own number is taken for one's own",
-        path="lakehouse/storage/acknowledged.py",
+        path="lakehouse/storage/metadata/acknowledged.py",
         old="        if mine.version != version and mine.token != token:\n",
         new="        if False:\n",
         tests=(f"{_RECHECK}::test_an_overwritten_snapshot_is_reported_at_the_end",),
     ),
     Mutant(
         rule="acknowledged: a snapshot that builds on another's in the place of one's own says nothing",
-        path="lakehouse/storage/acknowledged.py",
+        path="lakehouse/storage/metadata/acknowledged.py",
         old="        if mine.token == token:\n",
         new="        if True:\n",
         tests=(f"{_RECHECK}::test_who_is_not_built_upon_reports_its_own_loss",),
     ),
     Mutant(
         rule="acknowledged: an own object that is gone is missed by nobody",
-        path="lakehouse/storage/recheck.py",
+        path="lakehouse/storage/tables/recheck.py",
         old="            ours.saw_nothing(number)",
         new="            pass",
         tests=(f"{_RECHECK}::test_a_snapshot_that_is_gone_is_reported",),
     ),
     Mutant(
         rule="acknowledged: what expired is missed",
-        path="lakehouse/storage/recheck.py",
+        path="lakehouse/storage/tables/recheck.py",
         old="    return number < head.earliest",
         new="    return False",
         tests=(f"{_RECHECK}::test_what_expired_or_was_flushed_or_purged_is_not_lost",),
@@ -112,14 +112,14 @@ PROOFS = (
     ),
     Mutant(
         rule="acknowledged: who found a loss goes on writing",
-        path="lakehouse/storage/recheck.py",
+        path="lakehouse/storage/tables/recheck.py",
         old="        if self._error is not None:\n            raise self._error\n",
         new="        return\n",
         tests=(f"{_RECHECK}::test_nothing_more_is_written_and_the_proof_is_withdrawn",),
     ),
     Mutant(
         rule="acknowledged: who found a loss keeps the proof for others",
-        path="lakehouse/storage/recheck.py",
+        path="lakehouse/storage/tables/recheck.py",
         old="        await self._store.withdraw(reason)\n",
         new="",
         tests=(f"{_RECHECK}::test_nothing_more_is_written_and_the_proof_is_withdrawn",),

@@ -13,8 +13,8 @@ from typing import Any, Final
 import fsspec
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.nearest import nearest, suggestion
 from lakehouse.io.location import Location
+from lakehouse.suggest import nearest, suggestion
 
 __all__ = ["class_options", "fixed", "parameters", "unknown"]
 

@@ -32,10 +32,10 @@ from lakehouse.errors import (
 )
 from lakehouse.io.backends.files import FsspecBackend, page_of
 from lakehouse.io.backends.s3_errors import classify
-from lakehouse.io.fanout import map_bounded
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.protocols import Fetched, ListPage, ObjectMeta, check_key, check_range
+from lakehouse.io.work.fanout import map_bounded
 
 __all__ = ["HttpBackend"]
 

@@ -56,7 +56,7 @@ class _OnceSession(AIOHTTPSession):  # type: ignore[misc]
 
     async def _get_session(self, proxy_url: str | None) -> Any:
         session = await super()._get_session(proxy_url)
-        # No public switch exists; tests/io/test_lost_ack.py counts requests at the socket.
+        # No public switch exists; tests/io/test_conditional_lost_ack.py counts requests at the socket.
         session._retry_connection = False
         return session
 

@@ -17,7 +17,6 @@ from botocore.config import Config
 from botocore.session import Session
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.nearest import nearest
 from lakehouse.io.backends.class_options import fixed, parameters, unknown
 from lakehouse.io.backends.s3_spellings import (
     ALLOW_HTTP,
@@ -30,6 +29,7 @@ from lakehouse.io.backends.s3_spellings import (
     truth,
 )
 from lakehouse.io.location import Location
+from lakehouse.suggest import nearest
 
 __all__ = ["s3_options"]
 

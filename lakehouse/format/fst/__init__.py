@@ -1,0 +1,1 @@
+"""Finite state transducers of the ``fst`` crate, format version 3."""

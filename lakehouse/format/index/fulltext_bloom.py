@@ -1,0 +1,64 @@
+"""Fulltext bloom indexes: a bloom blob of the tokens of texts, and the tokens a query is about.
+
+The blob is that of :mod:`lakehouse.format.index.bloom`; a row has all its tokens instead of one
+value; how texts became tokens, a property of the blob says (:mod:`lakehouse.format.text.config`).
+
+Invariant: every token of a text is in the filter of the text's segment. So a text that has
+all words of an English query, as whole words, is never passed over. jieba cuts a Chinese
+text by its context: a text can hold the characters of a query and not its tokens.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakehouse.format.index.bloom_builder import BloomBuilder
+from lakehouse.format.text.chinese import chinese_tokens
+from lakehouse.format.text.config import GRANULARITY, Analyzer, FulltextConfig
+from lakehouse.format.text.english import english_tokens, text_slices
+
+__all__ = ["FALSE_POSITIVE_RATE", "FulltextBloomBuilder", "query_tokens", "tokenize"]
+
+FALSE_POSITIVE_RATE = 0.01
+"""Of a filter, unless told otherwise."""
+
+
+class FulltextBloomBuilder:
+    """Builds the blob of a text column that comes in pieces.
+
+    Granularity and false positive rate are the configuration's, or the usual ones where it
+    does not say.
+    """
+
+    __slots__ = ("_bloom", "_config")
+
+    def __init__(self, config: FulltextConfig) -> None:
+        self._config = config
+        self._bloom = BloomBuilder(
+            config.granularity or GRANULARITY, config.false_positive_rate or FALSE_POSITIVE_RATE
+        )
+
+    def push(self, texts: pa.Array | pa.ChunkedArray) -> None:
+        """Adds rows of text; a null is a text without words."""
+        if self._config.analyzer is Analyzer.CHINESE:
+            self._bloom.push(tokenize(texts, self._config))
+            return
+        for piece in text_slices(texts):
+            if not self._bloom.push_text(piece, case_sensitive=self._config.case_sensitive):
+                self._bloom.push(tokenize(piece, self._config))
+
+    def finish(self) -> bytes:
+        """The blob; the builder is used up."""
+        return self._bloom.finish()
+
+
+def tokenize(texts: pa.Array | pa.ChunkedArray, config: FulltextConfig) -> pa.ChunkedArray:
+    """For each row the list of its tokens, as the index has them."""
+    tokens = chinese_tokens if config.analyzer is Analyzer.CHINESE else english_tokens
+    return tokens(texts, case_sensitive=config.case_sensitive)
+
+
+def query_tokens(text: str, config: FulltextConfig) -> list[bytes]:
+    """The distinct tokens of a query, in the order of the text; a row that matches has them all."""
+    (found,) = tokenize(pa.array([text], pa.string()), config).to_pylist()
+    return list(dict.fromkeys(found))

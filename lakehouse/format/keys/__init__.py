@@ -1,0 +1,1 @@
+"""Values and keys as bytes that sort: row keys, buckets, partitions, bounds of columns."""

@@ -1,0 +1,1 @@
+"""Parquet runs: row groups written, found, checked and decoded."""

@@ -1,0 +1,309 @@
+"""The footer of a Parquet run: where its column chunks are, what keys its row groups hold, and proof of both.
+
+Two values in Parquet's key-value metadata make a Parquet file a run::
+
+    lakehouse.run       {"version":1,"schema":s,"kinds":[i,u,d],"crc32c":"xxxxxxxx"}
+    lakehouse.pieces    base64 of:
+        row groups       u32        g
+        leaf columns     u32        c
+        keys             u32        k = 2g, or 0 in tables without a primary key
+        rows             u32 × g    of each row group
+        chunk sizes      u32 × g×c  bytes of each column chunk, row group by row group
+        chunk checksums  u32 × g×c  CRC32C of each
+        chunk flags      u8  × g×c  bit 0: floats among which is a NaN
+        key ends         u32 × k    in the bytes that follow
+        keys                        first and last row key of each row group
+
+All little-endian. Chunks stand back to back from byte 4 on, so their sizes say where they are.
+``crc32c`` is the checksum of the whole footer (Thrift, length and magic) in hexadecimal, taken while
+its own eight digits are zeros. The specification is ``docs/spec/v1/parquet-run.md``.
+
+Invariant: what :meth:`RunFooter.parse` returns is what the writer sealed: no bit of it was changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse.errors import CorruptionError, FormatError, UnsupportedVersionError
+from lakehouse.format.limits.json_object import count, parse_json, whole
+from lakehouse.format.parquet.pages import LeafShape
+from lakehouse.kernels.arrays import I64, U8
+from lakehouse.kernels.need_more import NeedMore
+
+__all__ = [
+    "HAS_NAN",
+    "MAGIC",
+    "PIECES_KEY",
+    "RUN_KEY",
+    "TRAILER",
+    "U32",
+    "PieceTable",
+    "RunFooter",
+    "RunHead",
+    "crc32c",
+    "seal",
+]
+
+U32 = npt.NDArray[np.uint32]
+"""Sizes and checksums of column chunks."""
+
+MAGIC = b"PAR1"
+"""First and last bytes of a Parquet file."""
+HAS_NAN = 1
+"""Flag of a column chunk: some value is a NaN, which Parquet's bounds leave out."""
+TRAILER = struct.Struct("<I4s")
+"""Behind the footer: its length, and the magic."""
+RUN_KEY = "lakehouse.run"
+"""Key of the value that tells of the file as a whole."""
+PIECES_KEY = "lakehouse.pieces"
+"""Key of the value that tells of each row group."""
+
+_VERSION = 1
+
+_COUNTS = struct.Struct("<3I")
+_SEAL = b'"crc32c":"'
+_UNSEALED = b"00000000"
+_LENGTH_BYTES = 4
+_HEAD_VALUES_MAX = 1_000
+_BYTES_PER_THRIFT_BYTE = 9
+"""What parsed metadata takes in memory for each byte of its Thrift form, as measured with many row groups."""
+
+
+def crc32c(data: Any) -> int:
+    """CRC32C of any bytes."""
+    return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHead:
+    """What the file says of itself as a whole."""
+
+    schema_id: int
+    """Schema its rows were written with."""
+    kinds: tuple[int, int, int]
+    """Rows of kind insert, update and delete."""
+
+    def pack(self) -> bytes:
+        """As written, not sealed yet."""
+        plain = {"version": _VERSION, "schema": self.schema_id, "kinds": self.kinds, "crc32c": "0" * 8}
+        return json.dumps(plain, separators=(",", ":")).encode()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """The head in the value of ``lakehouse.run``."""
+        try:
+            plain = parse_json(data, values_max=_HEAD_VALUES_MAX)
+            version = whole(plain["version"])
+            if version > _VERSION:
+                raise UnsupportedVersionError(
+                    f"the file is a run of version {version}, this release reads up to {_VERSION}: upgrade",
+                    expected=_VERSION,
+                    got=version,
+                )
+            inserts, updates, deletes = map(count, plain["kinds"])
+            return cls(schema_id=whole(plain["schema"]), kinds=(inserts, updates, deletes))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise CorruptionError(f"{RUN_KEY} does not say what it has to: {data[:100]!r}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceTable:
+    """What is known of each row group and of each of its column chunks."""
+
+    rows: U32
+    """Of each row group."""
+    sizes: U32
+    """Bytes of each chunk: row groups × leaf columns."""
+    checksums: U32
+    """CRC32C of each chunk, in the same shape."""
+    flags: U8
+    """:data:`HAS_NAN` or 0, in the same shape."""
+    keys: tuple[bytes, ...]
+    """First and last row key of each row group in turn; none in tables without a primary key."""
+
+    def pack(self) -> bytes:
+        """As the value of ``lakehouse.pieces``; its length depends on the shape and the keys alone."""
+        ends = np.cumsum([len(key) for key in self.keys], dtype=np.uint32)
+        parts = (
+            _COUNTS.pack(*self.sizes.shape, len(self.keys)),
+            *(part.tobytes() for part in (self.rows, self.sizes, self.checksums, self.flags, ends)),
+            *self.keys,
+        )
+        return base64.b64encode(b"".join(parts))
+
+    @classmethod
+    def unpack(cls, text: bytes) -> Self:
+        """The table in the value of ``lakehouse.pieces``."""
+        try:
+            data = base64.b64decode(text, validate=True)
+            groups, columns, keys = _COUNTS.unpack_from(data)
+            chunks = groups * columns
+            numbers = np.frombuffer(data, "<u4", groups + 2 * chunks, _COUNTS.size)
+            at = _COUNTS.size + numbers.nbytes
+            flags = np.frombuffer(data, np.uint8, chunks, at)
+            ends = np.frombuffer(data, "<u4", keys, at + chunks).tolist()
+            if any(a > b for a, b in pairwise(ends)):
+                raise ValueError("its keys overlap")
+            at += chunks + 4 * keys
+            if keys not in (0, 2 * groups) or at + (ends[-1] if ends else 0) != len(data):
+                raise ValueError(f"{keys} keys for {groups} row groups in {len(data)} bytes")
+        except (ValueError, OverflowError, struct.error) as error:
+            raise CorruptionError(f"{PIECES_KEY} is no table of pieces: {error}") from error
+        shape = (groups, columns)
+        return cls(
+            rows=numbers[:groups],
+            sizes=numbers[groups : groups + chunks].reshape(shape),
+            checksums=numbers[groups + chunks :].reshape(shape),
+            flags=flags.reshape(shape),
+            keys=tuple(data[at + a : at + b] for a, b in zip([0, *ends], ends, strict=False)),
+        )
+
+
+def _dictionary_texts(metadata: Any) -> dict[int, str]:
+    """Found in the first row group; to be wrong about another one costs time alone."""
+    found: dict[int, str] = {}
+    if not metadata.num_row_groups:
+        return found
+    group = metadata.row_group(0)
+    for leaf in range(metadata.num_columns):
+        schema = metadata.schema.column(leaf)
+        if schema.logical_type.type == "STRING" and schema.path == schema.name:
+            chunk = group.column(leaf)
+            # Every other way to write a text begins with four bytes of its length.
+            is_short = chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values
+            if is_short and "RLE_DICTIONARY" in chunk.encodings:
+                found[leaf] = schema.name
+    return found
+
+
+class RunFooter:
+    """The parsed footer of one file; immutable, and shared by its readers."""
+
+    __slots__ = (
+        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "shapes", "size",
+        "starts", "weight",
+    )  # fmt: skip
+
+    def __init__(self, head: RunHead, pieces: PieceTable, metadata: Any, *, start: int, size: int) -> None:
+        self.head = head
+        self.pieces = pieces
+        self.metadata = metadata
+        """``pyarrow.parquet.FileMetaData``."""
+        self.rows = int(pieces.rows.sum())
+        """Of all row groups."""
+        self.size = size
+        """Bytes of the file."""
+        self.first_keys = list(pieces.keys[0::2])
+        """Least row key of each row group."""
+        self.last_keys = list(pieces.keys[1::2])
+        """Greatest row key of each row group, ascending."""
+        ends: I64 = np.cumsum(pieces.sizes, dtype=np.int64).reshape(pieces.sizes.shape) + len(MAGIC)
+        self.starts = ends - pieces.sizes
+        """Offset of each chunk: row groups × leaf columns."""
+        self.shapes = [LeafShape.of(metadata.schema.column(leaf)) for leaf in range(metadata.num_columns)]
+        """Of the values of each leaf."""
+        self.dictionary_texts = _dictionary_texts(metadata)
+        """Names of columns of text, by leaf, whose values were written as numbers of a dictionary's."""
+        self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * pieces.sizes.size + 4096
+        """Bytes it holds in memory, about."""
+
+    @classmethod
+    def parse(cls, tail: bytes | memoryview, size: int) -> RunFooter | NeedMore:
+        """The footer of a file of ``size`` bytes, given its last bytes, or what has to be read for it.
+
+        Raises:
+            CorruptionError: some bit of it is not as written, or the file was not written as a run.
+            UnsupportedVersionError: the file is a run of a newer release.
+        """
+        tail = memoryview(tail)
+        if size < len(MAGIC) + TRAILER.size:
+            raise CorruptionError(f"a file of {size} bytes is too short for Parquet", offset=0, got=size)
+        if len(tail) < TRAILER.size:
+            return NeedMore(start=size - TRAILER.size, end=size)
+        length, magic = TRAILER.unpack(tail[-TRAILER.size :])
+        whole = length + TRAILER.size
+        if magic != MAGIC or whole + len(MAGIC) > size:
+            raise CorruptionError(
+                f"the file ends with {bytes(tail[-TRAILER.size :]).hex()}, which is no end of Parquet: "
+                "it is damaged, cut off, or something else",
+                offset=size - TRAILER.size,
+                expected=MAGIC,
+                got=magic,
+            )
+        if whole > len(tail):
+            return NeedMore(start=size - whole, end=size)
+        footer = bytes(tail[-whole:])
+        _check_seal(footer, size - whole)
+        return cls._parsed(footer, size - whole)
+
+    @classmethod
+    def _parsed(cls, footer: bytes, start: int) -> RunFooter:
+        try:
+            metadata = pq.read_metadata(pa.BufferReader(footer))  # io-ok: bytes in memory
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptionError(f"the Parquet footer cannot be parsed: {error}", offset=start) from error
+        values = metadata.metadata or {}
+        head = RunHead.unpack(values.get(RUN_KEY.encode(), b""))
+        pieces = PieceTable.unpack(values.get(PIECES_KEY.encode(), b""))
+        made = cls(head, pieces, metadata, start=start, size=start + len(footer))
+        shape = (metadata.num_row_groups, metadata.num_columns)
+        end = len(MAGIC) + int(pieces.sizes.sum(dtype=np.int64))
+        if (
+            pieces.sizes.shape != shape
+            or end != start
+            or not made.rows == sum(head.kinds) == metadata.num_rows
+        ):
+            raise CorruptionError(
+                f"{PIECES_KEY} tells of {made.rows} rows in {pieces.sizes.shape} chunks up to byte {end}, "
+                f"Parquet of {metadata.num_rows} in {shape} up to byte {start}",
+                offset=start,
+            )
+        return made
+
+
+def seal(footer: U8, blank: PieceTable, pieces: PieceTable) -> None:
+    """Writes what is known only when all chunks are written, in place: the pieces, then the checksum.
+
+    Args:
+        footer: the end of a file from the first byte of its footer on.
+        blank: the table of pieces that stands there.
+        pieces: the table that shall stand there: of the same shape, with the same keys.
+    """
+    at = footer.tobytes().rfind(blank.pack())
+    text = pieces.pack()
+    footer[at : at + len(text)] = np.frombuffer(text, np.uint8)
+    at = footer.tobytes().rfind(_SEAL) + len(_SEAL)
+    footer[at : at + len(_UNSEALED)] = np.frombuffer(b"%08x" % crc32c(footer), np.uint8)
+
+
+def _check_seal(footer: bytes, start: int) -> None:
+    at = footer.rfind(_SEAL)
+    if at < 0:
+        raise CorruptionError(
+            f"the footer has no {RUN_KEY}: the file is damaged, or some other program wrote it",
+            offset=start,
+        )
+    at += len(_SEAL)
+    expected = footer[at : at + len(_UNSEALED)]
+    got = b"%08x" % crc32c(footer[:at] + _UNSEALED + footer[at + len(_UNSEALED) :])
+    if got != expected:
+        raise CorruptionError(
+            f"the footer's checksum is {got.decode()}, written was {expected!r}: the file is damaged",
+            offset=start,
+            expected=expected,
+            got=got,
+        )

@@ -1,0 +1,271 @@
+"""Rows as a Parquet run.
+
+A run is an ordinary Parquet file: one column per field of the schema, with its field id, then
+
+* ``_SEQUENCE_NUMBER`` (int64): left out when every row inherits it, as in all files that commits write,
+* ``_VALUE_KIND`` (int8): left out when every row is an insert.
+
+Rows are sorted by row key. What the engine needs besides Parquet's own metadata is in
+:mod:`lakehouse.format.parquet.run_footer`.
+
+Invariant: every value reads back as it was; the file depends on nothing but rows, schema and options.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse.errors import InternalError
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
+from lakehouse.format.parquet.encodings import ColumnEncodings, choose_encodings
+from lakehouse.format.parquet.joined_footers import join_footers
+from lakehouse.format.parquet.leaf_columns import leaf_count
+from lakehouse.format.parquet.run_footer import (
+    HAS_NAN,
+    MAGIC,
+    PIECES_KEY,
+    RUN_KEY,
+    TRAILER,
+    U32,
+    PieceTable,
+    RunHead,
+    crc32c,
+    seal,
+)
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, Primitive, arrow_field
+from lakehouse.kernels.arrays import I64, U8
+from lakehouse.kernels.cores import on_cores
+
+__all__ = ["KIND_FIELD", "SEQUENCE_FIELD", "ParquetOptions", "encode_parquet"]
+
+SEQUENCE_FIELD = Field(id=2_147_483_400, name=SEQUENCE_COLUMN, type=Primitive("int64"))
+"""The snapshot a row came with, null = that of the file's first position.
+
+The ids of both are below those that Iceberg reserves (2,147,483,447 and up), and above all others.
+"""
+KIND_FIELD = Field(id=2_147_483_401, name=KIND_COLUMN, type=Primitive("int8"), initial_default=0)
+"""What a row does to the older rows of its key; files without it have inserts alone."""
+
+_SHARE_BYTES = 4 * 1024 * 1024
+"""Least of rows in memory that a core of its own is worth."""
+_SHARES_PER_CORE = 2
+"""So that a core that is busy with something else does not hold the others up."""
+_GROUP_BYTES_MAX = 1 << 30
+"""Of a row group in memory: half of what readers let through, since they have to guess high."""
+_HIDDEN = (SEQUENCE_FIELD, KIND_FIELD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetOptions:
+    """How a run is laid out."""
+
+    row_group_rows: int = 131_072
+    """Most rows of a row group: what one point read decodes, and the least a scan reads of a column. Fewer
+    where they would take more than a GiB in memory."""
+    compression: str = "zstd"
+    """``none``, ``snappy``, ``lz4`` or ``zstd``."""
+    compression_level: int = 1
+    """Where the codec has levels (zstd)."""
+    delta: bool = True
+    """Whether integers may be stored as deltas: a third less bytes and time. False is for readers
+    that do not know them (Spark before 3.3, Iceberg's Spark runtime before 1.10)."""
+
+
+def encode_parquet(
+    rows: pa.Table, schema: TableSchema, options: ParquetOptions, *, threads: int | None = None
+) -> pa.Buffer:
+    """The bytes of a run.
+
+    Takes long and holds no lock meanwhile: call it in a thread.
+
+    Args:
+        rows: the columns of the schema, and where not all rows have the common value, the columns
+            ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``; sorted by row key, which is unique.
+        schema: what the rows are of. A required column that is null in some row, as rows of kind
+            delete have it, is written as an optional one.
+        options: the layout.
+        threads: most cores to use; None = as many as pyarrow does. Changes no byte.
+    """
+    table = _file_table(rows, schema)
+    options = replace(options, row_group_rows=_fitting_rows(table, options.row_group_rows))
+    starts = np.arange(0, table.num_rows, options.row_group_rows)
+    head = RunHead(schema_id=schema.id, kinds=_kind_counts(rows))
+    blank = _blank_pieces(table, schema, starts)
+    encodings = choose_encodings(table, group_rows=options.row_group_rows, delta=options.delta)
+
+    def encode(part: pa.Table) -> _Part:
+        return _encode_part(part, options, encodings, {RUN_KEY: head.pack(), PIECES_KEY: blank.pack()})
+
+    parts = on_cores(encode, _shares(table, options.row_group_rows, threads or pa.cpu_count()))
+    pieces = replace(
+        blank,
+        sizes=np.concatenate([part.sizes for part in parts]).reshape(blank.sizes.shape),
+        checksums=np.concatenate([part.checksums for part in parts]).reshape(blank.sizes.shape),
+    )
+    file = parts[0].file if len(parts) == 1 else _joined(parts)
+    end = len(MAGIC) + int(pieces.sizes.sum(dtype=np.int64))
+    seal(np.frombuffer(file, np.uint8)[end:], blank, pieces)
+    return file
+
+
+def _fitting_rows(table: pa.Table, rows: int) -> int:
+    """Rows of a row group so that none of several rows takes more than :data:`_GROUP_BYTES_MAX` in memory."""
+    if table.nbytes > _GROUP_BYTES_MAX:
+        while rows > 1 and any(
+            table.slice(start, rows).nbytes > _GROUP_BYTES_MAX for start in range(0, table.num_rows, rows)
+        ):
+            rows = -(-min(rows, table.num_rows) // 2)
+    return rows
+
+
+def _shares(table: pa.Table, group_rows: int, threads: int) -> list[pa.Table]:
+    """The rows cut between row groups into portions that are worth a thread each."""
+    groups = -(-table.num_rows // group_rows)
+    most = _SHARES_PER_CORE * threads if threads > 1 else 1
+    count = max(1, min(most, groups, table.nbytes // _SHARE_BYTES))
+    bounds = [groups * share // count * group_rows for share in range(count + 1)]
+    return [table.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Row groups that were encoded together, as a Parquet file."""
+
+    file: pa.Buffer
+    footer: bytes
+    """Its Thrift structure."""
+    sizes: U32
+    """Bytes of each column chunk."""
+    checksums: U32
+    """CRC32C of each."""
+
+
+def _encode_part(
+    table: pa.Table, options: ParquetOptions, encodings: ColumnEncodings, values: dict[str, bytes]
+) -> _Part:
+    level = options.compression_level if options.compression == "zstd" else None
+    sink = pa.BufferOutputStream()
+    written: list[pq.FileMetaData] = []
+    with pq.ParquetWriter(  # io-ok: a sink in memory
+        sink,
+        table.schema,
+        store_schema=False,
+        store_decimal_as_integer=True,
+        metadata_collector=written,
+        **encodings.arguments(options.compression, level),
+    ) as writer:
+        writer.add_key_value_metadata(values)
+        if table.num_rows:
+            writer.write_table(table, row_group_size=options.row_group_rows)  # io-ok: the same sink
+    file = sink.getvalue()
+    image = np.frombuffer(file, np.uint8)
+    groups = [written[0].row_group(group) for group in range(written[0].num_row_groups)]
+    sizes = [
+        group.column(leaf).total_compressed_size for group in groups for leaf in range(group.num_columns)
+    ]
+    bounds = list(itertools.accumulate(sizes, initial=len(MAGIC)))
+    checksums = [crc32c(image[start:end]) for start, end in itertools.pairwise(bounds)]
+    length, _ = TRAILER.unpack(image[-TRAILER.size :].tobytes())
+    if bounds[-1] + length + TRAILER.size != len(file):
+        raise InternalError("this pyarrow leaves bytes between column chunks: runs cannot be written with it")
+    return _Part(
+        file=file,
+        footer=image[bounds[-1] : -TRAILER.size].tobytes(),
+        sizes=np.array(sizes, np.uint32),
+        checksums=np.array(checksums, np.uint32),
+    )
+
+
+def _joined(parts: Sequence[_Part]) -> pa.Buffer:
+    """One file of the row groups of all parts."""
+    sizes = [int(part.sizes.sum(dtype=np.int64)) for part in parts]
+    shifts = list(itertools.accumulate(sizes, initial=0))
+    footer = join_footers([part.footer for part in parts], shifts[:-1])
+    end = len(MAGIC) + shifts[-1]
+    file = pa.allocate_buffer(end + len(footer) + TRAILER.size)
+    image = np.frombuffer(file, np.uint8)
+
+    def place(at: int) -> None:
+        start, size = len(MAGIC), sizes[at]
+        chunks = np.frombuffer(parts[at].file, np.uint8)[start : start + size]
+        image[start + shifts[at] : start + shifts[at] + size] = chunks
+
+    on_cores(place, range(len(parts)))
+    image[: len(MAGIC)] = np.frombuffer(MAGIC, np.uint8)
+    image[end:] = np.frombuffer(footer + TRAILER.pack(len(footer), MAGIC), np.uint8)
+    return file
+
+
+def _file_table(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """The rows as the file has them: field ids, nothing required that has nulls, no column for nothing."""
+    fields, columns = [], []
+    for field in (*schema.fields, *(one for one in _HIDDEN if one.name in rows.column_names)):
+        column = rows.column(field.name)
+        if field is SEQUENCE_FIELD and column.null_count == len(column):
+            continue
+        if field is KIND_FIELD and not pc.any(pc.not_equal(column, 0)).as_py():
+            continue
+        wanted = _loosened(arrow_field(field), column.chunks)
+        fields.append(wanted)
+        columns.append(column if column.type == wanted.type else column.cast(wanted.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _loosened(field: pa.Field, arrays: Sequence[pa.Array]) -> pa.Field:
+    """The field, optional where values are null, on every level.
+
+    Arrow keeps something for a required part of a struct that is null; where that is null too,
+    Parquet's writer would refuse it.
+    """
+    kind = field.type
+    if pa.types.is_struct(kind):
+        parts = [(kind.field(n), [one.field(n) for one in arrays]) for n in range(kind.num_fields)]
+        kind = pa.struct([_loosened(*part) for part in parts])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_field, _loosened(kind.item_field, [one.items for one in arrays]))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_loosened(kind.value_field, [one.values for one in arrays]))
+    has_nulls = any(one.null_count for one in arrays)
+    return field.with_type(kind).with_nullable(field.nullable or has_nulls)
+
+
+def _kind_counts(rows: pa.Table) -> tuple[int, int, int]:
+    if KIND_COLUMN not in rows.column_names:
+        return rows.num_rows, 0, 0
+    inserts, updates, deletes = np.bincount(rows.column(KIND_COLUMN).to_numpy(), minlength=3).tolist()
+    return inserts, updates, deletes
+
+
+def _blank_pieces(table: pa.Table, schema: TableSchema, starts: I64) -> PieceTable:
+    """What is known of the row groups before they are written."""
+    ends = np.append(starts[1:], table.num_rows)[: len(starts)]
+    keys: tuple[bytes, ...] = ()
+    if schema.primary_key and len(starts):
+        bounds = pa.array(np.column_stack((starts, ends - 1)).reshape(-1))
+        columns = [table.column(name).take(bounds) for name in schema.primary_key]
+        keys = tuple(RowKeyCodec(schema.key_fields).encode(columns).to_pylist())
+    flags = _nan_flags(table, starts)
+    blank = np.zeros(flags.shape, np.uint32)
+    rows = (ends - starts).astype(np.uint32)
+    return PieceTable(rows=rows, sizes=blank, checksums=blank, flags=flags, keys=keys)
+
+
+def _nan_flags(table: pa.Table, starts: I64) -> U8:
+    """Which column chunks hold a NaN: Parquet's statistics do not count them."""
+    flags = np.zeros((len(starts), sum(leaf_count(field.type) for field in table.schema)), np.uint8)
+    leaf = 0
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_floating(field.type) and pc.any(found := pc.is_nan(column)).as_py():
+            nans = found.fill_null(False).to_numpy().astype(np.uint8)
+            flags[:, leaf] = HAS_NAN * np.maximum.reduceat(nans, starts)
+        leaf += leaf_count(field.type)
+    return flags

@@ -1,0 +1,1 @@
+"""Puffin files: blobs, their codecs, and Iceberg's own blobs."""

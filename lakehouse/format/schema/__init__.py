@@ -1,0 +1,1 @@
+"""Schemas of tables: types, columns, options, rules of merging, definitions of indexes."""

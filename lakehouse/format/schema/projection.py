@@ -1,0 +1,144 @@
+"""Columns of a file as the fields of a schema: found by id, renamed, widened, filled, dropped.
+
+Invariant: a value of a file is shown under its field's id and nowhere else, whatever the names; a
+field the file does not know has its initial default in every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.errors import CorruptionError
+from lakehouse.format.schema.nested import assembled, null_array, parts
+from lakehouse.format.schema.type_notation import type_text
+from lakehouse.format.schema.types import FIELD_ID, Field, arrow_schema, arrow_type, children
+
+__all__ = ["constant_column", "project"]
+
+_REPEATED_ROWS = 65_536
+"""Rows of a constant that exist once; longer columns show them again."""
+
+
+def project(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """The rows of a file (or of a part of it) with these columns.
+
+    Columns are found by the field ids in the Arrow metadata, nested fields too. What is the same
+    already is not copied. A table without columns still tells its number of rows, which a file
+    with none of the fields needs.
+
+    Raises:
+        CorruptionError: a column has a type that never was the field's, two columns have one id, or
+            a required field without default is missing.
+    """
+    target = arrow_schema(tuple(fields))
+    if table.schema.metadata:
+        table = table.replace_schema_metadata(None)
+    if table.schema.equals(target, check_metadata=True):
+        return table
+    if not fields:
+        return table.select([])
+    places = _places(table.schema)
+    columns = []
+    for field, wanted in zip(fields, target, strict=True):
+        place = places.get(field.id)
+        if place is None:
+            columns.append(_default_column(field, table.num_rows))
+        else:
+            columns.append(_column(table.column(place), field, wanted.type))
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _places(fields: Sequence[pa.Field]) -> dict[int, int]:
+    """Where each field id stands."""
+    found: dict[int, int] = {}
+    for place, field in enumerate(fields):
+        number = (field.metadata or {}).get(FIELD_ID)
+        if number is None:
+            continue
+        if found.setdefault(int(number), place) != place:
+            raise CorruptionError(f"two columns have field id {int(number)}: {field.name!r} is the second")
+    return found
+
+
+def _column(column: pa.ChunkedArray, field: Field, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type.equals(kind, check_metadata=True):
+        return column
+    return pa.chunked_array([_array(chunk, field, kind) for chunk in column.chunks], type=kind)
+
+
+def _array(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:
+    if array.type.equals(kind, check_metadata=True):
+        return array
+    if not _reads_as(array.type, kind):
+        raise CorruptionError(
+            f"column {field.name!r} (field id {field.id}) is {array.type} in the file,"
+            f" which never was {type_text(field.type)}",
+            column=field.name,
+            expected=str(kind),
+            got=str(array.type),
+        )
+    if not children(field.type):
+        return pc.cast(array, kind)
+    inside = parts(array)
+    if not pa.types.is_struct(kind):
+        pairs = zip(inside, children(field.type), strict=True)
+        return assembled(array, kind, [_array(part, child, arrow_type(child.type)) for part, child in pairs])
+    places = _places(list(array.type))
+    shown = []
+    for child, wanted in zip(children(field.type), kind, strict=True):
+        place = places.get(child.id)
+        if place is None:
+            shown.append(_default_column(child, len(array)).combine_chunks())
+        else:
+            shown.append(_array(inside[place], child, wanted.type))
+    return assembled(array, kind, shown)
+
+
+def _reads_as(source: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a file may have this type for a field of that one."""
+    is_ = pa.types
+    if is_.is_integer(kind):
+        return bool(is_.is_signed_integer(source) and source.bit_width <= kind.bit_width)
+    if is_.is_float64(kind):
+        return bool(is_.is_float32(source) or is_.is_float64(source))
+    if is_.is_decimal(kind):
+        return bool(
+            is_.is_decimal(source) and source.scale == kind.scale and source.precision <= kind.precision
+        )
+    if is_.is_timestamp(kind):
+        return bool(
+            is_.is_timestamp(source) and source.unit == kind.unit and bool(source.tz) == bool(kind.tz)
+        )
+    if is_.is_dictionary(source):
+        return _reads_as(source.value_type, kind)
+    if is_.is_string(kind):
+        return bool(is_.is_string(source) or is_.is_large_string(source) or is_.is_string_view(source))
+    if is_.is_binary(kind):
+        return bool(is_.is_binary(source) or is_.is_large_binary(source) or is_.is_binary_view(source))
+    if is_.is_struct(kind) or is_.is_map(kind):
+        return bool(source.id == kind.id)
+    if is_.is_list(kind):
+        return bool(is_.is_list(source) or is_.is_large_list(source))
+    return bool(source == kind)
+
+
+def _default_column(field: Field, rows: int) -> pa.ChunkedArray:
+    if field.required and field.initial_default is None and rows:
+        raise CorruptionError(
+            f"the file has no column of field id {field.id} ({field.name!r}), which must not be null",
+            column=field.name,
+        )
+    return constant_column(field.initial_default, arrow_type(field.type), rows)
+
+
+def constant_column(value: Any, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    """The value in every row; None = null."""
+    if value is None or not rows:
+        return pa.chunked_array([null_array(kind, rows)], type=kind)
+    once = pa.repeat(pa.scalar(value, kind), min(rows, _REPEATED_ROWS))
+    full, rest = divmod(rows, len(once))
+    return pa.chunked_array([once] * full + [once.slice(0, rest)] * bool(rest), type=kind)

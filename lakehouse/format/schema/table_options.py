@@ -1,0 +1,488 @@
+"""The options of a table: names, values, meanings and bounds, in one place.
+
+Options of single columns are called ``fields.<column>.<option>``; what they and the other options
+about merging mean for a table's columns is :mod:`lakehouse.format.schema.merge_rules`'s to say.
+
+Invariant: a value that :meth:`TableOptions.parse` returns is within its bounds; an option nobody
+knows is an error. Options that lay rows out or say how they are merged (``fixed``) never change once
+a table exists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Self, get_type_hints
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.excerpt import short
+from lakehouse.suggest import nearest, suggestion
+
+__all__ = ["AGGREGATES", "ENGINES", "ColumnOptions", "OptionInfo", "TableOptions", "option_texts"]
+
+_MIB = 1024**2
+_CODECS = ("none", "snappy", "lz4", "zstd")
+ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+"""Merge engines."""
+AGGREGATES = (
+    "last_non_null_value",
+    "last_value",
+    "first_non_null_value",
+    "first_value",
+    "sum",
+    "product",
+    "count",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "listagg",
+    "collect",
+    "merge_map",
+)
+"""What may become of the values of a column in rows of one key."""
+_OF_COLUMN = "fields."
+_ANY_COLUMN = "<column>"
+_POINT_READ_ROWS = 16_384
+"""pyarrow reads a whole row group for one row, so tables with point reads have small ones."""
+_SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def _option(
+    name: str,
+    default: Any,
+    doc: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    fixed: bool = False,
+) -> Any:
+    about = {"name": name, "doc": doc, "low": low, "high": high, "choices": choices, "fixed": fixed}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionInfo:
+    """What there is to know about one option."""
+
+    name: str
+    """As it stands in a table's options; for options of columns with ``<column>`` for any of them."""
+    field: str
+    """Attribute of :class:`TableOptions`, or of :class:`ColumnOptions`."""
+    type: str
+    """``int``, ``float``, ``bool`` or ``str``; text with ``choices`` is read without regard to case."""
+    default: object
+    """Value when nothing sets it."""
+    doc: str
+    """One sentence: what it means and in which unit."""
+    low: float | None
+    """Smallest value accepted."""
+    high: float | None
+    """Largest value accepted."""
+    choices: tuple[str, ...]
+    """The only values accepted; empty = any."""
+    fixed: bool
+    """Whether it is set when the table is created and never changed."""
+
+    @property
+    def is_of_column(self) -> bool:
+        """Whether there may be one for each column."""
+        return self.name.startswith(_OF_COLUMN)
+
+    def parse(self, text: str) -> Any:
+        """The value that text says; InvalidInputError when it says none that is accepted."""
+        is_free = self.type == "str" and not self.choices
+        value = text if is_free else _parsed(self, text.strip())
+        wanted = self._wanted(value)
+        if wanted:
+            raise InvalidInputError(
+                f"table option {self.name!r} must be {wanted}, not {short(text)}",
+                option=self.name,
+                value=text,
+            )
+        return value
+
+    def _wanted(self, value: Any) -> str:
+        """What the value should be and is not; empty when it is."""
+        if self.choices:
+            return "" if value in self.choices else "one of " + ", ".join(self.choices)
+        if value is None:
+            return _WORDS["bytes" if _counts_bytes(self) else self.type]
+        if self.low is not None and value < self.low:
+            return f"at least {self.low}"
+        if self.high is not None and value > self.high:
+            return f"at most {self.high}"
+        return ""
+
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "bytes": "a number of bytes, such as 128MB",
+}
+_TRUE = ("true", "1", "yes", "on")
+_FALSE = ("false", "0", "no", "off")
+
+
+def _counts_bytes(info: OptionInfo) -> bool:
+    return info.name.endswith("_bytes")
+
+
+def _parsed(info: OptionInfo, text: str) -> Any:
+    """The value, or None when the text is no such value."""
+    word = text.lower()
+    if info.type == "str":
+        return word
+    if info.type == "bool":
+        return True if word in _TRUE else False if word in _FALSE else None
+    if info.type == "float":
+        return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text) else None
+    size = _SIZE.fullmatch(text)
+    if size is None or (size[2] and not _counts_bytes(info)):
+        return None
+    return int(size[1]) * (_UNITS[size[2][0].lower()] if size[2] else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOptions:
+    """What the options ``fields.<column>.…`` say of one column, parsed and checked."""
+
+    aggregate: str = _option(
+        "aggregate",
+        "last_non_null_value",
+        "What becomes of the column's values in rows of one key (engines partial-update and aggregation).",
+        choices=AGGREGATES,
+        fixed=True,
+    )
+    delimiter: str = _option(
+        "delimiter", ",", "What listagg puts between two texts, as it stands.", fixed=True
+    )
+    distinct: bool = _option(
+        "distinct", False, "Whether collect keeps each element once, where it came first.", fixed=True
+    )
+    sequence_group: str = _option(
+        "sequence_group",
+        "",
+        "Columns, comma-separated, that a row changes only if its value in this column is not null and"
+        " not below the one before; several columns that decide one after the other are named with commas"
+        " between them (engine partial-update).",
+        fixed=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a table's options say, parsed and checked."""
+
+    file_format: str = _option(
+        "file.format",
+        "parquet",
+        "Format of files that compaction writes: parquet for scans, sst for point reads.",
+        choices=("parquet", "sst"),
+    )
+    file_format_level0: str = _option(
+        "file.format.level0",
+        "parquet",
+        "Format of files as commits and flushes write them.",
+        choices=("parquet", "sst"),
+    )
+    file_target_bytes: int = _option(
+        "file.target_bytes",
+        128 * _MIB,
+        "Size at which a writer begins another file.",
+        low=1024,
+        high=4 * 1024**3,
+    )
+    parquet_compression: str = _option(
+        "parquet.compression", "zstd", "Codec of Parquet pages.", choices=_CODECS
+    )
+    parquet_compression_level: int = _option(
+        "parquet.compression_level", 1, "Level of the codec, where it has levels (zstd).", low=1, high=22
+    )
+    parquet_row_group_rows: int = _option(
+        "parquet.row_group_rows",
+        131_072,
+        "Rows of a Parquet row group, fewer where they would take more than 64 MiB in memory; "
+        f"{_POINT_READ_ROWS} unless it is set, where point_reads is true.",
+        low=128,
+        high=16 * 1024**2,
+    )
+    point_reads: bool = _option(
+        "point_reads", False, "Whether single rows are looked up often: files are laid out in small pieces."
+    )
+    sst_block_bytes: int = _option(
+        "sst.block_bytes",
+        16_384,
+        "Size of an SSTable's data block before compression.",
+        low=1024,
+        high=16 * _MIB,
+    )
+    sst_codec: str = _option("sst.codec", "lz4", "Codec of SSTable blocks.", choices=_CODECS)
+    sst_bloom_bits_per_key: int = _option(
+        "sst.bloom_bits_per_key",
+        10,
+        "Bits of an SSTable's bloom filter per key; 0 = no filter.",
+        low=0,
+        high=64,
+    )
+    write_buffer_bytes: int = _option(
+        "write.buffer_bytes",
+        256 * _MIB,
+        "Rows one write holds in memory before it sorts them and writes files.",
+        low=_MIB,
+    )
+    write_memtable_bytes: int = _option(
+        "write.memtable_bytes",
+        64 * _MIB,
+        "Rows of a streaming writer that are flushed together, from four fifths of it on.",
+        low=1024,
+    )
+    write_memtables: int = _option(
+        "write.memtables",
+        3,
+        "Memtables of a streaming writer that wait to be flushed before puts wait as well.",
+        low=1,
+        high=64,
+    )
+    wal_interval_ms: int = _option(
+        "wal.interval_ms",
+        0,
+        "Milliseconds a streaming writer collects puts for a segment of its log: more save requests and"
+        " delay what is acknowledged; at 0, what comes while a segment is written is the next one.",
+        low=0,
+        high=60_000,
+    )
+    wal_segment_bytes: int = _option(
+        "wal.segment_bytes",
+        8 * _MIB,
+        "Rows at which a segment of the log takes in no further put.",
+        low=1024,
+        high=512 * _MIB,
+    )
+    wal_segments_max: int = _option(
+        "wal.segments_max",
+        1_024,
+        "Segments that are flushed together at most, however small: readers of the newest rows read each.",
+        low=1,
+        high=1_000_000,
+    )
+    wal_compression: str = _option(
+        "wal.compression", "lz4", "Codec of rows in the log.", choices=("none", "lz4", "zstd")
+    )
+    snapshot_interval_s: float = _option(
+        "snapshot_interval_s",
+        60.0,
+        "Seconds after which rows of a streaming writer are flushed, however few: how far readers of"
+        " snapshots are behind at most.",
+        low=0.01,
+        high=86_400,
+    )
+    commit_max_retries: int = _option(
+        "commit.max_retries", 30, "Times a write that read the table is done again after a conflict.", low=0
+    )
+    commit_deadline_s: float = _option(
+        "commit.deadline_s",
+        300.0,
+        "Seconds from reading the newest snapshot to the end of the commit that follows it.",
+        low=1,
+        high=900,
+    )
+    delete_grace_s: float = _option(
+        "delete_grace_s",
+        3600.0,
+        "Seconds from the commit that makes an object unreachable to its deletion.",
+        low=1800,
+    )
+    orphan_min_age_s: float = _option(
+        "orphan.min_age_s",
+        86_400.0,
+        "Seconds from an upload to its removal as an orphan, if no commit took it.",
+        low=1800,
+    )
+    merge_engine: str = _option(
+        "merge_engine",
+        "deduplicate",
+        "What becomes of several rows of one key: the newest stays; values that are not null replace"
+        " older ones; values are aggregated; the first stays.",
+        choices=ENGINES,
+        fixed=True,
+    )
+    sequence_field: str = _option(
+        "sequence.field",
+        "",
+        "Columns, comma-separated, by which rows of one key are older and newer, before the order of"
+        " commits; empty = the order of commits alone.",
+        fixed=True,
+    )
+    ignore_delete: bool = _option(
+        "ignore_delete", False, "Whether deletes of keys are dropped when they are written.", fixed=True
+    )
+    record_ttl_s: float = _option(
+        "record.ttl_s",
+        0.0,
+        "Seconds after record.time_field from which a row is hidden from reads of snapshots made then or"
+        " later; 0 = never.",
+        low=0,
+    )
+    record_time_field: str = _option(
+        "record.time_field",
+        "",
+        "Column that says from when record.ttl_s counts: a timestamp, a date, or a bigint of milliseconds"
+        " since 1970; rows with null stay.",
+    )
+    compaction_auto: str = _option(
+        "compaction.auto",
+        "writer",
+        "Which processes compact by themselves when their commits made it worth while: those that have a "
+        "streaming writer open (writer), all (on), none, not even a streaming writer that meets "
+        "compaction.stop_trigger (off).",
+        choices=("off", "writer", "on"),
+    )
+    compaction_trigger: int = _option(
+        "compaction.trigger", 5, "Runs of a merge unit from which compaction looks at it.", low=2, high=1000
+    )
+    compaction_stop_trigger: int = _option(
+        "compaction.stop_trigger",
+        8,
+        "Runs of a merge unit at which a streaming writer waits for compaction, unless compaction.auto"
+        " is off.",
+        low=3,
+        high=10_000,
+    )
+    compaction_max_size_amplification_percent: int = _option(
+        "compaction.max_size_amplification_percent",
+        200,
+        "All runs are merged when the newer ones together have more than so much of the oldest one's size.",
+        low=1,
+    )
+    compaction_size_ratio_percent: int = _option(
+        "compaction.size_ratio_percent",
+        1,
+        "The next older run is merged too when it is larger by no more than that.",
+        low=0,
+    )
+    index_min_rows: int = _option(
+        "index.min_rows",
+        100_000,
+        "Rows from which a data file gets the table's indexes; smaller ones are read as quickly without.",
+        low=1,
+    )
+    stats_text_bytes: int = _option(
+        "stats.text_bytes",
+        16,
+        "Bytes of text and binary bounds that a snapshot keeps of each file's columns.",
+        low=1,
+        high=1024,
+    )
+    columns: Mapping[str, ColumnOptions] = field(default_factory=dict, hash=False)
+    """By what stands between ``fields.`` and the option's name, for those that have any."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object]) -> Self:
+        """The options in a table's schema, or as a user gives them: values need not be text yet.
+
+        Raises:
+            InvalidInputError: an option nobody knows (the nearest is named), or a value that is not
+                accepted.
+        """
+        values: dict[str, Any] = {}
+        columns: dict[str, dict[str, Any]] = {}
+        for name, text in option_texts(options).items():
+            info = cls.info(name)
+            of_column = columns.setdefault(_split(name)[0], {}) if name.startswith(_OF_COLUMN) else values
+            of_column[info.field] = info.parse(text)
+        if values.get("point_reads"):
+            values.setdefault("parquet_row_group_rows", _POINT_READ_ROWS)
+        return cls(**values, columns={name: ColumnOptions(**said) for name, said in columns.items()})
+
+    @classmethod
+    def describe(cls) -> Iterator[OptionInfo]:
+        """Every option there is, in order."""
+        yield from _known().values()
+
+    @classmethod
+    def info(cls, name: str) -> OptionInfo:
+        """What there is to know about an option; InvalidInputError when nobody knows it."""
+        known = _known()
+        if name in known and _ANY_COLUMN not in name:
+            return known[name]
+        column, option = _split(name) if name.startswith(_OF_COLUMN) else ("", "")
+        if not column:
+            raise InvalidInputError(
+                f"there is no table option {short(name)}; {suggestion(name, known)}",
+                kind="unknown-setting",
+                option=name,
+                nearest=nearest(name, known),
+            )
+        of_any = f"{_OF_COLUMN}{_ANY_COLUMN}.{option}"
+        if of_any not in known:
+            names = [one.rpartition(".")[2] for one in known if _ANY_COLUMN in one]
+            raise InvalidInputError(
+                f"there is no option {short(option)} of columns, as in {short(name)}; "
+                f"{suggestion(option, names)}",
+                kind="unknown-setting",
+                option=name,
+                nearest=nearest(option, names),
+            )
+        return dataclasses.replace(known[of_any], name=name)
+
+
+@functools.cache
+def _known() -> dict[str, OptionInfo]:
+    """Every option by its name."""
+    of_columns = (
+        dataclasses.replace(info, name=f"{_OF_COLUMN}{_ANY_COLUMN}.{info.name}")
+        for info in _infos(ColumnOptions)
+    )
+    return {info.name: info for info in (*_infos(TableOptions), *of_columns)}
+
+
+def _infos(options: type[TableOptions] | type[ColumnOptions]) -> list[OptionInfo]:
+    hints = get_type_hints(options)
+    return [
+        OptionInfo(field=one.name, type=hints[one.name].__name__, default=one.default, **one.metadata)
+        for one in dataclasses.fields(options)
+        if one.metadata
+    ]
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The column, or columns, and the option that ``fields.<column>.<option>`` names."""
+    column, _, option = name.removeprefix(_OF_COLUMN).rpartition(".")
+    return column, option
+
+
+def option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as a schema keeps them, as text: ``True`` is ``"true"``, ``3`` is ``"3"``.
+
+    Raises:
+        InvalidInputError: a name is no text, or a value neither text nor a number nor true or false.
+    """
+    if not isinstance(options, Mapping):
+        raise InvalidInputError(f"table options are given as {{name: value}}, not as {short(options)}")
+    return {_option_name(name): _option_text(name, value) for name, value in options.items()}
+
+
+def _option_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidInputError(f"a table option is named by text, not by {short(name)}")
+    return name
+
+
+def _option_text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Real):
+        return str(value)
+    raise InvalidInputError(
+        f"table option {name!r} must be text, a number, or true or false, not {short(value)}", option=name
+    )

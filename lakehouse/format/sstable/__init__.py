@@ -1,0 +1,1 @@
+"""SSTables: sorted rows in blocks that are found by key."""

@@ -1,0 +1,306 @@
+"""Loops over the rows of SSTables: varints, and a row's columns put to and got from their places.
+
+Invariant: a loop looks at no byte outside the bounds it is given, whatever the bytes are, and says
+which row is wrong instead (-1 = none); compiled code has no other protection. Arrays that a loop
+reads bytes from are read-only (:func:`read_only`), so that each is compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.format.index.greptime_value import binary_parts
+from lakehouse.kernels.arrays import I64, U8
+from lakehouse.kernels.compiled import Loops
+
+__all__ = [
+    "VARINT_PARTS",
+    "VARINT_STAND_INS",
+    "Kernel",
+    "Packed",
+    "copy_bytes",
+    "element_counts",
+    "element_spans",
+    "fresh_bytes",
+    "gather",
+    "get_fixed",
+    "numbers",
+    "packed_binary",
+    "put_elements",
+    "put_fixed",
+    "put_sized",
+    "put_varint",
+    "read_only",
+    "read_varint",
+    "spans",
+    "sums",
+    "varint_sizes",
+]
+
+_COUNTED_FROM = 1_000
+"""Rows from which work that was interpreted counts: point reads must not end up loading a compiler,
+which takes a second, for they run on the event loop."""
+_VARINT_BITS_MAX = 35
+"""Five bytes say any size below 4 GiB; more are no varint of ours."""
+
+
+class Kernel:
+    """A loop that runs compiled where that pays, and interpreted over the same arrays elsewhere.
+
+    Work that was interpreted adds up: many small files pay for the compiler as one large one does.
+    """
+
+    __slots__ = ("_function", "_interpreted", "_name", "_unit")
+
+    def __init__(self, unit: Loops, function: Callable[..., Any]) -> None:
+        self._unit = unit
+        self._function = function
+        self._name = function.__name__
+        self._interpreted = 0
+
+    def __call__(self, work: int, *args: Any) -> Any:
+        """Runs it; ``work`` is about how many rows it handles."""
+        compiled = self._unit.compiled_for(work if self._unit.is_loaded else work + self._interpreted)
+        if compiled is None:
+            self._interpreted += work if work >= _COUNTED_FROM else 0
+        else:
+            return getattr(compiled, self._name)(*args)
+        # A view gives Python's own integers, which do not wrap, and is quicker to index.
+        return self._function(*[one.data if isinstance(one, np.ndarray) else one for one in args])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """Values of bytes one after another."""
+
+    data: U8
+    """Read-only."""
+    offsets: I64
+    """Where each begins, and where the last one ends."""
+
+    @property
+    def lengths(self) -> I64:
+        """Bytes of each."""
+        lengths: I64 = np.diff(self.offsets)
+        return lengths
+
+    def one(self, at: int) -> bytes:
+        """One of them."""
+        return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes()
+
+
+def packed_binary(column: pa.Array) -> Packed:
+    """The values of a binary or text array; what those of nulls are does not matter."""
+    offsets, data = binary_parts(column)
+    return Packed(data=read_only(data), offsets=offsets)
+
+
+def fresh_bytes(size: int) -> U8:
+    """Zeros to write over."""
+    return np.zeros(size, np.uint8)
+
+
+def numbers(count: int) -> I64:
+    """Zeros to write over."""
+    return np.zeros(count, np.int64)
+
+
+def sums(sizes: Sequence[int] | I64) -> I64:
+    """Where each begins when they stand one after another, and where the last one ends."""
+    found = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=found[1:])
+    return found
+
+
+def read_only(data: U8) -> U8:
+    """The same bytes as an array that cannot be written through."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
+def varint_sizes(values: I64) -> I64:
+    """How many bytes the varint of each value takes."""
+    sizes = np.ones(len(values), np.int64)
+    largest = int(values.max()) if len(values) else 0
+    for bits in range(7, _VARINT_BITS_MAX, 7):
+        if largest >> bits == 0:
+            break
+        sizes += values >= 1 << bits
+    return sizes
+
+
+def copy_bytes(out: Any, to: int, data: Any, start: int, count: int) -> None:
+    """``out[to : to + count] = data[start : start + count]``."""
+    out[to : to + count] = data[start : start + count]
+
+
+def _copy_loop(out: Any, to: int, data: Any, start: int, count: int) -> None:
+    # Unsigned, or each index would be checked for being negative: seven times slower.
+    first, source = np.uint64(to), np.uint64(start)
+    for i in range(np.uint64(count)):
+        out[first + i] = data[source + i]
+
+
+def put_varint(out: Any, at: int, value: int) -> int:
+    """Writes a number, seven bits a byte, lowest first; returns the place behind it."""
+    while value >= 128:
+        out[at] = (value & 127) | 128
+        value >>= 7
+        at += 1
+    out[at] = value
+    return at + 1
+
+
+def read_varint(data: Any, at: int, end: int) -> Any:
+    """The number at ``at`` and the place behind it, which is -1 when it does not end before ``end``."""
+    value = 0
+    shift = 0
+    while at < end and shift < _VARINT_BITS_MAX:
+        byte = int(data[at])
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    return 0, -1
+
+
+def _put_fixed(out: Any, begins: Any, place: int, bit: int, data: Any, width: int, valid: Any) -> None:
+    """Puts a column of fixed width into the rows that begin at ``begins`` (-1 = a row of no bytes)."""
+    for i in range(len(begins)):
+        at = begins[i]
+        if at >= 0:
+            if valid[i]:
+                copy_bytes(out, at + place, data, i * width, width)
+            else:
+                out[at + (bit >> 3)] |= 1 << (bit & 7)
+
+
+def _put_sized(out: Any, begins: Any, cursor: Any, bit: int, data: Any, offsets: Any, valid: Any) -> None:
+    """Puts a sized column where ``cursor`` is in each row, and moves it."""
+    for i in range(len(begins)):
+        at = begins[i]
+        if at >= 0:
+            if valid[i]:
+                size = offsets[i + 1] - offsets[i]
+                to = put_varint(out, cursor[i], size)
+                copy_bytes(out, to, data, offsets[i], size)
+                cursor[i] = to + size
+            else:
+                out[at + (bit >> 3)] |= 1 << (bit & 7)
+
+
+def _put_elements(out: Any, begins: Any, firsts: Any, data: Any, offsets: Any) -> None:
+    """Puts lists: the count, then each element with its size."""
+    for i in range(len(begins) - 1):
+        to = put_varint(out, begins[i], firsts[i + 1] - firsts[i])
+        for j in range(firsts[i], firsts[i + 1]):
+            size = offsets[j + 1] - offsets[j]
+            to = put_varint(out, to, size)
+            copy_bytes(out, to, data, offsets[j], size)
+            to += size
+
+
+def _get_fixed(
+    data: Any, begins: Any, ends: Any, place: int, bit: int, width: int, out: Any, valid: Any
+) -> None:
+    """Gets a column of fixed width from rows that are long enough for it."""
+    for i in range(len(begins)):
+        at = begins[i]
+        if at == ends[i] or (data[at + (bit >> 3)] >> (bit & 7)) & 1:
+            valid[i] = 0
+        else:
+            copy_bytes(out, i * width, data, at + place, width)
+
+
+def _spans(
+    data: Any, cursor: Any, begins: Any, ends: Any, bit: int, starts: Any, lengths: Any, valid: Any
+) -> int:
+    """Where the values of a sized column are; moves ``cursor`` behind them. Returns a row that is wrong."""
+    for i in range(len(begins)):
+        at = begins[i]
+        end = ends[i]
+        if at == end:
+            valid[i] = 0
+            cursor[i] = end
+        elif (data[at + (bit >> 3)] >> (bit & 7)) & 1:
+            valid[i] = 0
+        else:
+            size, start = read_varint(data, cursor[i], end)
+            if start < 0 or size > end - start:
+                return i
+            starts[i] = start
+            lengths[i] = size
+            cursor[i] = start + size
+    return -1
+
+
+def _gather(data: Any, starts: Any, lengths: Any, offsets: Any, out: Any) -> None:
+    """Copies values together."""
+    for i in range(len(starts)):
+        copy_bytes(out, offsets[i], data, starts[i], lengths[i])
+
+
+def _element_counts(data: Any, starts: Any, lengths: Any, valid: Any, counts: Any) -> int:
+    """How many elements each list has, no more than it has bytes. Returns a row that is wrong."""
+    for i in range(len(starts)):
+        if valid[i]:
+            end = starts[i] + lengths[i]
+            count, at = read_varint(data, starts[i], end)
+            if at < 0 or count > end - at:
+                return i
+            counts[i] = count
+    return -1
+
+
+def _element_spans(
+    data: Any, starts: Any, lengths: Any, valid: Any, offsets: Any, begins: Any, ends: Any
+) -> int:
+    """Where the elements of all lists are. Returns a row that is wrong."""
+    for i in range(len(starts)):
+        if valid[i]:
+            end = starts[i] + lengths[i]
+            _, at = read_varint(data, starts[i], end)
+            for j in range(offsets[i], offsets[i + 1]):
+                size, at = read_varint(data, at, end)
+                if at < 0 or size > end - at:
+                    return i
+                begins[j] = at
+                at += size
+                ends[j] = at
+            if at != end:
+                return i
+    return -1
+
+
+VARINT_PARTS: tuple[Callable[..., Any], ...] = (put_varint, read_varint)
+"""What loops of other modules call, for their :class:`~lakehouse.kernels.compiled.Loops`."""
+VARINT_STAND_INS: dict[str, Any] = {"copy_bytes": _copy_loop}
+"""What takes the place of :func:`copy_bytes` there when compiled."""
+
+_UNIT = Loops(
+    *VARINT_PARTS,
+    _put_fixed,
+    _put_sized,
+    _put_elements,
+    _get_fixed,
+    _spans,
+    _gather,
+    _element_counts,
+    _element_spans,
+    **VARINT_STAND_INS,
+)
+put_fixed = Kernel(_UNIT, _put_fixed)
+put_sized = Kernel(_UNIT, _put_sized)
+put_elements = Kernel(_UNIT, _put_elements)
+get_fixed = Kernel(_UNIT, _get_fixed)
+spans = Kernel(_UNIT, _spans)
+gather = Kernel(_UNIT, _gather)
+element_counts = Kernel(_UNIT, _element_counts)
+element_spans = Kernel(_UNIT, _element_spans)

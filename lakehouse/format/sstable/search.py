@@ -1,0 +1,105 @@
+"""One key in one data block: found by its restarts, without decoding the other rows.
+
+Invariant: :meth:`SearchBlock.find` finds the rows that :func:`~lakehouse.format.sstable.entries.scan_blocks`
+finds; where the bytes are no block it finds a row within their bounds, none, or raises a BlockError.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from itertools import pairwise
+from typing import NamedTuple
+
+from lakehouse.format.sstable.entries import KIND_MAX, RESTART_ROWS, BlockError, trailer_size
+from lakehouse.format.sstable.loops import read_varint
+
+__all__ = ["Found", "SearchBlock"]
+
+
+class Found(NamedTuple):
+    """A row in a block."""
+
+    kind: int
+    begin: int
+    """Where its value begins in the content."""
+    end: int
+
+
+class SearchBlock:
+    """The content of a block, and the keys of its restarts.
+
+    Args:
+        content: what the block holds.
+        rows: how many rows that should be.
+
+    Raises:
+        BlockError: the content is not that of such a block.
+    """
+
+    __slots__ = ("_end", "_restarts", "_rows", "content", "keys")
+
+    def __init__(self, content: bytes, rows: int) -> None:
+        self.content = content
+        self._rows = rows
+        self._end = len(content) - trailer_size(rows)
+        count = (rows + RESTART_ROWS - 1) // RESTART_ROWS
+        if self._end < 0 or int.from_bytes(content[-4:], "little") != rows:
+            raise BlockError(0, f"it does not say that it has {rows} rows")
+        self._restarts: tuple[int, ...] = struct.unpack_from(f"<{count}I", content, self._end)
+        self.keys = [self._restart_key(at) for at in self._restarts]
+        """Of the restarts: every 16th."""
+        if any(a >= b for a, b in pairwise(self.keys)):
+            raise BlockError(0, "its keys do not ascend")
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return (
+            len(self.content) + len(self.content) // 8 + sum(map(len, self.keys)) + 100 * len(self.keys) + 200
+        )
+
+    def _restart_key(self, at: int) -> bytes:
+        shared, own, _, start = self._parts(at)
+        if shared or start + own > self._end:
+            raise BlockError(0, "a restart is not where an entry begins")
+        return self.content[start : start + own]
+
+    def find(self, key: bytes) -> Found | None:
+        """The row of that key; None when there is none.
+
+        Raises:
+            BlockError: the entries where it should be are none.
+        """
+        restart = bisect_right(self.keys, key) - 1
+        if restart < 0:
+            return None
+        data, at = self.content, self._restarts[restart]
+        found = b""
+        for _ in range(min(RESTART_ROWS, self._rows - RESTART_ROWS * restart)):
+            entry = at
+            shared, own, size, at = self._parts(at)
+            found = found[:shared] + data[at : at + own]
+            at += own
+            if found >= key:
+                kind = data[entry]
+                if at + size > self._end or kind > KIND_MAX:
+                    raise BlockError(0, "an entry goes beyond its end, or is of no kind")
+                return Found(kind, at, at + size) if found == key else None
+            at += size
+        return None
+
+    def _parts(self, at: int) -> tuple[int, int, int, int]:
+        """Of the entry at ``at``: bytes shared, bytes of its own, size of its value, where its key begins."""
+        data, end = self.content, self._end
+        if at + 4 > end:
+            raise BlockError(0, "an entry begins behind its end")
+        shared, own, size = data[at + 1 : at + 4]  # one byte each, nearly always
+        if shared < 128 and own < 128 and size < 128:
+            return shared, own, size, at + 4
+        shared, at = read_varint(data, at + 1, end)
+        own, at = read_varint(data, at, end) if at > 0 else (0, -1)
+        size, at = read_varint(data, at, end) if at > 0 else (0, -1)
+        if at < 0:
+            raise BlockError(0, "a size in it has no end")
+        return shared, own, size, at

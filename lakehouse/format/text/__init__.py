@@ -1,0 +1,1 @@
+"""Words of texts: tokenizers, their configuration, and the match of a query."""

@@ -1,0 +1,1 @@
+"""GreptimeDB's directories: keys, manifests, and the index files that they refer to."""

@@ -1,0 +1,168 @@
+"""The index files that GreptimeDB's regions refer to, as their manifests say.
+
+A listing finds the regions; each region's manifest is fetched and folded, several regions
+side by side. That is what GreptimeDB's own enumeration goes by: a file counts when a
+manifest names it, belongs to the region that refers to it, and has the size and version
+the manifest gives. Files that no manifest names are reported, those of a region that is being
+dropped among them, and so is a region whose manifest cannot be read, whose files are then
+taken from the listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from lakehouse.errors import FormatError, LakehouseError
+from lakehouse.index.greptime.layout import DROPPING_MARKER, RegionDir
+from lakehouse.index.greptime.manifest import (
+    POINTER_NAME,
+    ManifestPointer,
+    fold_manifest,
+    plan_manifest,
+)
+from lakehouse.index.metas.sources import FileProblem, IndexFile, IsVisible, greptime_locator
+from lakehouse.index.models import IndexFileLocator
+from lakehouse.io import ObjectMeta, ObjectStore, map_bounded
+from lakehouse.io.work.threads import in_thread
+
+__all__ = ["GreptimeManifests"]
+
+_REGIONS_AT_ONCE = 8
+_OBJECTS_AT_ONCE = 8
+_UNREFERENCED_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Region:
+    """What a listing found in one region's directory."""
+
+    directory: RegionDir
+    manifest: list[str] = field(default_factory=list)
+    """Names of manifest objects, relative to the directory."""
+    indexes: dict[str, ObjectMeta] = field(default_factory=dict)
+    """Puffin files by key."""
+    is_dropping: bool = False
+    is_visible: bool = True
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """A region with what its manifest says."""
+
+    region: _Region
+    locators: list[IndexFileLocator]
+    problem: FileProblem | None = None
+
+
+class GreptimeManifests:
+    """The index files of a GreptimeDB data directory that its manifests name."""
+
+    def __init__(self, store: ObjectStore, root: str = "data/") -> None:
+        self._store = store
+        self._root = root
+        self.unreferenced: list[str] = []
+        """Puffin files that no manifest names, the first 10,000 of them; complete when iterated."""
+        self.unreferenced_count = 0
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the files are."""
+        return self._store
+
+    def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files, region by region in key order, by file id within a region."""
+        return self.visible_files(_all_visible)
+
+    async def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
+        """The same, with no manifest read of a table that is not visible: its files come as listed."""
+        # After a repartition one region refers to files of another, never of another table's.
+        table, listed, named = None, dict[str, ObjectMeta](), set[str]()
+        async with aclosing(map_bounded(self._load, self._regions(is_visible), _REGIONS_AT_ONCE)) as regions:
+            async for loaded in regions:
+                if loaded.region.directory.table_dir != table:
+                    self._report(listed, named)
+                    table, listed, named = loaded.region.directory.table_dir, {}, set()
+                if loaded.region.is_visible:
+                    listed |= loaded.region.indexes
+                if loaded.problem is not None:
+                    yield loaded.problem
+                for locator in loaded.locators:
+                    key = locator.index_file_path
+                    named.add(key)
+                    meta = listed.get(key)
+                    version = meta.version if meta is not None else None
+                    yield IndexFile(locator=locator, size=locator.index_file_size, version=version)
+        self._report(listed, named)
+
+    def _report(self, listed: dict[str, ObjectMeta], named: set[str]) -> None:
+        lost = [key for key in listed if key not in named]
+        self.unreferenced_count += len(lost)
+        self.unreferenced += lost[: _UNREFERENCED_MAX - len(self.unreferenced)]
+
+    async def _regions(self, is_visible: IsVisible) -> AsyncIterator[_Region]:
+        """Regions in key order; a region's data and metadata folders are regions of their own."""
+        place, found = None, dict[RegionDir, _Region]()
+        async for meta in self._store.list(self._root):
+            split = RegionDir.split(meta.key)
+            if split is None:
+                continue
+            directory, rest = split
+            here = (directory.table_dir, directory.table_id, directory.sequence)
+            if here != place:
+                for region in found.values():
+                    yield region
+                place, found = here, {}
+            if directory not in found:
+                visible = await is_visible(directory.table_dir)
+                found[directory] = _Region(directory, is_visible=visible)
+            region = found[directory]
+            if rest == DROPPING_MARKER:
+                region.is_dropping = True
+            elif rest.startswith(("manifest/", "staging/manifest/")):
+                region.manifest.append(rest)
+            elif rest.endswith(".puffin"):
+                region.indexes[meta.key] = meta
+        for region in found.values():
+            yield region
+
+    async def _load(self, region: _Region) -> _Loaded:
+        directory = region.directory
+        if not region.is_visible:
+            return _Loaded(region, _from_listing(region))
+        if region.is_dropping or not region.manifest:
+            # A folder without a manifest is a file store of another region, or not GreptimeDB's.
+            return _Loaded(region, [])
+        try:
+            pointer = None
+            if POINTER_NAME in region.manifest:
+                fetched = await self._store.get(directory.path + POINTER_NAME)
+                pointer = ManifestPointer.decode(fetched.data)
+            plan = plan_manifest(region.manifest, pointer)
+
+            async def fetch(name: str) -> tuple[str, bytes]:
+                return name, (await self._store.get(directory.path + name)).data
+
+            contents = dict([part async for part in map_bounded(fetch, plan.names, _OBJECTS_AT_ONCE)])
+            manifest = await in_thread(fold_manifest, plan, contents)
+        except LakehouseError as error:
+            path = f"{directory.path}manifest/"
+            problem = FileProblem.of(path, error, table_dir=directory.table_dir)
+            message = f"{path}: {error.message}; the region's files are taken from the listing"
+            return _Loaded(region, _from_listing(region), replace(problem, message=message))
+        return _Loaded(region, manifest.index_files(directory.table_dir, directory.path_type))
+
+
+async def _all_visible(table_dir: str) -> bool:
+    return True
+
+
+def _from_listing(region: _Region) -> list[IndexFileLocator]:
+    locators = []
+    for meta in region.indexes.values():
+        try:
+            locators.append(greptime_locator(meta))
+        except FormatError:
+            continue  # no file that GreptimeDB would open
+    return locators

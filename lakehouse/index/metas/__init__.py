@@ -1,0 +1,1 @@
+"""Enumeration of index metadata, as rows."""

@@ -1,0 +1,359 @@
+"""Enumerating the metadata of every index: one entry per (file, index, target), one request per file.
+
+``iterate_index_metas`` returns a scan that is iterated once. Files are read side by side
+within a bound, results come as they finish or in the source's order, and memory does not
+grow with the number of files. A file that cannot be read is a problem in the scan's
+report, never the end of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+import xxhash
+
+from lakehouse.config import IndexSettings
+from lakehouse.errors import KINDS, FormatError, InvalidInputError, LakehouseError
+from lakehouse.index.metas.file_metas import FileMetas, read_file_metas
+from lakehouse.index.metas.rows import COMPACT, GREPTIME, RowShape
+from lakehouse.index.metas.sources import FileProblem, GuardedSource, IndexFile, IndexSource
+from lakehouse.index.models import IndexEntry, IndexFileLocator, IndexType
+from lakehouse.index.puffin.reader import MetaCache, PuffinReader
+from lakehouse.io import Cost, ObjectStore, map_bounded
+from lakehouse.io.cost import counting
+from lakehouse.log import get_logger
+
+__all__ = ["Authorise", "IndexMetaScan", "ScanStats", "iterate_index_metas"]
+
+_log = get_logger(__name__)
+
+_PROBLEMS_MAX = 10_000
+_TABLES_MAX = 10_000
+"""Answers of the authoriser that are kept."""
+_MASK_CHARS = 16
+
+Authorise = Callable[[str], bool | Awaitable[bool]]
+"""Whether the caller may see a table, by its directory."""
+
+
+@dataclass(slots=True)
+class ScanStats:
+    """What a scan did so far."""
+
+    files: int = 0
+    """Files read or answered from the cache."""
+    entries: Counter[str] = field(default_factory=Counter)
+    """Entries by index type."""
+    cache_hits: int = 0
+    failed_files: int = 0
+    """Files that gave nothing."""
+    broken_blobs: int = 0
+    """Blobs, or targets of an inverted one, that could not be read in full, of files that gave something."""
+    hidden_files: int = 0
+    """Files of tables that the authoriser withheld."""
+    seconds: float = 0.0
+    """Wall time."""
+    cost: Cost = field(default_factory=Cost)
+    """Requests and bytes."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON output."""
+        return {
+            "files": self.files,
+            "entries": dict(sorted(self.entries.items())),
+            "cache_hits": self.cache_hits,
+            "failed_files": self.failed_files,
+            "broken_blobs": self.broken_blobs,
+            "hidden_files": self.hidden_files,
+            "seconds": round(self.seconds, 6),
+            "cost": self.cost.as_dict(),
+        }
+
+
+def iterate_index_metas(
+    source: IndexSource,
+    *,
+    concurrency: int | None = None,
+    kinds: Collection[IndexType | str] | None = None,
+    errors: Literal["collect", "raise"] = "collect",
+    order: Literal["completed", "listing"] = "completed",
+    cache: MetaCache | None = None,
+    authorise: Authorise | None = None,
+    mask_locations: bool = False,
+    settings: IndexSettings | None = None,
+) -> IndexMetaScan:
+    """The metadata of every index in the files of a source.
+
+    Args:
+        source: which files; see :mod:`lakehouse.index.metas.sources`.
+        concurrency: files read at once; ``index.concurrency`` when not given.
+        kinds: only indexes of these kinds, or words for them; the others cost nothing.
+        errors: ``raise`` ends the scan with the first problem as an error; ``collect`` goes on and
+            reports.
+        order: entries of files as they are read, or in the order of the source.
+        cache: keeps what was read; a second scan of the same files makes no request. A file is known by
+            its size and version, as far as the source tells them.
+        authorise: asked once for each table directory, before any object of it is read; files of
+            tables it refuses are left out, and so are their problems.
+        mask_locations: directories and paths in entries, problems, errors and logs are replaced by
+            stable pseudonyms; of a message that may hold one, only the kind is left.
+
+    Example::
+
+        async for entry in iterate_index_metas(PrefixSource(store), concurrency=32):
+            print(entry.locator.file_id, entry.index_type, entry.target_key)
+    """
+    settings = settings or IndexSettings()
+    concurrency = settings.concurrency if concurrency is None else concurrency
+    if concurrency < 1:
+        raise InvalidInputError(f"concurrency must be at least 1, not {concurrency}")
+    if errors not in ("collect", "raise") or order not in ("completed", "listing"):
+        raise InvalidInputError(
+            f"errors is 'collect' or 'raise', order 'completed' or 'listing', not {errors!r} and {order!r}"
+        )
+    return IndexMetaScan(
+        source,
+        concurrency=concurrency,
+        kinds=None if kinds is None else frozenset(map(_kind, kinds)),
+        collect=errors == "collect",
+        ordered=order == "listing",
+        cache=cache,
+        authorise=authorise,
+        mask=mask_locations,
+        settings=settings,
+    )
+
+
+class IndexMetaScan:
+    """An enumeration: iterate it once, then read ``stats`` and ``problems``."""
+
+    def __init__(
+        self,
+        source: IndexSource,
+        *,
+        concurrency: int,
+        kinds: frozenset[IndexType] | None,
+        collect: bool,
+        ordered: bool,
+        cache: MetaCache | None,
+        authorise: Authorise | None,
+        mask: bool,
+        settings: IndexSettings,
+    ) -> None:
+        self._source = source
+        self._store: ObjectStore = source.store
+        self._concurrency = concurrency
+        self._kinds = kinds
+        self._collect = collect
+        self._ordered = ordered
+        self._cache = cache
+        self._authorise = authorise
+        self._mask = mask
+        self._settings = settings
+        self._prefetch = settings.prefetch_bytes
+        self._allowed: dict[str, bool] = {}
+        self._begun = False
+        self.stats = ScanStats()
+        """Grows while the scan runs."""
+        self.problems: list[FileProblem] = []
+        """The first 10,000 problems, one per bad file; ``stats`` counts all of them."""
+
+    def __aiter__(self) -> AsyncIterator[IndexEntry]:
+        return self._entries()
+
+    async def batches(
+        self, shape: RowShape = COMPACT, *, rows: int = 8192
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """The entries as rows of that shape, in batches of at least ``rows`` (the last may be smaller).
+
+        Entries whose metadata could not be read in full are rows of GreptimeDB's shape alone.
+        """
+        waiting: list[IndexEntry] = []
+        async with aclosing(self._entries()) as entries:
+            async for entry in entries:
+                if entry.error is not None and shape is not GREPTIME:
+                    continue
+                waiting.append(entry)
+                if len(waiting) >= rows:
+                    yield shape.to_batch(waiting)
+                    waiting = []
+        if waiting:
+            yield shape.to_batch(waiting)
+
+    async def to_arrow(self, shape: RowShape = COMPACT) -> pa.Table:
+        """All entries as one table."""
+        return pa.Table.from_batches([batch async for batch in self.batches(shape)], schema=shape.schema)
+
+    async def _entries(self) -> AsyncGenerator[IndexEntry, None]:
+        if self._begun:
+            raise InvalidInputError("a scan is iterated once: start another one with iterate_index_metas")
+        self._begun = True
+        started = time.perf_counter()
+        files = map_bounded(self._read, self._visible(), self._concurrency, ordered=self._ordered)
+        try:
+            async with aclosing(files):
+                async for file, metas in files:
+                    if metas is None:
+                        continue
+                    locator = self._shown(file.locator, metas.size)
+                    for target in metas.targets:
+                        self.stats.entries[target.index_type.value] += 1
+                        entry = target.entry(locator)
+                        if self._mask and entry.error is not None:
+                            entry = replace(entry, error=entry.error.replace(file.key, _masked(file.key), 1))
+                        yield entry
+        finally:
+            self.stats.seconds = time.perf_counter() - started
+            self._summarise()
+
+    async def _visible(self) -> AsyncIterator[IndexFile]:
+        """The files of the source that may be read; problems of the source are noted on the way."""
+        source = self._source
+        if self._authorise is not None and isinstance(source, GuardedSource):
+            files = source.visible_files(self._is_allowed)
+        else:
+            files = source.files()
+        try:
+            while True:
+                with counting(self.stats.cost):
+                    file = await anext(files, None)
+                if file is None:
+                    return
+                if not await self._is_allowed(_table_of(file)):
+                    self.stats.hidden_files += 1
+                elif isinstance(file, FileProblem):
+                    self.stats.failed_files += 1
+                    self._note(file)
+                else:
+                    yield file
+        finally:
+            if isinstance(files, AsyncGenerator):
+                await files.aclose()
+
+    async def _is_allowed(self, table_dir: str) -> bool:
+        if self._authorise is None:
+            return True
+        allowed = self._allowed.get(table_dir)
+        if allowed is None:
+            answer = self._authorise(table_dir)
+            if len(self._allowed) >= _TABLES_MAX:
+                self._allowed.clear()
+            allowed = self._allowed[table_dir] = bool(await answer if inspect.isawaitable(answer) else answer)
+        return allowed
+
+    async def _read(self, file: IndexFile) -> tuple[IndexFile, FileMetas | None]:
+        """One file; None when it gives nothing."""
+        key = (self._store.url, file.key, file.size, file.version, self._kinds)
+        if self._cache is not None:
+            found: FileMetas | None = self._cache.get_if_present(key)
+            if found is not None:
+                self.stats.files += 1
+                self.stats.cache_hits += 1
+                return file, found
+        prefetch = self._prefetch if file.tail_bytes is None else file.tail_bytes
+        reader = PuffinReader(
+            self._store, file.key, size=file.size, prefetch_bytes=prefetch, settings=self._settings
+        )
+        failed: LakehouseError | None = None
+        try:
+            with counting(self.stats.cost):
+                metas = await read_file_metas(reader, settings=self._settings, kinds=self._kinds)
+        except LakehouseError as error:
+            failed = error
+        # Noted outside the handler: what is raised here must not bring the first error along.
+        if failed is not None:
+            self.stats.failed_files += 1
+            self._note(FileProblem.of(file.key, failed))
+            return file, None
+        self.stats.files += 1
+        # Files of one writer look alike: when one needed a longer tail, the next ones will.
+        if self._prefetch < metas.tail_bytes <= self._settings.prefetch_max_bytes:
+            self._prefetch = metas.tail_bytes
+        if metas.broken:
+            self.stats.broken_blobs += len(metas.broken)
+            self._note(FileProblem.of(file.key, metas.broken[0], further=len(metas.broken) - 1))
+        elif self._cache is not None and file.version in (None, reader.version):
+            self._cache.put(key, metas)
+        return file, metas
+
+    def _note(self, problem: FileProblem) -> None:
+        """One record and one log line; or the end of the scan."""
+        error, problem = problem.error, replace(problem, error=None)
+        if self._mask:
+            problem, error = _masked_problem(problem, error)
+        if not self._collect:
+            raise error or LakehouseError(problem.message, kind=problem.kind, key=problem.path)
+        if len(self.problems) < _PROBLEMS_MAX:
+            self.problems.append(problem)
+        _log.warning(
+            "an index file cannot be read in full", path=problem.path, kind=problem.kind, what=problem.message
+        )
+
+    def _shown(self, locator: IndexFileLocator, size: int) -> IndexFileLocator:
+        """The locator as callers see it, with the size the store says when nobody else did."""
+        if locator.index_file_size is None:
+            locator = replace(locator, index_file_size=size)
+        if not self._mask:
+            return locator
+        return replace(
+            locator,
+            table_dir=_masked(locator.table_dir),
+            index_file_path=_masked(locator.index_file_path),
+        )
+
+    def _summarise(self) -> None:
+        stats = self.stats
+        _log.info(
+            "enumerated index metadata",
+            files=stats.files,
+            entries=stats.entries.total(),
+            failed_files=stats.failed_files,
+            cache_hits=stats.cache_hits,
+            cost=str(stats.cost),
+            seconds=round(stats.seconds, 3),
+        )
+
+
+def _kind(word: str) -> IndexType:
+    try:
+        return IndexType(word)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{word!r} is no kind of index: take one of {', '.join(IndexType)}", got=word
+        ) from error
+
+
+def _masked(location: str) -> str:
+    """A pseudonym: the same for the same location, in every scan."""
+    return "masked:" + xxhash.xxh3_128_hexdigest(location.encode())[:_MASK_CHARS]
+
+
+def _table_of(file: IndexFile | FileProblem) -> str:
+    if isinstance(file, IndexFile):
+        return file.locator.table_dir
+    if file.table_dir is not None:
+        return file.table_dir
+    directory, slash, _ = file.path.rpartition("/")
+    return directory + slash
+
+
+def _masked_problem(
+    problem: FileProblem, error: LakehouseError | None
+) -> tuple[FileProblem, LakehouseError | None]:
+    """The problem without locations, and an error that says the same."""
+    path = _masked(problem.path)
+    # What stands behind the path was said by code that knows bytes and no places. Stores know places.
+    told = isinstance(error, FormatError) and problem.message.startswith(problem.path)
+    rest = problem.message[len(problem.path) :] if told else f": {KINDS.get(problem.kind, problem.kind)}"
+    table_dir = None if problem.table_dir is None else _masked(problem.table_dir)
+    problem = replace(problem, path=path, message=path + rest, table_dir=table_dir)
+    if error is not None:
+        error = type(error)(problem.message, kind=error.kind, key=path, offset=problem.offset)
+    return problem, error

@@ -1,0 +1,1 @@
+"""Puffin files of a store: read with few requests, written blob by blob."""

@@ -1,0 +1,44 @@
+"""Tantivy indexes unpacked from puffin files into scratch space.
+
+Invariant: what lies under a name was unpacked from exactly the directory blob the name is made of.
+File blobs have random types that the directory lists, so no two indexes share a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from lakehouse.format.index.tantivy_directory import TantivyDirectory
+from lakehouse.format.index.tantivy_store import without_zstd
+from lakehouse.format.puffin.footer import BlobMeta
+from lakehouse.index.puffin.reader import PuffinReader, naming
+from lakehouse.io.scratch import ScratchSpace
+from lakehouse.io.work.threads import in_thread
+
+__all__ = ["unpacked"]
+
+
+@asynccontextmanager
+async def unpacked(reader: PuffinReader, blob: BlobMeta, scratch: ScratchSpace) -> AsyncIterator[str]:
+    """The path of a directory that holds the files of a tantivy index, for as long as the block lasts.
+
+    Costs no request when the directory blob lies in the file's tail and the files are there
+    already; else the files come in as few as their places allow.
+    """
+    listing = await reader.blob(blob)
+    with naming(reader.key, blob):
+        directory = TantivyDirectory.decode(listing)
+        blobs = (await reader.footer()).blobs
+        directory.check_blobs([one.type for one in blobs])
+
+    async def fetch() -> Mapping[str, bytes]:
+        contents = await reader.blobs([blobs[file.blob_index] for file in directory.files])
+        files = {file.relative_path: data for file, data in zip(directory.files, contents, strict=True)}
+        with naming(reader.key, blob):
+            return await in_thread(without_zstd, files)
+
+    name = hashlib.sha256(b"\0".join([reader.key.encode(), blob.type.encode(), listing])).hexdigest()
+    async with scratch.directory(name, fetch) as path:
+        yield path

@@ -1,0 +1,1 @@
+"""Search of a file's indexes: conditions, probes, rounds, selections of rows."""

@@ -1,0 +1,122 @@
+"""Searching a file's indexes: an expression gives the rows that may match.
+
+The steps: what the expression says of targets (:mod:`lakehouse.index.search.target_conditions`), which
+indexes of the file can tell (:mod:`lakehouse.index.search.probes`), and asking them
+(:mod:`lakehouse.index.search.rounds`).
+
+Invariant: no row that the expression is true of is outside the selection. Damage that shows is an
+error that names the file, never a smaller selection; scanning every row is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakehouse.config import IndexSettings
+from lakehouse.expr import Expr, bind, to_sql
+from lakehouse.expr.nodes import Call
+from lakehouse.format.schema.target_key import ColumnSetTarget, ExpressionTarget, IndexTarget
+from lakehouse.index.puffin.reader import PuffinReader
+from lakehouse.index.puffin.tantivy import is_installed
+from lakehouse.index.search.file_indexes import FileIndexes, FileIndexReader
+from lakehouse.index.search.probes import plan
+from lakehouse.index.search.rounds import Lookup
+from lakehouse.index.search.selection import RowSelection
+from lakehouse.index.search.target_conditions import Columns, HasWords, Holds, conditions
+from lakehouse.index.search.tree import Tree, leaves
+from lakehouse.io.scratch import ScratchSpace
+
+__all__ = ["IndexSearcher"]
+
+
+class IndexSearcher:
+    """Searches one index file, and may be asked any number of times, also at the same time.
+
+    It keeps metadata and term lists of what it was asked, so that a later search costs one read.
+
+    Args:
+        reader: the index file.
+        columns: for each name in expressions a column's id and its type **as the data file has
+            it**: a column that was widened since is indexed by its narrower type.
+        row_count: rows of the data file; what the indexes say when not given.
+        scratch: where tantivy indexes are unpacked; without it, or without the package, they are
+            not used.
+        settings: limits.
+
+    Example::
+
+        searcher = IndexSearcher(PuffinReader(store, key), {"host": (1, pa.string())})
+        selection = await searcher.may_match(col("host") == "a")
+    """
+
+    def __init__(
+        self,
+        reader: PuffinReader,
+        columns: Columns,
+        *,
+        row_count: int | None = None,
+        scratch: ScratchSpace | None = None,
+        settings: IndexSettings | None = None,
+    ) -> None:
+        settings = settings or IndexSettings()
+        self._columns = columns
+        self._schema = pa.schema([(name, type_) for name, (_, type_) in columns.items()])
+        self._has_tantivy = scratch is not None and is_installed()
+        self._file = FileIndexReader(reader, row_count=row_count, settings=settings)
+        self._lookup = Lookup(reader, scratch=scratch, settings=settings)
+
+    async def may_match(self, expr: Expr) -> RowSelection:
+        """The rows for which the condition may be true.
+
+        Raises:
+            InvalidInputError: the expression does not fit the columns.
+            FormatError: the index file is damaged; scanning every row is right all the same.
+        """
+        bound = bind(expr, self._schema)
+        tree = conditions(bound, self._columns)
+        concern = _Concern(bound, tree)
+        indexes = await self._file.load(concern, inverted=concern.values)
+        if indexes.expressions or indexes.sets:
+            tree = conditions(bound, self._columns, expressions=indexes.expressions, sets=indexes.sets)
+        return await self._search(tree, indexes)
+
+    async def search(self, wanted: Tree[Holds | HasWords]) -> RowSelection:
+        """The rows that may fulfil conditions on targets, for those that no expression can name.
+
+        Example::
+
+            target = JsonPathTarget(column_id=3, pointer="/user/id")
+            await searcher.search(Holds(target.key, OneOf(values=(b"7",))))
+        """
+        asked: Iterator[Holds | HasWords] = leaves(wanted)
+        keys = {leaf.target_key for leaf in asked}
+        indexes = await self._file.load(lambda target: target.key in keys, inverted=True)
+        return await self._search(wanted, indexes)
+
+    async def _search(self, wanted: Tree[Holds | HasWords], indexes: FileIndexes) -> RowSelection:
+        tree = plan(wanted, indexes, tantivy=self._has_tantivy)
+        return await self._lookup.select(tree, indexes.row_count)
+
+
+class _Concern:
+    """Which indexes may say something about an expression, before any is looked at."""
+
+    def __init__(self, expr: Expr, tree: Tree[Holds | HasWords]) -> None:
+        asked: list[Holds | HasWords] = list(leaves(tree))
+        self._keys = {leaf.target_key for leaf in asked}
+        # Words are looked up as such; no index has the truth of a query.
+        self._nodes = [node for node in expr.walk() if isinstance(node, Call) and node.name != "matches"]
+        self._expressions: frozenset[str] | None = None
+        self.values = bool(self._nodes) or any(isinstance(leaf, Holds) for leaf in asked)
+        """Whether values are asked for, and not words alone."""
+
+    def __call__(self, target: IndexTarget) -> bool:
+        if isinstance(target, ExpressionTarget):
+            if self._expressions is None:
+                self._expressions = frozenset(ExpressionTarget.of(to_sql(node)).key for node in self._nodes)
+            return target.key in self._expressions
+        if isinstance(target, ColumnSetTarget):
+            return self._keys.issuperset(map(str, target.column_ids))
+        return target.key in self._keys

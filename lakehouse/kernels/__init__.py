@@ -1,0 +1,1 @@
+"""Arrays, compiled loops and cores: what formats and expressions compute with."""

@@ -1,0 +1,1 @@
+"""Jobs of executors: compaction, clustering, maintenance, enumeration of indexes."""

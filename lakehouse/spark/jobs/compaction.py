@@ -1,0 +1,188 @@
+"""Compaction by executors: planned, merged and committed by the code that does it in one process.
+
+``compact`` plans as ``Table.compact`` does. A merge unit is one task; one that is larger than a task's
+share is cut by ranges of keys (at the borders of row groups), and what its parts become is one run. The
+driver commits the units of a wave together; units that others changed meanwhile give way.
+
+Invariant: the table is what ``Table.compact`` would have made of the same snapshot: the same rows, runs,
+levels and statistics (where a unit was cut, its files end elsewhere). Files of attempts that did not count
+belong to no snapshot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from pyspark.sql import SparkSession
+
+from lakehouse.expr import Expr
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.spark.jobs.job import Job, memory_of_task
+from lakehouse.spark.runtime.connection import Connection
+from lakehouse.storage.compact.executor import (
+    CompactResult,
+    commit_merged,
+    compact_table,
+    merge_task,
+    plan_table,
+    result_of_compaction,
+)
+from lakehouse.storage.compact.plan import CompactionTask
+from lakehouse.storage.compact.run_merger import MergedRuns
+from lakehouse.storage.compact.task_cut import cut_task
+from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.storage.scan.sections import KeyRange
+from lakehouse.storage.scan.table_scan import TableRuns, to_expr
+from lakehouse.storage.tables.open_tables import OpenTable, View
+
+__all__ = ["MergePart", "PartDone", "compact", "merge_part", "merged_of"]
+
+_TASK_BYTES = 1024 * 1024 * 1024
+"""What a task reads at most: lost work that Spark does again."""
+_CUTS = 4
+"""Merge units whose files are opened at once to cut them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePart:
+    """A compaction task, or the part of it that has some of its keys."""
+
+    task: CompactionTask
+    keys: KeyRange
+    schema: TableSchema
+    time_ms: int
+    """Of the snapshot it was planned in."""
+    slots: int
+    """How many tasks share the memory of a machine; 0 = one for each core."""
+    rows: int
+    """About how many it reads; for progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDone:
+    """Files that are in the store."""
+
+    outputs: tuple[FileEntry, ...]
+    first_upload_ms: int | None
+
+
+async def merge_part(core: OpenTable, part: MergePart) -> PartDone:
+    """Merges a part; in an executor."""
+    merged = await merge_task(
+        core,
+        part.task,
+        schema=part.schema,
+        time_ms=part.time_ms,
+        memory_bytes=await memory_of_task(core, part.slots),
+        keys=part.keys,
+    )
+    return PartDone(outputs=merged.outputs, first_upload_ms=merged.first_upload_ms)
+
+
+def merged_of(task: CompactionTask, parts: Sequence[PartDone]) -> MergedRuns:
+    """A task out of its parts, which come by key."""
+    uploads = [one.first_upload_ms for one in parts if one.first_upload_ms is not None]
+    return MergedRuns(
+        task=task,
+        outputs=tuple(entry for one in parts for entry in one.outputs),
+        first_upload_ms=min(uploads, default=None),
+    )
+
+
+def compact(
+    spark: SparkSession,
+    table: str,
+    *,
+    connection: Connection | None = None,
+    full: bool = False,
+    where: Expr | str | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+    task_bytes: int | None = None,
+) -> CompactResult:
+    """Merges sorted runs into larger ones in executors; see ``Table.compact``.
+
+    Args:
+        spark: the session.
+        table: ``db.table``.
+        connection: the warehouse; None = the one that was registered.
+        full: one run for every bucket, without deleted keys, instead of what is worth its cost.
+        where: a condition on partition columns; None = the whole table.
+        dry_run: only say what there is to do.
+        progress: told how many rows were merged.
+        task_bytes: what a task reads at most; larger merge units are cut. None = so much that all
+            executors have work, between half a file and a gigabyte.
+
+    Example::
+
+        print(lakehouse.spark.compact(spark, "sales.orders", full=True))
+    """
+    job = Job(spark, table, connection, progress)
+    condition = to_expr(where)
+    if dry_run:
+        planned = job.call(compact_table, job.core, full=full, where=condition, dry_run=True)
+        return dataclasses.replace(planned, cost=job.cost)
+    view = job.call(job.core.newest)
+    tasks = job.call(plan_table, view, full=full, where=condition)
+    if not tasks:
+        return CompactResult(snapshot=view.snapshot.id, cost=job.cost)
+    with job.holding(view):
+        found = _Compaction(job, view, tasks).run(task_bytes)
+    return dataclasses.replace(found, cost=job.cost)
+
+
+class _Compaction:
+    """One compaction, in the driver."""
+
+    def __init__(self, job: Job, view: View, tasks: Sequence[CompactionTask]) -> None:
+        self._job, self._view, self._tasks = job, view, tasks
+        self._placed: list[MergedRuns] = []
+        self._gave_way = self._commits = 0
+        self._snapshot = view.snapshot.id
+
+    def run(self, task_bytes: int | None) -> CompactResult:
+        """Merges and commits."""
+        units = self._job.call(self._cut, task_bytes or self._share())
+        self._job.run("merge rows", merge_part, units, self._commit, weight=attrgetter("rows"))
+        return result_of_compaction(
+            self._placed, snapshot=self._snapshot, commits=self._commits, gave_way=self._gave_way
+        )
+
+    def _share(self) -> int:
+        """Bytes of a task so that every executor has some work, and the last does not work alone for long."""
+        total = sum(task.size for task in self._tasks)
+        even = total // (2 * self._job.slots)
+        return min(_TASK_BYTES, max(self._view.options.file_target_bytes // 2, even))
+
+    async def _cut(self, share: int) -> list[list[MergePart]]:
+        source = TableRuns(self._job.core, self._view.schema)
+
+        async def cut(task: CompactionTask) -> list[MergePart]:
+            ranges = await cut_task(task, source, share)
+            return [
+                MergePart(
+                    task=task,
+                    keys=keys,
+                    schema=self._view.schema,
+                    time_ms=self._view.snapshot.time_ms,
+                    slots=self._job.slots_of_machine,
+                    rows=task.rows // len(ranges),
+                )
+                for keys in ranges
+            ]
+
+        return [parts async for parts in map_bounded(cut, self._tasks, _CUTS)]
+
+    def _commit(self, units: Sequence[tuple[int, list[PartDone]]]) -> None:
+        merged = [merged_of(self._tasks[at], parts) for at, parts in units]
+        done = self._job.call(commit_merged, self._job.core, self._view, merged)
+        self._placed += done.placed
+        self._gave_way += len(merged) - len(done.placed)
+        if done.snapshot is not None:
+            self._commits += 1
+            self._snapshot = done.snapshot

@@ -1,0 +1,294 @@
+"""The metadata of every index, enumerated by executors: the driver lists files, tasks read their tails.
+
+The driver names the index files: those of the newest snapshots of tables, from manifests, or those of a
+prefix, from a listing. A task gets some hundred of them and reads many at once, with one ranged request
+for a file. Rows are those of ``lake.index_metas``; Spark has no unsigned numbers, so what may need 64 bits
+(``region_id``, ``target_expr_hash``) is a decimal of 20 digits, and others are signed.
+
+Invariant: every file is read by one task, and none by the driver.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.cache import CacheBudget
+from lakehouse.clock import SystemClock
+from lakehouse.errors import InvalidInputError, LakehouseError
+from lakehouse.index import (
+    SHAPES,
+    FileProblem,
+    GreptimeListing,
+    GreptimeManifests,
+    IndexFile,
+    IndexMetaScan,
+    IndexSource,
+    IndexType,
+    PrefixSource,
+    ScanStats,
+    iterate_index_metas,
+)
+from lakehouse.io import Cost, ObjectStore, measure
+from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.runtime.errors import carried, plain_errors
+from lakehouse.spark.runtime.session_connection import connection_of
+from lakehouse.spark.runtime.tasks import cores_of, run_tasks
+from lakehouse.spark.runtime.types import struct_of_arrow
+from lakehouse.storage.metadata.table_caches import TableCaches
+from lakehouse.storage.tables.index_files import TableIndexSource
+from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.tables.open_tables import Environment
+
+__all__ = ["IndexMetas", "collect_index_metas", "index_metas"]
+
+_FILES_PER_CHUNK = 500
+"""Files that a task reads in one go; their rows are in memory together."""
+_TASKS = 200
+"""Where nobody knows how many run at once."""
+_WIDE = ("region_id", "target_expr_hash")
+_Layout = Literal["prefix", "greptime", "manifest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexMetas:
+    """What an enumeration found, and what it cost."""
+
+    rows: pa.Table
+    stats: ScanStats
+    """Of all tasks; ``seconds`` are theirs added up. What the driver's listing cost is in it as well."""
+    problems: tuple[FileProblem, ...]
+    """One for each file that could not be read in full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What tasks know."""
+
+    connection: Connection
+    shape: str
+    kinds: tuple[str, ...] | None
+    errors: Literal["collect", "raise"]
+    concurrency: int | None
+
+
+def index_metas(
+    spark: SparkSession,
+    name: str | None = None,
+    *,
+    kinds: Collection[IndexType | str] | None = None,
+    prefix: str | None = None,
+    layout: _Layout = "prefix",
+    shape: Literal["compact", "flat", "greptime"] = "compact",
+    errors: Literal["collect", "raise"] = "collect",
+    concurrency: int | None = None,
+    connection: Connection | None = None,
+) -> DataFrame:
+    """The metadata of every index as a data frame, one row per file, index and target.
+
+    Files are listed when this is called, and read when the data frame is used.
+
+    Args:
+        spark: the session.
+        name: only of this ``database`` or this ``database.table``; None = all tables.
+        kinds: only indexes of these kinds.
+        prefix: instead of tables, files whose keys begin so, below the URL of the connection.
+        layout: what lies under the prefix: ``prefix`` any puffin files; ``greptime`` regions of GreptimeDB,
+            as a listing finds them; ``manifest`` the same, as their manifests say.
+        shape: columns of the rows.
+        errors: ``raise`` ends with the first file that cannot be read; ``collect`` goes on, and says so in
+            the log. :func:`collect_index_metas` returns such problems.
+        concurrency: files that a task reads at once; ``index.concurrency`` when not given.
+        connection: the warehouse; None = the one that was registered.
+
+    Example::
+
+        index_metas(spark, "sales", kinds=["inverted"]).groupBy("table_dir").count().show()
+    """
+    wanted, chunks, _ = _listed(spark, name, kinds, prefix, layout, shape, errors, concurrency, connection)
+    schema = _signed(SHAPES[shape].schema)
+    struct = struct_of_arrow(schema)
+    if not chunks:
+        return spark.createDataFrame([], struct)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carried():
+            for batch in batches:
+                for chunk in batch.column(0).to_pylist():
+                    rows, _, _ = _read(wanted, chunk)
+                    yield from rows.to_batches()
+
+    files = spark.createDataFrame(pa.table({"files": pa.array(chunks, pa.binary())}), "files binary")
+    return files.repartition(len(chunks)).mapInArrow(read, struct)
+
+
+def collect_index_metas(
+    spark: SparkSession,
+    name: str | None = None,
+    *,
+    kinds: Collection[IndexType | str] | None = None,
+    prefix: str | None = None,
+    layout: _Layout = "prefix",
+    shape: Literal["compact", "flat", "greptime"] = "compact",
+    errors: Literal["collect", "raise"] = "collect",
+    concurrency: int | None = None,
+    connection: Connection | None = None,
+) -> IndexMetas:
+    """The rows of :func:`index_metas`, with requests counted and problems named; the same arguments."""
+    wanted, chunks, found = _listed(
+        spark, name, kinds, prefix, layout, shape, errors, concurrency, connection
+    )
+    tables = [_signed(SHAPES[shape].schema).empty_table()]
+    problems = list(found.problems)
+    stats = found.stats
+    with plain_errors():
+        for done in run_tasks(spark, partial(_read, wanted), chunks):
+            rows, more, bad = done.value
+            tables.append(rows)
+            problems += bad
+            stats = _added(stats, more)
+    return IndexMetas(rows=pa.concat_tables(tables), stats=stats, problems=tuple(problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """What the driver found out while it listed."""
+
+    stats: ScanStats
+    problems: tuple[FileProblem, ...]
+
+
+def _listed(
+    spark: SparkSession,
+    name: str | None,
+    kinds: Collection[IndexType | str] | None,
+    prefix: str | None,
+    layout: str,
+    shape: str,
+    errors: Literal["collect", "raise"],
+    concurrency: int | None,
+    connection: Connection | None,
+) -> tuple[_Wanted, list[bytes], _Listing]:
+    """The files, in chunks for tasks."""
+    if shape not in SHAPES:
+        raise InvalidInputError(f"shape is one of {', '.join(SHAPES)}, not {shape!r}")
+    if name is not None and prefix is not None:
+        raise InvalidInputError("give the name of tables or a prefix, not both")
+    found = connection_of(spark, connection)
+    lake = warehouse(found)
+    wanted = _Wanted(
+        connection=found,
+        shape=shape,
+        kinds=None if kinds is None else tuple(map(str, kinds)),
+        errors=errors,
+        concurrency=concurrency,
+    )
+    source = _tables(lake, name) if prefix is None else _files_below(lake, prefix, layout)
+    # Refuses what is mistaken before anything is listed.
+    _scan(wanted, source, lake)
+
+    async def gather() -> tuple[list[IndexFile], list[FileProblem], Cost]:
+        files: list[IndexFile] = []
+        problems: list[FileProblem] = []
+        with measure() as cost:
+            async for one in source.files():
+                if isinstance(one, IndexFile):
+                    files.append(one)
+                elif errors == "raise":
+                    raise one.error or LakehouseError(one.message, kind=one.kind, key=one.path)
+                else:
+                    problems.append(replace(one, error=None))
+        return files, problems, cost
+
+    files, problems, cost = lake.call(gather)
+    tasks = max(1, min(len(files), cores_of(spark) or _TASKS))
+    step = min(_FILES_PER_CHUNK, -(-len(files) // tasks)) or 1
+    chunks = [pickle.dumps(files[at : at + step]) for at in range(0, len(files), step)]
+    stats = ScanStats(failed_files=len(problems), cost=cost)
+    return wanted, chunks, _Listing(stats=stats, problems=tuple(problems))
+
+
+def _tables(lake: Warehouse, name: str | None) -> IndexSource:
+    store = lake.lake.store
+    database, dot, _ = (name or "").partition(".")
+    table = TableName.parse(name).table if name is not None and dot else None
+    # With caches of its own: manifests are read once.
+    caches = TableCaches(CacheBudget(lake.lake.settings.cache))
+    env = Environment(store, lake.lake.settings, SystemClock(), caches)
+    return TableIndexSource(env, Names(store), database=database or None, table=table)
+
+
+def _files_below(lake: Warehouse, prefix: str, layout: str) -> IndexSource:
+    store = lake.lake.store
+    if layout == "prefix":
+        return PrefixSource(store, prefix)
+    if layout == "greptime":
+        return GreptimeListing(store, prefix)
+    if layout == "manifest":
+        return GreptimeManifests(store, prefix)
+    raise InvalidInputError(f"layout is prefix, greptime or manifest, not {layout!r}")
+
+
+class _Chunk:
+    """Files that the driver listed, as a source."""
+
+    def __init__(self, store: ObjectStore, files: Sequence[IndexFile]) -> None:
+        self.store = store
+        self._files = files
+
+    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files, in the order of the list."""
+        for file in self._files:
+            yield file
+
+
+def _scan(wanted: _Wanted, source: IndexSource, lake: Warehouse) -> IndexMetaScan:
+    return iterate_index_metas(
+        source,
+        concurrency=wanted.concurrency,
+        kinds=wanted.kinds,
+        errors=wanted.errors,
+        order="listing",
+        settings=lake.lake.settings.index,
+    )
+
+
+def _read(wanted: _Wanted, chunk: bytes) -> tuple[pa.Table, ScanStats, list[FileProblem]]:
+    """The rows of some files; in an executor."""
+    files: list[IndexFile] = pickle.loads(chunk)  # noqa: S301 - written by the driver
+    lake = warehouse(wanted.connection)
+    scan = _scan(wanted, _Chunk(lake.lake.store, files), lake)
+    rows = lake.call(scan.to_arrow, SHAPES[wanted.shape])
+    return rows.cast(_signed(rows.schema)), scan.stats, scan.problems
+
+
+def _added(one: ScanStats, other: ScanStats) -> ScanStats:
+    return ScanStats(
+        files=one.files + other.files,
+        entries=one.entries + other.entries,
+        cache_hits=one.cache_hits + other.cache_hits,
+        failed_files=one.failed_files + other.failed_files,
+        broken_blobs=one.broken_blobs + other.broken_blobs,
+        hidden_files=one.hidden_files + other.hidden_files,
+        seconds=one.seconds + other.seconds,
+        cost=one.cost + other.cost,
+    )
+
+
+def _signed(schema: pa.Schema) -> pa.Schema:
+    """The columns as Spark can have them."""
+    return pa.schema([pa.field(one.name, _signed_type(one), nullable=one.nullable) for one in schema])
+
+
+def _signed_type(field: pa.Field) -> pa.DataType:
+    if field.name in _WIDE:
+        return pa.decimal128(20, 0)
+    if pa.types.is_list(field.type):
+        return pa.list_(pa.field("element", _signed_type(field.type.value_field)))
+    return pa.int64() if pa.types.is_unsigned_integer(field.type) else field.type

@@ -1,0 +1,1 @@
+"""Reads of tables in Spark: options, filters, frames, joins, aggregates."""

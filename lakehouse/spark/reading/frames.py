@@ -1,0 +1,73 @@
+"""Data frames next to a table: columns found by name as Spark finds them, and what does not fit.
+
+Invariant: names are compared as the session compares them (``spark.sql.caseSensitive``); a frame that is
+passed on has the table's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import NullType, StructType
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.schema.types import Field
+from lakehouse.spark.runtime.types import schema_of
+from lakehouse.storage.rows.column_mismatches import column_differences
+
+__all__ = ["by_name", "column", "fitted", "is_classic", "refuse_differences"]
+
+
+def column(name: str) -> Column:
+    """The column of that name, whatever characters are in it."""
+    return sf.col("`" + name.replace("`", "``") + "`")
+
+
+def by_name(df: DataFrame) -> Callable[[str], str | None]:
+    """Finds a column of the frame: what it is called there, None where there is none."""
+    case_matters = _case_matters(df)
+    named = {one if case_matters else one.casefold(): one for one in df.columns}
+    return lambda name: named.get(name if case_matters else name.casefold())
+
+
+def _case_matters(df: DataFrame) -> bool:
+    return str(df.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
+
+def is_classic(df: DataFrame) -> bool:
+    """Whether the frame's session runs in this process's JVM, and not behind Spark Connect."""
+    return hasattr(df, "_jdf")
+
+
+def refuse_differences(
+    struct: StructType, fields: Sequence[Field], name: str, *, case_matters: bool = False
+) -> None:
+    """Nothing when rows of a frame may be rows of a table.
+
+    Raises:
+        InvalidInputError: says of every column what is wrong with it.
+    """
+    nothing = {one.name for one in struct.fields if isinstance(one.dataType, NullType)}
+    typed = StructType([one for one in struct.fields if one.name not in nothing])
+    known = iter(schema_of(typed))
+    columns = [pa.field(one.name, pa.null()) if one.name in nothing else next(known) for one in struct.fields]
+    differences = column_differences(columns, fields, case_matters=case_matters)
+    if differences:
+        raise InvalidInputError(
+            f"the rows do not fit {name}:\n  " + "\n  ".join(differences), differences=differences
+        )
+
+
+def fitted(df: DataFrame, fields: Sequence[Field], name: str) -> DataFrame:
+    """The frame with the columns that the table has, under its names.
+
+    Raises:
+        InvalidInputError: as :func:`refuse_differences`.
+    """
+    refuse_differences(df.schema, fields, name, case_matters=_case_matters(df))
+    named = by_name(df)
+    found = [(named(field.name), field.name) for field in fields]
+    return df.select(*(column(given).alias(wanted) for given, wanted in found if given is not None))

@@ -1,0 +1,364 @@
+"""Joins of a large table with a small side, of which the large one is read in part only.
+
+Spark reads all of a Python source before it joins, whatever the other side holds. Here the driver collects
+the keys of the small side first, and makes a condition on the large table of them: its values while they are
+few, ranges when they are many. That leaves out partitions, buckets, files by statistics and indexes, pieces
+of files, and rows. Where there are ranges, tasks still hand on only rows that have one of the values. Then
+Spark joins what is left.
+
+The condition is made for columns of whole numbers, text, bytes, dates, times, decimals and truth values,
+of one family on both sides. For floating-point keys there is none, since Spark takes NaN and NaN, 0.0 and
+-0.0 for equal.
+
+Invariant: the rows are those of the join without any of this, of one snapshot of the large table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, col
+from lakehouse.expr.nodes import all_given
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import arrow_type
+from lakehouse.log import get_logger
+from lakehouse.spark.reading.arrow_frame import frame_of, parts_of
+from lakehouse.spark.reading.frames import column
+from lakehouse.spark.reading.options import ReadOptions
+from lakehouse.spark.reading.reader import LakehouseReader
+from lakehouse.spark.reading.table_frame import table
+from lakehouse.spark.runtime.connection import Connection, warehouse
+from lakehouse.spark.runtime.errors import plain_errors
+from lakehouse.spark.runtime.session_connection import connection_of
+from lakehouse.spark.runtime.tasks import cores_of
+from lakehouse.spark.runtime.types import spark_type, struct_of
+from lakehouse.storage.scan.key_filter import among, fitting
+from lakehouse.storage.scan.scan import fields_named
+from lakehouse.storage.scan.table_scan import to_expr
+
+__all__ = ["JoinPlan", "JoinReport", "join", "plan_join"]
+
+_log = get_logger(__name__)
+_KEYS_MAX = 10_000
+"""Values of a condition; planning with more takes longer than what they leave out is worth."""
+_COMPARED_MAX = 200_000
+"""Values that rows are compared with one by one before they go to the JVM, where there are ranges."""
+_COLLECTED_MAX = 2_000_000
+"""Keys that the driver holds to make ranges of them; of more it asks the least and the greatest."""
+_BROADCAST_ROWS = 500_000
+"""Rows of the small side that every executor gets."""
+_KINDS = {
+    "inner": "inner",
+    "left_semi": "left_semi",
+    "leftsemi": "left_semi",
+    "semi": "left_semi",
+    "right": "right_outer",
+    "right_outer": "right_outer",
+    "rightouter": "right_outer",
+}
+"""Joins that keep no row of the large side which has no partner."""
+_FAMILIES: tuple[tuple[type[st.DataType], ...], ...] = (
+    (st.ByteType, st.ShortType, st.IntegerType, st.LongType),
+    (st.StringType, st.VarcharType, st.CharType),
+    (st.BinaryType,),
+    (st.DateType,),
+    (st.TimestampType,),
+    (st.TimestampNTZType,),
+    (st.BooleanType,),
+    (st.DecimalType,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinReport:
+    """What the keys of the small side left out of the large one."""
+
+    snapshot: int
+    """Of the large table."""
+    keys: int | None
+    """Different keys of the small side; None = too many to collect."""
+    filters: Mapping[str, str] = field(default_factory=dict)
+    """By column of the large table: ``values``, ``ranges``, ``a range``, or why there is no condition."""
+    files: int
+    """Of the large table."""
+    files_pruned: Mapping[str, int]
+    """By what told that they can be left out."""
+    indexes_read: int = 0
+    bytes: int
+    """Of all its files."""
+    bytes_left: int
+    """Of the files, or parts of files, that tasks read, all columns."""
+    tasks: int
+
+    def __str__(self) -> str:
+        pruned = ", ".join(f"{count} by {what}" for what, count in sorted(self.files_pruned.items()))
+        filters = ", ".join(f"{name}: {what}" for name, what in self.filters.items())
+        keys = "too many" if self.keys is None else f"{self.keys:,}"
+        return (
+            f"{keys} keys ({filters}); of {self.files} files {pruned or 'none'} left out; "
+            f"{self.bytes_left:,} of {self.bytes:,} bytes are left for {self.tasks} tasks"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinPlan:
+    """A join that is planned and not begun."""
+
+    report: JoinReport
+    fact: DataFrame
+    """Rows of the large table that may have a partner."""
+    frame: DataFrame
+    """The join."""
+
+
+def join(
+    spark: SparkSession,
+    fact: str,
+    dim: DataFrame | str,
+    on: str | Sequence[str] | Mapping[str, str],
+    *,
+    how: str = "inner",
+    columns: Sequence[str] | None = None,
+    where: Expr | str | None = None,
+    max_keys: int = _KEYS_MAX,
+    version: int | None = None,
+    timestamp: dt.datetime | int | str | None = None,
+    tag: str | None = None,
+    connection: Connection | None = None,
+) -> DataFrame:
+    """Joins a large table with a small side, reading of the large one what can have a partner.
+
+    The small side is evaluated when this is called, for its keys, and again when the result is used: cache
+    it when that is dear, or when it may change in between.
+
+    Args:
+        spark: the session.
+        fact: the large table, ``database.table``.
+        dim: the small side: a data frame, or a table.
+        on: names that both sides have, or names of ``fact`` with those of ``dim``. As in Spark, columns
+            joined by a common name come once.
+        how: ``inner``, ``left_semi`` or ``right_outer``: the large side is the left one, and rows of it
+            without a partner cannot be in the result.
+        columns: of ``fact``, those of ``on`` among them; None = all.
+        where: a condition on ``fact``.
+        max_keys: from more values on, ranges take their place.
+        version: a snapshot of ``fact`` by its id.
+        timestamp: its last snapshot not after it.
+        tag: its snapshot of a tag.
+        connection: the warehouse; None = the one that was registered.
+
+    Example::
+
+        vip = spark.table("customers").where("tier = 'gold'")
+        join(spark, "sales.orders", vip, {"customer_id": "id"}, columns=["customer_id", "amount"])
+    """
+    plan = plan_join(
+        spark,
+        fact,
+        dim,
+        on,
+        how=how,
+        columns=columns,
+        where=where,
+        max_keys=max_keys,
+        version=version,
+        timestamp=timestamp,
+        tag=tag,
+        connection=connection,
+    )
+    _log.info("planned a join", table=fact, report=str(plan.report))
+    return plan.frame
+
+
+def plan_join(
+    spark: SparkSession,
+    fact: str,
+    dim: DataFrame | str,
+    on: str | Sequence[str] | Mapping[str, str],
+    *,
+    how: str = "inner",
+    columns: Sequence[str] | None = None,
+    where: Expr | str | None = None,
+    max_keys: int = _KEYS_MAX,
+    version: int | None = None,
+    timestamp: dt.datetime | int | str | None = None,
+    tag: str | None = None,
+    connection: Connection | None = None,
+) -> JoinPlan:
+    """What :func:`join` is going to do, with a report of what is left out; the same arguments."""
+    kind = _KINDS.get(how.lower().replace(" ", "_"))
+    if kind is None:
+        raise InvalidInputError(
+            f"how is inner, left_semi or right_outer, not {how!r}: a join that keeps rows of {fact} without "
+            "a partner has to read all of them, so leave it to Spark"
+        )
+    found = connection_of(spark, connection)
+    lake = warehouse(found)
+    core = lake.table(fact)
+    view = lake.call(core.view, snapshot=version, timestamp=timestamp, tag=tag)
+    other = table(spark, dim, connection=connection) if isinstance(dim, str) else dim
+    pairs = _pairs(on, view.schema, other)
+    fields = fields_named(view.schema, columns)
+    missing = [name for name in pairs if name not in {one.name for one in fields}]
+    if missing:
+        raise InvalidInputError(f"columns must have those that are joined on, and lacks {', '.join(missing)}")
+    with plain_errors():
+        keys = _collected(other, pairs, view.schema)
+    filters, said = _filters(keys, view.schema, max_keys)
+    struct = st.StructType([struct_of(view.schema)[one.name] for one in fields])
+    options = ReadOptions(where=all_given(to_expr(where), *filters), version=view.snapshot.id)
+    reader = LakehouseReader(found, fact, options, struct, cores=cores_of(spark))
+    parts = parts_of(reader)
+    report = JoinReport(
+        snapshot=view.snapshot.id,
+        keys=keys.distinct,
+        filters=said,
+        files=reader.report.files,
+        files_pruned=reader.report.files_pruned,
+        indexes_read=reader.report.indexes_read,
+        bytes=sum(one.size for one in lake.call(view.entries)),
+        bytes_left=sum(one.split.size for one in parts),
+        tasks=len(parts),
+    )
+    compared = {
+        name: values
+        for name, values in keys.columns.items()
+        if said[name] == "ranges" and len(values) <= _COMPARED_MAX
+    }
+    rows = frame_of(spark, reader, parts, struct, among=compared)
+    return JoinPlan(report=report, fact=rows, frame=_joined(rows, other, pairs, on, kind, keys.rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """What is known of the keys of the small side."""
+
+    columns: Mapping[str, pa.Array]
+    """By column of the large table: its different values, or the least and the greatest."""
+    are_ends: bool
+    distinct: int | None
+    rows: int | None
+    """Of the small side."""
+    unfit: Mapping[str, str]
+    """Columns without a condition, and why."""
+
+
+def _pairs(
+    on: str | Sequence[str] | Mapping[str, str], schema: TableSchema, dim: DataFrame
+) -> dict[str, str]:
+    """Columns of the large table with those of the small side."""
+    if isinstance(on, Mapping):
+        pairs = dict(on)
+    else:
+        pairs = {name: name for name in ((on,) if isinstance(on, str) else on)}
+    if not pairs:
+        raise InvalidInputError("on names no column")
+    fields_named(schema, tuple(pairs))
+    missing = [name for name in pairs.values() if name not in dim.columns]
+    if missing:
+        raise InvalidInputError(
+            f"the small side has no column {', '.join(missing)}; it has {', '.join(dim.columns)}"
+        )
+    return pairs
+
+
+def _collected(dim: DataFrame, pairs: Mapping[str, str], schema: TableSchema) -> _Keys:
+    """The keys of the small side, each once; where they are too many, their ends."""
+    unfit = {}
+    for ours, theirs in pairs.items():
+        kinds = spark_type(schema.field(ours).type), dim.schema[theirs].dataType
+        if not any(all(map(_is_of(family), kinds)) for family in _FAMILIES):
+            unfit[ours] = f"no condition: {kinds[0].simpleString()} is joined with {kinds[1].simpleString()}"
+    fit = {ours: theirs for ours, theirs in pairs.items() if ours not in unfit}
+    if not fit:
+        return _Keys(columns={}, are_ends=False, distinct=None, rows=None, unfit=unfit)
+    named = dim.select(*(column(theirs).alias(f"k{at}") for at, theirs in enumerate(fit.values())))
+    names = named.columns
+    # A null has no partner, and would take up room.
+    keyed = named.dropna()
+    counted = keyed.groupBy(*names).agg(sf.count(sf.lit(1)).alias("n")).limit(_COLLECTED_MAX + 1).toArrow()
+    if counted.num_rows <= _COLLECTED_MAX:
+        return _Keys(
+            columns={
+                ours: pc.unique(fitting(_whole(counted.column(name)), arrow_type(schema.field(ours).type)))
+                for ours, name in zip(fit, names, strict=True)
+            },
+            are_ends=False,
+            distinct=counted.num_rows,
+            rows=sum(counted.column("n").to_pylist()) if counted.num_rows <= _BROADCAST_ROWS else None,
+            unfit=unfit,
+        )
+    ends = [end(name).alias(f"{name}_{at}") for name in names for at, end in enumerate((sf.min, sf.max))]
+    found = keyed.agg(*ends).toArrow()
+    return _Keys(
+        columns={
+            ours: pa.concat_arrays([_whole(found.column(f"{name}_{at}")) for at in (0, 1)])
+            for ours, name in zip(fit, names, strict=True)
+        },
+        are_ends=True,
+        distinct=None,
+        rows=None,
+        unfit=unfit,
+    )
+
+
+def _is_of(family: tuple[type[st.DataType], ...]) -> Callable[[st.DataType], bool]:
+    def test(kind: st.DataType) -> bool:
+        # Collated texts are equal that are not the same.
+        plain = not isinstance(kind, st.StringType) or kind.isUTF8BinaryCollation()
+        return plain and isinstance(kind, family)
+
+    return test
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
+
+def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr], dict[str, str]]:
+    """The conditions on the large table, and what they are."""
+    found, said = [], dict(keys.unfit)
+    for name, values in keys.columns.items():
+        field = schema.field(name)
+        if keys.are_ends:
+            try:
+                low, high = values.cast(arrow_type(field.type)).to_pylist()
+            except pa.ArrowInvalid:
+                said[name] = "no condition: there are too many keys, some of which the column cannot have"
+                continue
+            found.append(col(name).between(low, high))
+            said[name] = "a range"
+            continue
+        is_exact = len(values) <= max_keys
+        found.append(among(field, values, max_values=max_keys if is_exact else 0))
+        said[name] = "values" if is_exact else "ranges"
+    return found, said
+
+
+def _joined(
+    rows: DataFrame,
+    dim: DataFrame,
+    pairs: Mapping[str, str],
+    on: str | Sequence[str] | Mapping[str, str],
+    kind: str,
+    dim_rows: int | None,
+) -> DataFrame:
+    """Spark's join; it cannot know how large the sides are, so it is told what to do with them."""
+    if kind != "right_outer" and dim_rows is not None and dim_rows <= _BROADCAST_ROWS:
+        dim = sf.broadcast(dim)
+    else:
+        rows = rows.hint("merge")
+    if not isinstance(on, Mapping):
+        return rows.join(dim, list(pairs), kind)
+    conditions = [rows[ours] == dim[theirs] for ours, theirs in pairs.items()]
+    return rows.join(dim, conditions, kind)

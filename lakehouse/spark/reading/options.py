@@ -1,0 +1,319 @@
+"""The options of the data source: their names, their values, and what they say.
+
+Spark hands options over as text, and their names in lower case. A name nobody knows is an error that
+says which there are; what Spark itself puts among them is left alone.
+
+Invariant: what :meth:`ReadOptions.parse` and :meth:`WriteOptions.parse` return is well formed; whether
+the table has such columns or snapshots, the table says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr
+from lakehouse.io.location import Location
+from lakehouse.io.open import understood_options
+from lakehouse.spark.runtime.connection import Connection
+from lakehouse.storage.rows.missing_columns import Missing, check_missing
+from lakehouse.storage.scan.table_scan import Freshness, is_fresh
+from lakehouse.suggest import nearest, suggestion
+
+__all__ = ["OPERATIONS", "ReadOptions", "WriteOptions", "target_of"]
+
+OPERATIONS: Final = ("append", "upsert", "delete", "overwrite", "overwrite_partitions")
+"""What a write may do."""
+_TARGET = ("warehouse", "table", "path", "storage_options")
+_PREFIXES = ("storage.", "setting.")
+_OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "provider", "owner", "paths"})
+"""What Spark puts among the options of a source for itself."""
+_OF_CATALOG = "option."
+"""How the names of options begin that a table of Spark's catalog was made with."""
+_SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a read asks for."""
+
+    columns: tuple[str, ...] | None = None
+    """Names, in order; None = all. As ``a,b``, or a JSON list where names hold commas."""
+    where: Expr | str | None = None
+    """A condition; as an option, SQL."""
+    version: int | None = None
+    """A snapshot by its id."""
+    timestamp: str | int | None = None
+    """The last snapshot not after it: ISO text, or milliseconds since 1970."""
+    tag: str | None = None
+    """The snapshot of a tag."""
+    freshness: Freshness = "snapshot"
+    """``wal`` sees what the write-ahead log holds above the newest snapshot too."""
+    incremental_from: int | None = None
+    """Net changes since that snapshot, which it does not include itself."""
+    incremental_to: int | None = None
+    """Up to that snapshot; None = the newest."""
+    relation: str | None = None
+    """What the table says about itself, such as ``snapshots`` or ``files``."""
+    split_bytes: int | None = None
+    """Bytes of data files per task; None = as the size of the read and the cores suggest."""
+    batch_rows: int | None = None
+    """Most rows of a batch that goes to the JVM; None = as the width of the rows suggests."""
+    pin_s: float | None = None
+    """Keep the snapshot for so many seconds from the planning on; None = expiry may take it away."""
+    starting: str = "initial"
+    """Streams: begin with all rows (``initial``), with what is ``latest``, with the ``earliest`` commit that
+    is kept, or with what came after a snapshot or a moment."""
+    changes: bool = False
+    """Streams: net changes with their kind, instead of the rows that were added."""
+    max_files: int | None = None
+    """Streams: most files of a batch."""
+    max_rows: int | None = None
+    """Streams: most rows of a batch."""
+    max_bytes: int | None = None
+    """Streams: most bytes of files of a batch."""
+
+    def __post_init__(self) -> None:
+        named = [self.version, self.timestamp, self.tag, self.incremental_to]
+        if sum(one is not None for one in named) > 1:
+            raise InvalidInputError("give one of version, timestamp, tag and incremental_to, not several")
+        if self.incremental_to is not None and self.incremental_from is None:
+            raise InvalidInputError("incremental_to goes with incremental_from: say since when")
+        if self.freshness == "wal" and (named != [None] * 4 or self.incremental_from is not None):
+            raise InvalidInputError(
+                "freshness='wal' reads what is newest: it goes with no version, timestamp, tag or incremental"
+            )
+        if self.relation is not None and (self.columns is not None or self.where is not None):
+            raise InvalidInputError("a relation is small: select and filter it in Spark")
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """From options as Spark hands them over; those that say which table are left aside."""
+        return cls(**_parsed(options, _READ, "reading"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a write is to do."""
+
+    operation: str | None = None
+    """One of :data:`OPERATIONS`; None = as the mode of the write says. Also called ``mode``."""
+    where: str | None = None
+    """An overwrite replaces only the rows that match."""
+    writer_id: str | None = None
+    """With ``writer_sequence``: the write is made once, however often it is tried."""
+    writer_sequence: int | None = None
+    missing: Missing | None = None
+    """What becomes of columns that rows come without: ``error`` or ``null``; None = an error where older
+    rows of their keys would lose values."""
+    message: str | None = None
+    """For people; it stands in the snapshot."""
+
+    def __post_init__(self) -> None:
+        if (self.writer_id is None) != (self.writer_sequence is None):
+            raise InvalidInputError("writer_id and writer_sequence belong together: give both or neither")
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """From options as Spark hands them over; those that say which table are left aside."""
+        return cls(**_parsed(options, _WRITE, "writing"))
+
+
+def target_of(options: Mapping[str, str], default: Connection | None = None) -> tuple[Connection, str]:
+    """Which warehouse and which table the options say; what they leave open, the default says.
+
+    Options of the same warehouse are added to the default's, and win over them; but where
+    ``storage_options`` are given, nothing of the default's is added.
+    """
+    given = {name.lower(): text for name, text in options.items()}
+    url = given.get("warehouse", default.url if default is not None else None)
+    if url is None:
+        raise InvalidInputError(
+            "which warehouse? call lakehouse.spark.register(spark, 's3://bucket/warehouse') first, or add "
+            ".option('warehouse', 's3://bucket/warehouse')"
+        )
+    table = given.get("table", given.get("path"))
+    if table is None:
+        raise InvalidInputError("which table? .load('database.table'), or .option('table', 'database.table')")
+    below: Mapping[str, Any] = {}
+    storage: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    if "storage_options" in given:
+        below = _json_object("storage_options", given["storage_options"])
+    elif default is not None and url == default.url:
+        below, settings = default.storage_options, dict(default.settings)
+    for name, text in given.items():
+        if name.startswith("storage."):
+            storage[name.removeprefix("storage.")] = _value(text, numbers=False)
+        elif name.startswith("setting."):
+            settings[name.removeprefix("setting.")] = _value(text, numbers=True)
+    found = understood_options(Location.parse(url), below, storage)
+    return Connection(url=url, storage_options=found, settings=settings), table
+
+
+_Parser = Callable[[str, str], Any]
+
+
+def _parsed(
+    options: Mapping[str, str], known: Mapping[str, tuple[str, _Parser]], what: str
+) -> dict[str, Any]:
+    """The fields that the options say."""
+    found: dict[str, Any] = {}
+    for given, text in options.items():
+        name = given.lower()
+        if name.startswith(_OF_CATALOG):
+            raise InvalidInputError(
+                "Spark's catalog hands no options on to Python sources, so a table in it knows not which "
+                "table it is: use CREATE TEMPORARY VIEW … USING lakehouse OPTIONS (…), or "
+                "lakehouse.spark.create_view"
+            )
+        if name in _TARGET or name in _OF_SPARK or name.startswith(_PREFIXES):
+            continue
+        if name not in known:
+            names = sorted({*known, *_TARGET, *(prefix + "<name>" for prefix in _PREFIXES)})
+            raise InvalidInputError(
+                f"there is no option {name!r} for {what}; {suggestion(name, names)}",
+                option=name,
+                nearest=nearest(name, names),
+            )
+        attribute, parse = known[name]
+        value = parse(name, text)
+        if found.setdefault(attribute, value) != value:
+            raise InvalidInputError(f"option {name!r} and its other name say different things", option=name)
+    return found
+
+
+def _text(_: str, text: str) -> str:
+    return text
+
+
+def _whole(name: str, text: str) -> int:
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text):
+        raise InvalidInputError(f"option {name!r} is a whole number from 0, not {text!r}", option=name)
+    return int(text)
+
+
+def _seconds(name: str, text: str) -> float:
+    if not re.fullmatch(r"\s*[0-9]{1,15}(\.[0-9]{1,15})?\s*", text) or not float(text):
+        raise InvalidInputError(f"option {name!r} is a number of seconds above 0, not {text!r}", option=name)
+    return float(text)
+
+
+def _bytes(name: str, text: str) -> int:
+    size = _SIZE.fullmatch(text.strip())
+    count = int(size[1]) * (_UNITS[size[2][0].lower()] if size[2] else 1) if size is not None else 0
+    if count < 1:
+        raise InvalidInputError(
+            f"option {name!r} is a number of bytes such as 64MB, not {text!r}", option=name
+        )
+    return count
+
+
+def _count(name: str, text: str) -> int:
+    found = _whole(name, text)
+    if found < 1:
+        raise InvalidInputError(f"option {name!r} is a whole number from 1, not {text!r}", option=name)
+    return found
+
+
+def _moment(_: str, text: str) -> str | int:
+    return int(text) if re.fullmatch(r"\s*[0-9]{5,18}\s*", text) else text.strip()
+
+
+def _starting(_: str, text: str) -> str:
+    word = text.strip()
+    return word.lower() if word.lower() in ("initial", "latest", "earliest") else word
+
+
+def _truth(name: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidInputError(f"option {name!r} is true or false, not {text!r}", option=name)
+    return text.strip().lower() == "true"
+
+
+def _names(name: str, text: str) -> tuple[str, ...]:
+    found: Any = text.split(",")
+    if text.lstrip().startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise InvalidInputError(f"option {name!r} is no JSON list: {error}", option=name) from error
+    names = tuple(one.strip() if isinstance(one, str) else "" for one in found)
+    if not all(names):
+        raise InvalidInputError(f"option {name!r} is names such as 'id, amount', not {text!r}", option=name)
+    return names
+
+
+def _freshness(_: str, text: str) -> str:
+    return "wal" if is_fresh(text.strip().lower()) else "snapshot"
+
+
+def _operation(name: str, text: str) -> str:
+    word = text.strip().lower()
+    if word not in OPERATIONS:
+        raise InvalidInputError(
+            f"option {name!r} is one of {', '.join(OPERATIONS)}, not {text!r}", option=name
+        )
+    return word
+
+
+def _missing(_: str, text: str) -> str:
+    word = text.strip().lower()
+    check_missing(word)
+    return word
+
+
+def _json_object(name: str, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        # Not shown: it may hold a key.
+        raise InvalidInputError(f"option {name!r} is no JSON object", option=name)
+    return found
+
+
+def _value(text: str, *, numbers: bool) -> Any:
+    """Truth values, lists and objects as such, and numbers where none is meant as text; all else as it is."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return text if found is None or isinstance(found, str) or (is_number and not numbers) else found
+
+
+_READ: Final[Mapping[str, tuple[str, _Parser]]] = {
+    "batch_rows": ("batch_rows", _count),
+    "changes": ("changes", _truth),
+    "columns": ("columns", _names),
+    "freshness": ("freshness", _freshness),
+    "incremental_from": ("incremental_from", _whole),
+    "incremental_to": ("incremental_to", _whole),
+    "max_bytes_per_trigger": ("max_bytes", _bytes),
+    "max_files_per_trigger": ("max_files", _count),
+    "max_rows_per_trigger": ("max_rows", _count),
+    "pin": ("pin_s", _seconds),
+    "relation": ("relation", _text),
+    "split_bytes": ("split_bytes", _bytes),
+    "starting": ("starting", _starting),
+    "tag": ("tag", _text),
+    "timestamp": ("timestamp", _moment),
+    "version": ("version", _whole),
+    "where": ("where", _text),
+}
+_WRITE: Final[Mapping[str, tuple[str, _Parser]]] = {
+    "message": ("message", _text),
+    "missing": ("missing", _missing),
+    "mode": ("operation", _operation),
+    "operation": ("operation", _operation),
+    "where": ("where", _text),
+    "writer_id": ("writer_id", _text),
+    "writer_sequence": ("writer_sequence", _whole),
+}

@@ -1,0 +1,328 @@
+"""Reads a table in Spark: the driver plans and cuts, executors scan.
+
+The driver asks manifests, statistics and indexes which files and rows may match, and cuts what is left into
+splits. A split goes to its task with all that was found out, so that executors list nothing and ask no
+index again; they fetch and decode ahead of what Spark takes from them.
+
+Invariant: a read is of one snapshot, found when the data frame was made or, where its columns were given,
+when the query is planned. What is carried to executors is values alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr
+from lakehouse.expr.nodes import all_given
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.index.search.selection import RowSelection
+from lakehouse.spark.reading.filters import translated
+from lakehouse.spark.reading.options import ReadOptions
+from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.runtime.errors import carried
+from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of
+from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion
+from lakehouse.storage.rows.row_size import value_width
+from lakehouse.storage.scan.report import ScanReport
+from lakehouse.storage.scan.scan import Scan
+from lakehouse.storage.scan.splits import Split, opened_splits, planned_bytes
+from lakehouse.storage.scan.table_scan import TableRuns, ask_table, to_expr
+from lakehouse.storage.scan.work_ranges import OPENED_MAX
+from lakehouse.storage.schema.row_ttl import shown_where
+from lakehouse.storage.tables.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.pins import make_pin
+from lakehouse.suggest import suggestion
+
+__all__ = [
+    "LakehouseReader",
+    "ScanPart",
+    "ScanPlan",
+    "columns_asked",
+    "split_bytes_of",
+    "struct_asked",
+    "view_of",
+]
+
+_SPLIT_BYTES = 32 * 1024 * 1024
+"""Where nobody knows how many cores there are."""
+_SPLIT_MIN, _SPLIT_MAX = 4 * 1024 * 1024, 128 * 1024 * 1024
+_SPLITS_PER_CORE = 3
+"""So that a core whose share takes longer does not hold the others up."""
+_SPLIT_WORTH = 16 * 1024 * 1024
+"""From so many bytes on it is worth a task's price to have several for each core."""
+_BATCH_BYTES = 4 * 1024 * 1024
+"""Of a batch on its way to the JVM: smaller ones cost it up to a fifth more time, larger ones only memory."""
+_BATCH_ROWS_MIN = 1024
+_BYTES_PER_S = 4 * 1024 * 1024
+"""Of files that a task reads, at least, with what Spark does to the rows: what takes longer is pinned when it
+is planned. Quicker reads that take long all the same are pinned by their tasks."""
+_CORES_UNKNOWN = 8
+_AHEAD_BYTES = 64 * 1024 * 1024
+"""Of rows that a task decodes ahead, at most; rows that the caches of the processor still have cost half."""
+
+
+async def view_of(core: OpenTable, options: ReadOptions) -> View:
+    """The state of the table that the options ask for."""
+    return await core.view(
+        snapshot=options.version if options.version is not None else options.incremental_to,
+        timestamp=options.timestamp,
+        tag=options.tag,
+        fresh=options.freshness == "wal",
+    )
+
+
+def split_bytes_of(total: int, cores: int | None) -> int:
+    """How many bytes of files a task should read, of so many in all."""
+    if cores is None:
+        return _SPLIT_BYTES
+    each = min(max(total // (cores * _SPLIT_WORTH), 1), _SPLITS_PER_CORE)
+    return min(max(-(-total // (cores * each)), _SPLIT_MIN), _SPLIT_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """What all tasks of a read have in common."""
+
+    table: uuid.UUID
+    snapshot: int
+    schema: TableSchema
+    columns: tuple[str, ...]
+    where: Expr | None
+    """What the reader asks for, and what the snapshot shows."""
+    segment: int | None = None
+    """First segment of the write-ahead log that is read above the snapshot; None = none is."""
+    planned_ms: int = 0
+    """When it was planned, by the store's clock as far as it is known."""
+    pin: str
+    """Name of the pin that is made when the read takes long."""
+
+
+class ScanPart(InputPartition):  # type: ignore[misc]
+    """What one task reads. Spark sends the reader off before it asks for its parts, so they say all."""
+
+    def __init__(self, plan: ScanPlan, split: Split, selections: Mapping[str, RowSelection]) -> None:
+        super().__init__(None)
+        self.plan, self.split, self.selections = plan, split, selections
+
+
+class LakehouseReader(DataSourceReader):  # type: ignore[misc]
+    """Reads the rows of one snapshot.
+
+    Args:
+        connection: the warehouse.
+        table: its name.
+        options: what is asked for.
+        schema: the columns, as Spark wants them.
+        cores: how many tasks run at once, where that is known.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        options: ReadOptions,
+        schema: StructType,
+        *,
+        cores: int | None = None,
+    ) -> None:
+        self._connection, self._table, self._options = connection, table, options
+        self._struct, self._cores = schema, cores
+        self._arrow = arrow_for_spark(schema)
+        self._filters: list[Expr] = []
+        self._planning: tuple[Warehouse, OpenTable, View] | None = None
+        self.report = ScanReport()
+        """What planning looked at and left out."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is planned travels with the parts.
+        return {**self.__dict__, "_planning": None}
+
+    # --- the driver ---------------------------------------------------------------
+
+    def _planned(self) -> tuple[Warehouse, OpenTable, View]:
+        if self._planning is None:
+            lake = warehouse(self._connection)
+            core = lake.table(self._table)
+            self._planning = lake, core, lake.call(view_of, core, self._options)
+        return self._planning
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes the filters that mean the same here; those that do not are Spark's."""
+        with carried():
+            schema = self._planned()[2].schema
+            for one in filters:
+                where = translated(one, schema)
+                if where is None:
+                    yield one
+                else:
+                    self._filters.append(where)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What the tasks read."""
+        with carried():
+            lake, core, view = self._planned()
+            return lake.call(self._parts, core, view)
+
+    async def _parts(self, core: OpenTable, view: View) -> list[InputPartition]:
+        async with reading(core, view):
+            return await self._parts_of(core, view)
+
+    async def _parts_of(self, core: OpenTable, view: View) -> list[InputPartition]:
+        where = all_given(to_expr(self._options.where), *self._filters)
+        plan = ScanPlan(
+            table=core.uuid,
+            snapshot=view.snapshot.id,
+            schema=view.schema,
+            columns=columns_asked(self._struct, view.schema),
+            where=shown_where(where, view.shows),
+            segment=view.first_segment,
+            planned_ms=core.history.time.now_ms(),
+            pin=f"pin-{uuid.uuid4().hex}",
+        )
+        if self._options.pin_s is not None:
+            await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=self._options.pin_s)
+        source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
+
+        async def ask(question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+            found = await ask_table(core, question, files)
+            answers.update({path: rows for path, rows in found.rows.items() if not rows.is_all})
+            return found
+
+        scan = Scan(
+            await view.entries(),
+            view.schema,
+            source,
+            columns=plan.columns,
+            where=plan.where,
+            settings=core.env.settings.table,
+        )
+        self.report = scan.report
+        await scan.ask_indexes(ask)
+        splits = await self._splits(scan, source, plan)
+        expected_s = sum(one.size for one in splits) / (_BYTES_PER_S * (self._cores or _CORES_UNKNOWN))
+        if self._options.pin_s is None and expected_s > until_pinned_s(view.options.delete_grace_s):
+            await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=PIN_S)
+        return [
+            ScanPart(
+                plan, one, {entry.path: answers[entry.path] for entry in one.entries if entry.path in answers}
+            )
+            for one in splits
+        ]
+
+    async def _splits(self, scan: Scan, source: TableRuns, plan: ScanPlan) -> list[Split]:
+        units = scan.files.units
+        pieces = await scan.pieces(OPENED_MAX)
+        # Of few columns more files make a task of the same size.
+        share = _share_read(plan)
+        total = int(planned_bytes(units, pieces) * share)
+        size = self._options.split_bytes or int(split_bytes_of(total, self._cores) / share)
+        return await opened_splits(units, size, source, pieces=pieces)
+
+    # --- executors ----------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        if not isinstance(partition, ScanPart):
+            return  # Spark makes one of its own where there are none
+        with carried():
+            lake = warehouse(self._connection)
+            error = InvalidInputError(
+                f"{self._table} is another table than it was when the query was planned: it was dropped "
+                "or renamed meanwhile; make the data frame anew",
+                table=self._table,
+            )
+            core = lake.same_table(self._table, partition.plan.table, error)
+            for table in lake.iterate(_tables, core, partition):
+                rows = self._options.batch_rows or _batch_rows(table)
+                yield from as_spark(table, self._arrow).to_batches(max_chunksize=rows)
+
+
+async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a part, decoded some way ahead of whoever takes them."""
+    plan, split, settings = part.plan, part.split, core.env.settings.table
+    scan = Scan(
+        split.entries,
+        plan.schema,
+        TableRuns(core, plan.schema),
+        columns=plan.columns,
+        where=plan.where,
+        keys=split.keys,
+        rows=split.rows,
+        settings=replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, _AHEAD_BYTES)),
+    )
+    if part.selections:
+
+        async def known(_: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+            return IndexAnswers(rows=part.selections)
+
+        await scan.ask_indexes(known)
+    hold = holding(
+        core,
+        plan.snapshot,
+        grace_s=grace_s_of(plan.schema),
+        segment=plan.segment,
+        age_s=(core.history.time.now_ms() - plan.planned_ms) / 1000,
+        pin=plan.pin,
+    )
+    async with hold, aclosing(scan.tables()) as tables:
+        async for table in tables:
+            yield table
+
+
+def _batch_rows(table: pa.Table) -> int:
+    size: int = table.nbytes
+    return max(_BATCH_ROWS_MIN, _BATCH_BYTES * int(table.num_rows) // max(1, size))
+
+
+def _share_read(plan: ScanPlan) -> float:
+    """About which part of the bytes of files is read."""
+    names = {*plan.columns, *(() if plan.where is None else plan.where.columns())}
+    read = sum(value_width(field) for field in plan.schema.fields if field.name in names)
+    return max(0.05, read / sum(value_width(field) for field in plan.schema.fields))
+
+
+def struct_asked(schema: TableSchema, columns: Sequence[str] | None) -> StructType:
+    """The columns of these names, in their order; None = all."""
+    every = struct_of(schema)
+    if columns is None:
+        return every
+    known = {field.name.casefold(): field for field in every.fields}
+    unknown = [name for name in columns if name.casefold() not in known]
+    if unknown:
+        raise InvalidInputError(
+            f"there is no column {unknown[0]!r}; {suggestion(unknown[0], every.fieldNames())}",
+            column=unknown[0],
+        )
+    return StructType([known[name.casefold()] for name in dict.fromkeys(columns)])
+
+
+def columns_asked(struct: StructType, schema: TableSchema) -> tuple[str, ...]:
+    """The table's columns that are asked for; names differ by case at most."""
+    ours = {field.name.casefold(): field for field in struct_of(schema).fields}
+    found: list[str] = []
+    for field in struct.fields:
+        known = ours.get(field.name.casefold())
+        if known is None:
+            raise InvalidInputError(
+                f"there is no column {field.name!r}; there is {', '.join(one.name for one in ours.values())}",
+                column=field.name,
+            )
+        if known.dataType != field.dataType:
+            raise InvalidInputError(
+                f"column {field.name!r} is {known.dataType.simpleString()} in the table, and "
+                f"{field.dataType.simpleString()} is asked for: read it as it is and cast it in Spark",
+                column=field.name,
+            )
+        found.append(known.name)
+    return tuple(found)

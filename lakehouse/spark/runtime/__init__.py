@@ -1,0 +1,1 @@
+"""Processes of a Spark job: sessions, connections, tasks, memory, types and errors."""

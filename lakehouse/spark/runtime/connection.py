@@ -1,0 +1,159 @@
+"""How processes of a Spark job reach a warehouse: a value that travels, and a lake that each process keeps.
+
+Invariant: a process opens one lake for equal connections, when it first needs it and never in a parent
+that it was forked from, and keeps it: workers are used again, and what they have cached with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
+
+from lakehouse.errors import InvalidInputError, LakehouseError
+from lakehouse.io import StorageOptions
+from lakehouse.io.location import Location
+from lakehouse.io.open import understood_options
+from lakehouse.lake import Lake, connect
+from lakehouse.spark.runtime.worker_heap import put_loaded_aside
+from lakehouse.spark.runtime.worker_memory import fit_into_limit
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.sync.bridge import Bridge
+
+__all__ = ["Connection", "Warehouse", "warehouse"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LAKES_MAX = 8
+"""Warehouses that a process keeps open; the one opened first makes room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A warehouse as ``lakehouse.connect`` takes it; plain values, which travel to executors.
+
+    Credentials are best left to the environment of the executors: what is given here is part of the
+    query's plan.
+    """
+
+    url: str
+    """``s3://bucket/warehouse``."""
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+    """fsspec's, such as ``endpoint_url``, in whatever spelling; what is secret shows as ``***``."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Bounds, such as ``{"cache.max_bytes": …}``."""
+
+    def __post_init__(self) -> None:
+        if "://" not in self.url:
+            raise InvalidInputError(
+                f"a warehouse is a URL such as s3://bucket/warehouse, not {self.url!r}: executors have no "
+                "working directory in common"
+            )
+        if self.url.startswith("memory://"):
+            raise InvalidInputError(
+                f"{self.url} is in the memory of one process, and Spark has several: use file:// or s3://"
+            )
+
+        options = understood_options(Location.parse(self.url), self.storage_options)
+        object.__setattr__(self, "storage_options", options)
+
+    @property
+    def identity(self) -> str:
+        """The same text for equal connections; nothing can be read from it."""
+        known = (self.url, _sorted(self.revealed_options()), _sorted(self.settings))
+        return hashlib.sha256(repr(known).encode()).hexdigest()
+
+    def revealed_options(self) -> dict[str, Any]:
+        """The storage options with their secrets, for what takes them to where they are used."""
+        return StorageOptions(self.storage_options).reveal()
+
+
+class Warehouse:
+    """A lake that this process keeps, for code that blocks. Made by :func:`warehouse`.
+
+    Args:
+        connection: where it is.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        fit_into_limit()
+        self.lake: Lake = connect(
+            connection.url,
+            storage_options=connection.storage_options,
+            settings=dict(connection.settings),
+        )
+        """The async one: its methods run in :meth:`call` and :meth:`iterate` only."""
+        self._bridge = Bridge(self.lake)
+
+    def call(self, work: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What an async function returns or raises, run where the lake lives."""
+        return self._bridge.call(work, *args, **kwargs)
+
+    def iterate(
+        self, work: Callable[P, AsyncIterator[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Generator[R, None, None]:
+        """The items of an async iterator."""
+        return self._bridge.iterate(work, *args, **kwargs)
+
+    def hold(
+        self, work: Callable[P, AbstractAsyncContextManager[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> AbstractContextManager[R]:
+        """An async context manager around a block of code that blocks."""
+        return self._bridge.hold(work, *args, **kwargs)
+
+    def table(self, name: str) -> OpenTable:
+        """The table of that name, as the engine's functions take it."""
+        return self.call(self.lake.table, name).core
+
+    def same_table(self, name: str, known: uuid.UUID, otherwise: LakehouseError) -> OpenTable:
+        """The table of that name, if it is still the one with that id.
+
+        Args:
+            name: the table's.
+            known: its id when the work began.
+            otherwise: is raised when another table has the name by now.
+        """
+        core = self.table(name)
+        if core.uuid != known:
+            raise otherwise
+        return core
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._bridge.close()
+
+
+_lock = threading.Lock()
+_kept: dict[str, Warehouse] = {}
+_pid = os.getpid()
+
+
+def warehouse(connection: Connection) -> Warehouse:
+    """The process's lake of a connection, when a piece of work begins."""
+    global _pid
+    put_loaded_aside()
+    with _lock:
+        if _pid != os.getpid():
+            # A fork has copied lakes whose threads stayed behind.
+            _kept.clear()
+            _pid = os.getpid()
+        key = connection.identity
+        found = _kept.get(key)
+        if found is None:
+            if len(_kept) >= _LAKES_MAX:
+                _kept.pop(next(iter(_kept))).close()
+            found = _kept[key] = Warehouse(connection)
+        return found
+
+
+def _sorted(options: Any) -> Any:
+    if isinstance(options, Mapping):
+        return [(key, _sorted(options[key])) for key in sorted(options)]
+    return options

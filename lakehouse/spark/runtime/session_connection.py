@@ -1,0 +1,47 @@
+"""Which warehouse a session works with when a call names none.
+
+Invariant: what was registered last for a session counts; sessions do not see each other's.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.spark.runtime.connection import Connection
+
+__all__ = ["connection_of", "remember"]
+
+_KEY = "spark.lakehouse.connection"
+
+
+def remember(spark: SparkSession, connection: Connection) -> None:
+    """Makes a warehouse the session's."""
+    told = {
+        "url": connection.url,
+        "storage_options": connection.revealed_options(),
+        "settings": dict(connection.settings),
+    }
+    try:
+        text = json.dumps(told)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"storage options and settings of {connection.url} travel to executors as JSON: {error}"
+        ) from error
+    # The session's configuration, because a Connect session has no other place that is its own.
+    spark.conf.set(_KEY, text)
+
+
+def connection_of(spark: SparkSession, connection: Connection | None = None) -> Connection:
+    """The warehouse given, or else the session's."""
+    if connection is not None:
+        return connection
+    text = spark.conf.get(_KEY, None)
+    if text is None:
+        raise InvalidInputError(
+            "no warehouse is known: call lakehouse.spark.register(spark, 's3://bucket/warehouse') first, or "
+            "pass connection=Connection(url=…)"
+        )
+    return Connection(**json.loads(text))

@@ -1,0 +1,1 @@
+"""Streams of Spark: from tables and into them."""

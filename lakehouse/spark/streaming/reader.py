@@ -1,0 +1,270 @@
+"""Streams of what comes to a table: ``spark.readStream.format("lakehouse").load("db.t")``.
+
+A stream delivers the rows that the table holds when it begins, and then what commits bring, each row
+once, over restarts too. ``starting`` says where it begins:
+
+=================  ==========================================================================
+``initial``        with all rows of the newest snapshot; what follows is changes (the default)
+``latest``         with what is committed from now on
+``earliest``       with what was committed after the earliest snapshot that is kept
+a snapshot's id    with what was committed after it
+ISO text           with what was committed after that moment
+=================  ==========================================================================
+
+Of a table with a primary key come the rows that batches inserted or changed, as they are after the
+batch, once for each key; deleted rows are not shown. With ``changes=true`` a column ``_change`` says
+what happened (insert, update_before, update_after, delete), so that a reader can follow exactly. Of a
+table without a key come the rows that were added; rows that are taken away are not shown, and rows of
+the write-ahead log come when they are flushed. Compaction never shows.
+
+``max_files_per_trigger``, ``max_rows_per_trigger`` and ``max_bytes_per_trigger`` bound a batch: by what
+commits wrote, before keys are compared. A commit that is larger is cut between files (with a key:
+between files that share no keys), so that a batch has one such piece at least.
+
+Invariant: the rows of a batch are told by its two positions; see :mod:`lakehouse.spark.streaming.plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, matching
+from lakehouse.io.work.threads import in_thread
+from lakehouse.spark.reading.options import ReadOptions
+from lakehouse.spark.reading.reader import columns_asked, split_bytes_of
+from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.runtime.errors import carried
+from lakehouse.spark.runtime.types import arrow_for_spark, as_spark
+from lakehouse.spark.streaming.offsets import StreamOffset
+from lakehouse.spark.streaming.plan import StreamPlan, StreamWork
+from lakehouse.storage.cdc.increments import Limit
+from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN, net_changes
+from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.storage.scan.scan import Scan
+from lakehouse.storage.scan.table_scan import TableRuns, to_expr
+from lakehouse.storage.schema.row_ttl import shown_where
+from lakehouse.storage.tables.long_reads import grace_s_of, holding
+from lakehouse.storage.tables.open_tables import OpenTable
+
+__all__ = ["LakehouseStreamReader", "StreamPart"]
+
+_SHOWN = ("insert", "update_after")
+
+
+class StreamPart(InputPartition):  # type: ignore[misc]
+    """What one task reads."""
+
+    def __init__(self, table: UUID, work: StreamWork) -> None:
+        super().__init__(None)
+        self.table, self.work = table, work
+
+
+@dataclass(slots=True)
+class _Planning:
+    """What the process that plans a query keeps; workers have none."""
+
+    lake: Warehouse
+    core: OpenTable
+    plan: StreamPlan
+    upto: int | None = None
+
+
+class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads what comes to a table.
+
+    Args:
+        connection: the warehouse.
+        table: its name.
+        options: what is asked for.
+        schema: the columns, as Spark wants them.
+        cores: how many tasks run at once, where that is known.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        options: ReadOptions,
+        schema: StructType,
+        *,
+        cores: int | None = None,
+    ) -> None:
+        self._connection, self._table, self._options = connection, table, options
+        self._cores = cores
+        self._names = tuple(schema.fieldNames())
+        self._columns = StructType([one for one in schema.fields if one.name != CHANGE_COLUMN])
+        self._arrow = arrow_for_spark(schema)
+        self._planning: _Planning | None = None
+        _check(options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planning": None}
+
+    def _planned(self) -> _Planning:
+        if self._planning is None:
+            lake = warehouse(self._connection)
+            core = lake.table(self._table)
+            schema = lake.call(core.newest).schema
+            if self._options.changes and not schema.primary_key:
+                raise InvalidInputError(f"changes=true needs a primary key, and {core.name} has none")
+            plan = StreamPlan(
+                core,
+                columns_asked(self._columns, schema),
+                starting=self._options.starting,
+                where=to_expr(self._options.where),
+                split_bytes=lambda total: self._options.split_bytes or split_bytes_of(total, self._cores),
+            )
+            self._planning = _Planning(lake, core, plan)
+        return self._planning
+
+    # --- the driver ---------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Before the beginning; where that is, the first batch finds."""
+        return StreamOffset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """One of the limits that the options set; all of them are kept to."""
+        options = self._options
+        if options.max_files is not None:
+            return ReadMaxFiles(options.max_files)
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
+        """The end of the batch that begins there."""
+        with carried():
+            begin = StreamOffset.from_json(start)
+            known = self._planned()
+            end = known.lake.call(known.plan.end_of_batch, begin, self._limit(limit), known.upto)
+            # Spark compares texts: an end that is where it began must be what Spark gave.
+            return start if end == begin.place else end.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What is committed from now on is left to the next run."""
+        with carried():
+            known = self._planned()
+            known.upto = known.lake.call(known.plan.newest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What the tasks of a batch read."""
+        with carried():
+            known = self._planned()
+            first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
+            work = known.lake.call(known.plan.work, first, last)
+            return [StreamPart(known.core.uuid, one) for one in work]
+
+    def _limit(self, limit: ReadLimit) -> Limit | None:
+        if isinstance(limit, ReadAllAvailable):
+            return None
+        options = self._options
+        return Limit(
+            files=limit.max_files if isinstance(limit, ReadMaxFiles) else options.max_files,
+            rows=limit.max_rows if isinstance(limit, ReadMaxRows) else options.max_rows,
+            size=limit.max_bytes if isinstance(limit, ReadMaxBytes) else options.max_bytes,
+        )
+
+    # --- executors ----------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        if not isinstance(partition, StreamPart):
+            return
+        with carried():
+            lake = warehouse(self._connection)
+            error = InvalidInputError(
+                f"{self._table} is another table than it was when the batch was planned: begin a new "
+                "stream, with a new checkpoint"
+            )
+            core = lake.same_table(self._table, partition.table, error)
+            where = to_expr(self._options.where)
+            rows = _compared if partition.work.compared else _held
+            columns = columns_asked(self._columns, partition.work.schema)
+            for table in lake.iterate(rows, core, partition.work, columns, where):
+                yield from self._batches(table, columns)
+
+    def _batches(self, table: pa.Table, columns: Sequence[str]) -> list[pa.RecordBatch]:
+        kinds = table.column(CHANGE_COLUMN) if CHANGE_COLUMN in table.column_names else None
+        if not self._options.changes and kinds is not None:
+            table = table.filter(pc.is_in(kinds, pa.array(_SHOWN)))
+        elif self._options.changes and kinds is None:
+            table = table.append_column(CHANGE_COLUMN, pa.repeat(pa.scalar(_SHOWN[0]), table.num_rows))
+        named = iter(columns)
+        wanted = [name if name == CHANGE_COLUMN else next(named) for name in self._names]
+        rows = as_spark(table.select(wanted), self._arrow)
+        found: list[pa.RecordBatch] = rows.to_batches(max_chunksize=self._options.batch_rows)
+        return found
+
+
+async def _held(
+    core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows that files hold."""
+    scan = Scan(
+        work.split.entries,
+        work.schema,
+        TableRuns(core, work.schema),
+        columns=columns,
+        where=shown_where(where, work.shows[1]),
+        keys=work.split.keys,
+        rows=work.split.rows,
+        settings=core.env.settings.table,
+    )
+    hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
+    async with hold, aclosing(scan.tables()) as tables:
+        async for table in tables:
+            yield table
+
+
+async def _compared(
+    core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
+) -> AsyncGenerator[pa.Table, None]:
+    """Net changes between two states."""
+    found = net_changes(
+        work.before,
+        work.split.entries,
+        work.schema,
+        TableRuns(core, work.schema),
+        shows=work.shows,
+        keys=work.split.keys,
+        settings=core.env.settings.table,
+    )
+    bound = None if where is None else bind_where(where, work.schema)
+    hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
+    async with hold, aclosing(found) as tables:
+        async for table in tables:
+            if bound is not None:
+                table = table.filter(await in_thread(matching, bound, table))
+            yield table.select([*columns, CHANGE_COLUMN])
+
+
+def _check(options: ReadOptions) -> None:
+    """That nothing is asked for that only a read of one snapshot has."""
+    alone = ("version", "timestamp", "tag", "incremental_from", "incremental_to", "relation")
+    given = [name for name in alone if getattr(options, name) is not None]
+    if given or options.freshness != "snapshot":
+        raise InvalidInputError(
+            f"a stream takes no option {(given or ['freshness'])[0]!r}: it follows the table; say where it "
+            "begins with .option('starting', …): initial, latest, earliest, a snapshot's id or a moment"
+        )

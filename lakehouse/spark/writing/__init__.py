@@ -1,0 +1,1 @@
+"""Writes of frames: shuffled by key, uploaded by tasks, committed by the driver."""

@@ -1,0 +1,244 @@
+"""The driver's side of a write: what it begins with, the one commit, and what happens if it fails.
+
+A write begins with the newest snapshot and reads the tail of the write-ahead log then, as writes in
+process do: rows put into the log while the job runs are newer than the job's.
+
+Invariant: :func:`finish_write` commits what the tasks uploaded or deletes it, unless the outcome of
+the commit is not known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse.errors import InvalidInputError, LakehouseError
+from lakehouse.expr import Expr, all_of, any_of, col
+from lakehouse.format.keys.order_value import decode_value
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.spark.writing.task import TaskFiles
+from lakehouse.storage.files.file_writer import delete_files, object_paths
+from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.storage.scan.table_scan import TableRuns
+from lakehouse.storage.tables.commit_result import CommitResult
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.wal.tail import Tail
+from lakehouse.storage.write.blind_writes import WriterId, recorded_snapshot
+from lakehouse.storage.write.conditional_writes import partition_test, refuse_ignored_deletes
+from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
+from lakehouse.storage.write.distributed_writes import (
+    commit_decided,
+    commit_uploaded,
+    in_runs,
+    overwrite_uploaded,
+    replace_uploaded,
+)
+from lakehouse.storage.write.flush import flush_table
+
+__all__ = ["Wanted", "WriteBase", "begin_write", "finish_write", "refuse_lost_columns", "undo_write"]
+
+_KINDS = {"append": CommitKind.APPEND, "upsert": CommitKind.UPSERT, "delete": CommitKind.DELETE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a write is to do."""
+
+    operation: str
+    """append, upsert, delete, overwrite, overwrite_partitions or merge."""
+    where: Expr | None = None
+    """An overwrite replaces only what matches."""
+    writer: WriterId | None = None
+    missing: Missing | None = None
+    """What becomes of columns that the rows of an append or upsert come without."""
+    message: str | None = None
+    whole_table: bool = False
+    """Whether a merge depends on all rows of the table, not only on those with keys it came across."""
+    leaves_trace: bool = True
+    """Whether a write with a writer leaves a snapshot even if it has no rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteBase:
+    """What a write begins with."""
+
+    snapshot: Snapshot
+    schema: TableSchema
+    tail: Tail | None
+    """Of the write-ahead log when the write began."""
+    recorded: int | None
+    """The snapshot that has the write already."""
+
+
+async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
+    """The newest state; refuses what the table cannot do before anything runs."""
+    core.expect_commit()
+    view = await core.newest()
+    if wanted.operation == "merge":
+        view = await _flushed(core, view)
+    schema = view.schema
+    if wanted.operation in ("upsert", "delete", "merge") and not schema.primary_key:
+        raise InvalidInputError(f"{wanted.operation} needs a primary key, and {core.name} has none")
+    if wanted.missing is not None and wanted.operation not in ("append", "upsert"):
+        raise InvalidInputError(
+            f"missing={wanted.missing!r} goes with append and upsert, not with {wanted.operation!r}"
+        )
+    if wanted.operation == "overwrite_partitions":
+        if not schema.partition_by:
+            raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
+        if not _are_apart(schema):
+            refuse_ignored_deletes(core, view)
+    if wanted.where is not None:
+        if wanted.operation != "overwrite":
+            raise InvalidInputError(f"a condition goes with an overwrite, not with {wanted.operation!r}")
+        bind_where(wanted.where, schema)
+        if partition_test(wanted.where, schema) is None:
+            refuse_ignored_deletes(core, view)
+    return WriteBase(
+        snapshot=view.snapshot,
+        schema=schema,
+        tail=await core.tail(view),
+        recorded=recorded_snapshot(view, wanted.writer),
+    )
+
+
+def refuse_lost_columns(wanted: Wanted, schema: TableSchema, names: Sequence[str]) -> None:
+    """Nothing when no older row loses a value to rows with these columns, or the write says it may."""
+    check = refusing_missing(schema, wanted.missing)
+    if check is not None and wanted.operation in ("append", "upsert"):
+        check(names, None)
+
+
+async def _flushed(core: OpenTable, view: View) -> View:
+    """A state whose files have all that was acknowledged."""
+    tail = await core.tail(view)
+    waits = tail is not None and view.snapshot.wal is not None and tail.upto > view.snapshot.wal.upto
+    if not waits and not view.snapshot.segments:
+        return view
+    await flush_table(core)
+    return await core.newest()
+
+
+async def finish_write(
+    core: OpenTable,
+    base: WriteBase,
+    wanted: Wanted,
+    done: Sequence[TaskFiles],
+    *,
+    apart: bool = False,
+) -> CommitResult:
+    """Commits what the tasks uploaded.
+
+    Args:
+        core: the table.
+        base: what the write began with.
+        wanted: what to do.
+        done: what the tasks said.
+        apart: rows of a key were not brought together: the same key in two tasks is an error.
+    """
+    written = [*(one.written for one in done), *(one.deleted for one in done)]
+    schema = base.schema
+    if not wanted.leaves_trace and not any(one.entries for one in written):
+        return CommitResult(snapshot=base.snapshot.id, changed=False)
+    if apart and schema.primary_key and wanted.operation != "delete":
+        try:
+            await refuse_shared_keys(in_runs(written, schema).entries, schema, TableRuns(core, schema))
+        except LakehouseError:
+            await undo_write(core, done)
+            raise
+    if wanted.operation == "merge":
+        ranges = [one.looked_at for one in done if one.looked_at is not None]
+        result = await commit_decided(
+            core,
+            written,
+            schema,
+            base.snapshot,
+            looked_at=None if wanted.whole_table else ranges,
+            writer=wanted.writer,
+            message=wanted.message,
+        )
+    elif wanted.operation == "overwrite_partitions":
+        result = await _replaced_partitions(core, base, wanted, written)
+    elif wanted.where is not None:
+        result = await _replaced_where(core, base, wanted, written, wanted.where)
+    else:
+        result = await commit_uploaded(
+            core,
+            written,
+            schema,
+            kind=_KINDS.get(wanted.operation, CommitKind.OVERWRITE),
+            clears=wanted.operation == "overwrite",
+            tail=base.tail,
+            writer=wanted.writer,
+            message=wanted.message,
+        )
+    return result
+
+
+async def undo_write(core: OpenTable, done: Sequence[TaskFiles | None]) -> None:
+    """Deletes what tasks uploaded."""
+    entries = [
+        entry for one in done if one is not None for entry in (*one.written.entries, *one.deleted.entries)
+    ]
+    await delete_files(core.env.store, core.root, object_paths(entries))
+
+
+async def _replaced_where(
+    core: OpenTable, base: WriteBase, wanted: Wanted, written: Sequence[WrittenRows], where: Expr
+) -> CommitResult:
+    holds = partition_test(where, base.schema)
+    if holds is None:
+        return await overwrite_uploaded(
+            core, written, base.schema, where, tail=base.tail, writer=wanted.writer, message=wanted.message
+        )
+    return await replace_uploaded(
+        core,
+        written,
+        base.schema,
+        holds=holds,
+        tail=base.tail,
+        writer=wanted.writer,
+        message=wanted.message,
+    )
+
+
+async def _replaced_partitions(
+    core: OpenTable, base: WriteBase, wanted: Wanted, written: Sequence[WrittenRows]
+) -> CommitResult:
+    """Replaces the partitions that the new files are of."""
+    schema = base.schema
+    found = {entry.partition for one in written for entry in one.entries}
+    if _are_apart(schema):
+        return await replace_uploaded(
+            core,
+            written,
+            schema,
+            holds=found.__contains__,
+            tail=base.tail,
+            writer=wanted.writer,
+            message=wanted.message,
+        )
+    if not found:
+        return CommitResult(snapshot=base.snapshot.id, changed=False)
+    fields = schema.partition_fields
+    where = any_of(
+        *(
+            all_of(
+                *(
+                    col(field.name) == decode_value(value, field.type)
+                    for field, value in zip(fields, partition, strict=True)
+                )
+            )
+            for partition in sorted(found)
+        )
+    )
+    return await _replaced_where(core, base, dataclasses.replace(wanted, where=where), written, where)
+
+
+def _are_apart(schema: TableSchema) -> bool:
+    """Whether no file of a partition hides rows of another; else rows are taken away by their keys."""
+    return schema.key_holds_partition or not schema.primary_key

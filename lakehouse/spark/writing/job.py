@@ -1,0 +1,113 @@
+"""The job of a write: tasks upload, the driver commits, and decides again where that is called for.
+
+Invariant: what is returned is of the one commit that was made; files of attempts before it are deleted,
+or in no message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import operator
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakehouse.errors import ConflictError
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.spark.runtime.arrow_batches import bounded_by_rows
+from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.runtime.errors import plain_errors
+from lakehouse.spark.writing.commit import Wanted, WriteBase, begin_write, finish_write, undo_write
+from lakehouse.spark.writing.shuffle import Brought
+from lakehouse.spark.writing.task import TaskFiles, WriteJob, outcomes
+from lakehouse.storage.tables.commit_result import CommitResult
+from lakehouse.storage.tables.long_reads import grace_s_of, holding
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.write.blind_writes import check_message, check_writer
+
+__all__ = ["run_write"]
+
+
+def run_write(
+    name: str,
+    connection: Connection,
+    wanted: Wanted,
+    rows: Callable[[WriteBase], Brought],
+    *,
+    unique: bool = False,
+) -> CommitResult:
+    """Runs the job of a write and commits.
+
+    It is run once more when the schema was changed under it, and a merge also when rows that it looked at
+    may have changed.
+
+    Args:
+        name: the table.
+        connection: its warehouse.
+        wanted: what to do.
+        rows: brings the rows to the tasks that write them, given what the table is.
+        unique: whether several rows of a key are an error.
+    """
+    check_writer(wanted.writer)
+    check_message(wanted.message)
+    lake = warehouse(connection)
+    core = lake.table(name)
+    base = lake.call(begin_write, core, wanted)
+    merges = wanted.operation == "merge"
+    tries = TableOptions.parse(base.schema.options).commit_max_retries if merges else 1
+    while base.recorded is None:
+        try:
+            with _held(lake, core, base) if merges else contextlib.nullcontext():
+                brought = rows(base)
+                job = WriteJob(
+                    connection=connection,
+                    root=core.root,
+                    schema=base.schema,
+                    deletes=wanted.operation == "delete",
+                    mixed=merges,
+                    by_key=bool(base.schema.primary_key),
+                    sorts=brought.sorts,
+                    packed=brought.packed,
+                    unique=unique or merges,
+                    where=wanted.where,
+                )
+                return _done(lake, core, base, wanted, _uploaded(brought.rows, job))
+        except ConflictError:
+            newest = lake.call(begin_write, core, wanted)
+            if not tries or (not merges and newest.snapshot.schema == base.snapshot.schema):
+                raise
+            tries, base = tries - 1, newest
+    return CommitResult(snapshot=base.recorded, changed=False)
+
+
+def _done(
+    lake: Warehouse, core: OpenTable, base: WriteBase, wanted: Wanted, done: list[TaskFiles]
+) -> CommitResult:
+    """The commit of what the tasks uploaded."""
+    failed = [one.error for one in done if one.error is not None]
+    if failed:
+        lake.call(undo_write, core, done)
+        raise failed[0]
+    result = lake.call(finish_write, core, base, wanted, done)
+    cost = functools.reduce(operator.add, [one.cost for one in done], result.cost)
+    return dataclasses.replace(result, cost=cost)
+
+
+def _held(lake: Warehouse, core: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:
+    """Keeps what is read, however long the job takes."""
+    return lake.hold(holding, core, base.snapshot.id, grace_s=grace_s_of(base.schema))
+
+
+def _uploaded(rows: DataFrame, job: WriteJob) -> list[TaskFiles]:
+    """What the tasks say, in the order of the partitions."""
+
+    def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from outcomes(job, batches)
+
+    with plain_errors(), bounded_by_rows(rows.sparkSession):
+        found = rows.mapInArrow(each, "outcome binary").collect()
+    return [pickle.loads(bytes(row.outcome)) for row in found]  # noqa: S301 - ours

@@ -1,0 +1,96 @@
+"""What a merge on the primary key does in tasks: finds the table's row for each row of the source.
+
+Rows of the source come sorted by key, and of the table's files only the pieces are read that may hold
+their keys. The driver has listed the files; a task lists nothing.
+
+Invariant: each row of the source comes out once, beside the row of its key in the snapshot, or null.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import NotFoundError
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.spark.runtime.connection import Connection, warehouse
+from lakehouse.spark.runtime.errors import carried
+from lakehouse.spark.writing.task import together
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.scan.lookup import Found, Lookup
+from lakehouse.storage.scan.section_rows import taken
+from lakehouse.storage.scan.table_scan import TableRuns
+from lakehouse.storage.schema.row_ttl import Lifetime
+
+__all__ = ["SOURCE", "TARGET", "LookupJob", "beside_target"]
+
+SOURCE, TARGET = "source", "target"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupJob:
+    """What the tasks of a merge look rows up in."""
+
+    connection: Connection
+    name: str
+    table: uuid.UUID
+    entries: tuple[FileEntry, ...]
+    """Without statistics, which lookups do not need."""
+    schema: TableSchema
+    shows: Lifetime | None
+    columns: tuple[str, ...]
+    """Of the table, that are needed."""
+    target: pa.Field
+    """Of the struct that comes out, as Spark takes it."""
+
+
+def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows ``(source, key columns…)`` as ``(source, target)``."""
+    lake = warehouse(job.connection)
+    error = NotFoundError(f"table {job.name} was dropped while rows were merged into it", table=job.name)
+    core, schema = lake.same_table(job.name, job.table, error), job.schema
+    lookup = Lookup(
+        job.entries,
+        schema,
+        TableRuns(core, schema),
+        shows=job.shows,
+        settings=core.env.settings.table,
+    )
+    keys = KeyColumns(schema.key_fields)
+    fields = [schema.field(name) for name in job.columns]
+    key_schema = TableSchema(
+        fields=schema.key_fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
+    )
+    with carried():
+        for table in together(batches):
+            wanted = conform(table.select(schema.primary_key), key_schema).combine_chunks()
+            found = lake.call(lookup.find, wanted, fields)
+            targets = _struct(found, found.places(keys, wanted), job.target)
+            whole = pa.table(
+                [table.column(SOURCE), targets],
+                schema=pa.schema([table.schema.field(SOURCE), job.target]),
+            )
+            yield from whole.combine_chunks().to_batches()
+
+
+def _struct(found: Found, places: pa.Array, field: pa.Field) -> pa.Array:
+    """The rows as one column, null where there is none."""
+    missing = np.asarray(places.is_null())
+    if not found.rows.num_rows:
+        return pa.nulls(len(places), field.type)
+    rows = taken([found.rows], places.fill_null(0).to_numpy())
+    columns: Sequence[pa.Array] = [
+        column.cast(part.type) if column.type != part.type else column
+        for column, part in zip((one.combine_chunks() for one in rows.columns), field.type, strict=True)
+    ]
+    return pa.StructArray.from_arrays(
+        [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in columns],
+        fields=list(field.type),
+        mask=pa.array(missing),
+    )

@@ -1,0 +1,175 @@
+"""What ``df.write.format("lakehouse")`` does: tasks write rows where they are, the driver commits once.
+
+Spark gives a Python source no say in where rows are. So rows of a key may come to several tasks, and
+then nothing says which is the newer: such a write is refused, naming a key. It is looked for only where
+key ranges of different tasks overlap. ``lakehouse.spark.write(df, …)`` brings rows together first, and
+is the better way into tables with a key.
+
+``mode("append")`` adds rows, ``mode("overwrite")`` replaces all; ``option("operation", …)`` says more.
+
+Invariant: one commit or none. Spark calls :meth:`abort` also after a commit that raised, in another
+process: files are deleted there only when a task had not ended, and so no commit was begun.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lakehouse.errors import InternalError, InvalidInputError, LakehouseError, NotFoundError
+from lakehouse.spark.reading.frames import refuse_differences
+from lakehouse.spark.reading.options import WriteOptions
+from lakehouse.spark.runtime.connection import Connection, warehouse
+from lakehouse.spark.runtime.errors import carried
+from lakehouse.spark.writing.commit import (
+    Wanted,
+    begin_write,
+    finish_write,
+    refuse_lost_columns,
+    undo_write,
+)
+from lakehouse.spark.writing.task import TaskFiles, WriteJob, write_task
+from lakehouse.storage.rows.missing_columns import refuse_keep
+from lakehouse.storage.scan.table_scan import to_expr
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.write.blind_writes import WriterId, check_writer
+
+__all__ = ["LakehouseWriter", "TableTarget", "wanted_by"]
+
+
+class TableTarget:
+    """A table that a writer of Spark's writes into: planned in one process, committed in another.
+
+    Args:
+        connection: its warehouse.
+        name: ``database.table``.
+        wanted: what to do.
+        schema: the columns of the rows.
+    """
+
+    def __init__(self, connection: Connection, name: str, wanted: Wanted, schema: StructType) -> None:
+        self._connection, self._name, self.wanted = connection, name, wanted
+        core = warehouse(connection).table(name)
+        base = warehouse(connection).call(begin_write, core, wanted)
+        self._uuid, self.base = core.uuid, base
+        deletes = wanted.operation == "delete"
+        fields = base.schema.key_fields if deletes else base.schema.fields
+        refuse_differences(schema, fields, name)
+        refuse_lost_columns(wanted, base.schema, schema.names)
+        self._job = WriteJob(
+            connection=connection,
+            root=core.root,
+            schema=base.schema,
+            deletes=deletes,
+            unique=not deletes,
+            where=wanted.where,
+        )
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskFiles:
+        """In a task: uploads its rows."""
+        if self.base.recorded is not None:
+            return TaskFiles()
+        with carried():
+            return write_task(self._job, batches)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], writer: WriterId | None = None) -> None:
+        """In the driver: commits what the tasks uploaded, unless it was committed before."""
+        if self.base.recorded is not None:
+            return
+        done = _files(messages)
+        with carried():
+            core = self._core()
+            failed = [one.error for one in done if one.error is not None]
+            if failed:
+                self._undo(core, done)
+                raise _advised(failed[0])
+            wanted = self.wanted if writer is None else dataclasses.replace(self.wanted, writer=writer)
+            try:
+                warehouse(self._connection).call(finish_write, core, self.base, wanted, done, apart=True)
+            except InvalidInputError as error:
+                raise _advised(error) from error
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """In the driver: deletes files, when some task did not end and so nothing was committed."""
+        if None in messages:
+            self._undo(self._core(), _files(messages))
+
+    def _undo(self, core: OpenTable, done: Sequence[TaskFiles]) -> None:
+        warehouse(self._connection).call(undo_write, core, done)
+
+    def _core(self) -> OpenTable:
+        error = NotFoundError(
+            f"table {self._name} was dropped while it was written, and another one has its name now",
+            table=self._name,
+        )
+        return warehouse(self._connection).same_table(self._name, self._uuid, error)
+
+
+class LakehouseWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """A batch write, as Spark runs it."""
+
+    def __init__(self, target: TableTarget) -> None:
+        self._target = target
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Uploads the rows of a task."""
+        return self._target.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits once."""
+        self._target.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes what is known to be in no commit."""
+        self._target.abort(messages)
+
+
+def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) -> Wanted:
+    """What the options and the mode of a write ask for; of a stream, ``complete`` is to overwrite."""
+    operation = options.operation or ("overwrite" if overwrite else "append")
+    if overwrite and operation not in ("overwrite", "overwrite_partitions"):
+        raise InvalidInputError(
+            f"mode('overwrite') and operation {operation!r} do not go together: use mode('append')"
+        )
+    refuse_keep(
+        options.missing,
+        "Spark runs the tasks of a data source once, so it cannot; use lakehouse.spark.write(df, …)"
+        ".upsert(missing='keep')",
+    )
+    writer = None
+    if options.writer_id is not None and options.writer_sequence is not None:
+        writer = options.writer_id, options.writer_sequence
+    check_writer(writer)
+    if streams and writer is not None:
+        raise InvalidInputError("a stream writes under its own id: leave writer_id and writer_sequence out")
+    return Wanted(
+        operation=operation,
+        where=to_expr(options.where),
+        writer=writer,
+        missing=options.missing,
+        message=options.message,
+        leaves_trace=not streams or overwrite,
+    )
+
+
+def _files(messages: Sequence[WriterCommitMessage | None]) -> list[TaskFiles]:
+    found = []
+    for one in messages:
+        if isinstance(one, TaskFiles):
+            found.append(one)
+        elif one is not None:
+            raise InternalError(f"Spark handed over a message of another writer: {type(one).__name__}")
+    return found
+
+
+def _advised(error: LakehouseError) -> LakehouseError:
+    """The error, with the way out of the one that only this way of writing has."""
+    if "key" in error.context and isinstance(error, InvalidInputError):
+        return InvalidInputError(
+            f"{error.message}: lakehouse.spark.write(df, …) does", kind=error.kind, **error.context
+        )
+    return error

@@ -1,0 +1,354 @@
+"""What a task of a write does: batches become data files, and word of them goes to the driver.
+
+Rows that come sorted by key are cut between keys, so that however large a task is, its files are one
+run. A task holds no more than ``write.buffer_bytes`` of the table several times over, and less where
+``spark.executor.pyspark.memory`` leaves little room.
+
+Invariant: a task's message names every file that it uploaded and that nobody deleted. An error that
+another try cannot mend is in the message; all others are raised, for Spark to try again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lakehouse.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+)
+from lakehouse.expr import Expr
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.cost import Cost, measure
+from lakehouse.kernels.arrays import Mask
+from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.runtime.errors import carried
+from lakehouse.spark.runtime.worker_memory import task_memory
+from lakehouse.spark.writing.exchange import unpacked
+from lakehouse.spark.writing.key_sort import in_key_order, key_schema
+from lakehouse.storage.files.file_writer import delete_files, object_paths
+from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+from lakehouse.storage.rows.duplicate_keys import same_key
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.write.add_if_unchanged import KeyRange
+from lakehouse.storage.write.conditional_writes import matching_rows
+
+__all__ = [
+    "ACTION",
+    "DELETE",
+    "NOTHING",
+    "PUT",
+    "TaskFiles",
+    "WriteJob",
+    "outcomes",
+    "together",
+    "write_task",
+]
+
+ACTION = "__lakehouse_action"
+"""Column of rows that differ in what is to be done: one of the numbers below."""
+PUT, DELETE, NOTHING = 0, 1, 2
+_FINAL = (InvalidInputError, AlreadyExistsError, CorruptionError, NotFoundError)
+"""Errors that come again however often a task is tried."""
+_TABLE_ROWS = 1 << 17
+_TABLE_BYTES = 16 << 20
+"""Batches are put together up to here: they are small, and each step has its price."""
+_TABLES_PER_BUFFER = 4
+_SORTED_BYTES_MAX = 1 << 30
+"""Arrow counts the bytes of a column of text in 31 bits."""
+_BUFFERS = 5
+"""Of rows a task holds so many buffers: one fills, two are written, and what is copied of them, for files or
+for sorting, is two more."""
+_BUFFER_BYTES_MIN = 1 << 20
+_OUTCOME = pa.schema({"outcome": pa.binary()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteJob:
+    """What the tasks of one write have in common."""
+
+    connection: Connection
+    root: str
+    """The table's directory."""
+    schema: TableSchema
+    """All tasks write with this one, whatever is committed meanwhile."""
+    deletes: bool = False
+    """Rows are keys to be deleted."""
+    mixed: bool = False
+    """Rows carry :data:`ACTION`."""
+    by_key: bool = False
+    """All rows of a key come to one task, and sorted by key unless the task sorts them."""
+    sorts: bool = False
+    """The task sorts rows by key."""
+    packed: bool = False
+    """Rows come as :mod:`lakehouse.spark.writing.exchange` packs them."""
+    unique: bool = False
+    """Several rows of a key are an error."""
+    where: Expr | None = None
+    """What every row must match."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
+    """What a task says when it is done."""
+
+    written: WrittenRows = dataclasses.field(default_factory=WrittenRows)
+    deleted: WrittenRows = dataclasses.field(default_factory=WrittenRows)
+    """Files of rows that delete, of a task whose rows were mixed."""
+    error: LakehouseError | None = None
+    """Then there are no files."""
+    cost: Cost = dataclasses.field(default_factory=Cost)
+    looked_at: KeyRange | None = None
+    """Keys of all rows of a task whose rows were mixed, those included to which nothing was done."""
+    query: str | None = None
+    """Id of the streaming query that the task is of."""
+
+
+def outcomes(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A write's task as ``mapInArrow`` runs it: its message, pickled, in one row."""
+    with carried():
+        message = pickle.dumps(write_task(job, batches))
+    yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=_OUTCOME)
+
+
+def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
+    """Uploads the rows of one task."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    lake = warehouse(job.connection)
+    task = _Task(job, lake)
+    try:
+        return TaskFiles(
+            written=lake.call(task.write, task.tables(batches), deletes=job.deletes),
+            deleted=task.deleted(),
+            cost=task.cost,
+            looked_at=task.looked_at,
+            query=query,
+        )
+    except _FINAL as error:
+        task.undo()
+        return TaskFiles(error=error, cost=task.cost, query=query)
+    except BaseException:
+        task.undo()
+        raise
+
+
+class _Task:
+    """One task under way."""
+
+    def __init__(self, job: WriteJob, lake: Warehouse) -> None:
+        self._job, self._lake = job, lake
+        options = TableOptions.parse(job.schema.options)
+        buffer_bytes = _buffer_bytes(options, cached=lake.lake.settings.cache.max_bytes)
+        self._options = dataclasses.replace(options, write_buffer_bytes=buffer_bytes)
+        self.cost = Cost()
+        self.looked_at: KeyRange | None = None
+        self._deletes: list[pa.Table] = []
+        self._deleted: list[WrittenRows] = []
+        self._uploaded: list[FileEntry] = []
+
+    async def write(self, rows: Iterable[pa.Table], *, deletes: bool) -> WrittenRows:
+        """Uploads rows, or keys to be deleted."""
+        job, data = self._job, rows
+        if job.where is not None:
+            limit = self._options.write_buffer_bytes
+            data = matching_rows(rows, job.schema, job.where, chunk_bytes=limit)  # type: ignore[assignment]
+        with measure() as cost:
+            try:
+                written = await write_rows(
+                    self._lake.lake.store,
+                    job.root,
+                    job.schema,
+                    self._options,
+                    data,
+                    deletes=deletes,
+                    unique=job.unique and not deletes,
+                    settings=self._lake.lake.settings.table,
+                )
+            finally:
+                self.cost += cost
+        self._uploaded += written.entries
+        return written
+
+    def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """The rows to write, in tables of a good size."""
+        job, room = self._job, self._options.write_buffer_bytes
+        # Smaller than a buffer, so that nobody cuts them again, between rows of a key.
+        tables = unpacked(batches) if job.packed else together(batches, room // _TABLES_PER_BUFFER)
+        if job.sorts:
+            tables = in_key_order(tables, job.schema, min(room, _SORTED_BYTES_MAX))
+        elif job.by_key:
+            tables = _between_keys(tables, job.schema.primary_key)
+        if job.mixed:
+            tables = self._acted_upon(tables)
+        if job.by_key and job.unique:
+            tables = _each_key_once(tables, job.schema.primary_key)
+        elif job.by_key and not job.deletes:
+            tables = _ties_broken(tables, job.schema)
+        return self._without_deletes(tables) if job.mixed else tables
+
+    def _acted_upon(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
+        """Rows to which something is done; of all others only the range of their keys counts."""
+        codec, of_key = RowKeyCodec(self._job.schema.key_fields), key_schema(self._job.schema)
+        for table in tables:
+            keys = conform(table.select(self._job.schema.primary_key), of_key)
+            low, high = pc.min_max(codec.encode(keys.columns).cast(pa.large_binary())).as_py().values()
+            if self.looked_at is not None:
+                low, high = min(low, self.looked_at[0]), max(high, self.looked_at[1])
+            self.looked_at = low, high
+            kept = table.filter(pc.not_equal(table.column(ACTION), NOTHING))
+            if kept.num_rows:
+                yield kept
+
+    def _without_deletes(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
+        """Rows that delete are kept aside, and written whenever a buffer of them is full."""
+        for table in tables:
+            is_deleted = pc.equal(table.column(ACTION), DELETE)
+            rows = table.drop_columns([ACTION])
+            if pc.any(is_deleted).as_py():
+                self._deletes.append(rows.filter(is_deleted).select(self._job.schema.primary_key))
+                if sum(one.nbytes for one in self._deletes) > self._options.write_buffer_bytes:
+                    self._flush_deletes()
+                rows = rows.filter(pc.invert(is_deleted))
+            if rows.num_rows:
+                yield rows
+
+    def _flush_deletes(self) -> None:
+        if self._deletes:
+            self._deleted.append(self._lake.call(self.write, self._deletes, deletes=True))
+            self._deletes = []
+
+    def deleted(self) -> WrittenRows:
+        """Files of rows that delete."""
+        self._flush_deletes()
+        return WrittenRows(
+            entries=tuple(entry for one in self._deleted for entry in one.entries),
+            rows=sum(one.rows for one in self._deleted),
+            bytes=sum(one.bytes for one in self._deleted),
+            first_upload_ms=min(
+                (one.first_upload_ms for one in self._deleted if one.first_upload_ms is not None),
+                default=None,
+            ),
+        )
+
+    def undo(self) -> None:
+        """Deletes what was uploaded whole; a write that failed has deleted its files already."""
+        paths = object_paths(self._uploaded)
+        self._lake.call(delete_files, self._lake.lake.store, self._job.root, paths)
+
+
+def _buffer_bytes(options: TableOptions, *, cached: int) -> int:
+    """The table's buffer, or what the memory of this worker has room for."""
+    wanted = options.write_buffer_bytes
+    room = task_memory(_BUFFERS * wanted, 1, cached=cached)
+    return min(wanted, max(_BUFFER_BYTES_MIN, room // _BUFFERS))
+
+
+def together(batches: Iterable[pa.RecordBatch], most: int = _TABLE_BYTES) -> Generator[pa.Table, None, None]:
+    """The rows of batches in tables of a good size."""
+    waiting: list[pa.RecordBatch] = []
+    rows = weight = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        weight += batch.nbytes
+        if rows >= _TABLE_ROWS or weight >= min(most, _TABLE_BYTES):
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, weight = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _between_keys(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator[pa.Table, None, None]:
+    """Rows sorted by key, cut so that rows of a key are in one table."""
+    kept: pa.Table | None = None
+    for table in tables:
+        whole = table if kept is None else pa.concat_tables([kept, table])
+        begin = _last_key_begins(whole, key)
+        if begin:
+            yield whole.slice(0, begin)
+        kept = whole.slice(begin)
+    if kept is not None and kept.num_rows:
+        yield kept
+
+
+def _last_key_begins(rows: pa.Table, key: tuple[str, ...]) -> int:
+    """The first row with the key of the last one; the number of rows where that one has none."""
+    low: int = 0
+    high: int = rows.num_rows - 1
+    last = [rows.column(name)[high] for name in key]
+    if not all(value.is_valid for value in last):
+        return high + 1
+    while low < high:
+        middle = (low + high) // 2
+        if all(rows.column(name)[middle] == value for name, value in zip(key, last, strict=True)):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _each_key_once(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator[pa.Table, None, None]:
+    """Refuses keys that several rows have, which stand beside each other in one table."""
+    for table in tables:
+        repeated = np.flatnonzero(_has_key_before(table, key))
+        if len(repeated):
+            raise same_key({name: table.column(name)[int(repeated[0])].as_py() for name in key})
+        yield table
+
+
+def _ties_broken(tables: Iterable[pa.Table], schema: TableSchema) -> Generator[pa.Table, None, None]:
+    """Rows of each key by the sequence field, then by all columns, nulls first.
+
+    Spark sorts by key alone much faster, and few keys have several rows. Where there are nested columns,
+    which have no order here, Spark has sorted by all of them (:mod:`lakehouse.spark.writing.shuffle`).
+    """
+    sequence = next((rule.sequence for rule in schema.merging.rules.values() if rule.sequence), ())
+    for table in tables:
+        types = {field.name: field.type for field in table.schema}
+        names = [name for name in dict.fromkeys((*sequence, *types)) if name in types]
+        by = [name for name in names if not pa.types.is_map(types[name]) and name not in schema.primary_key]
+        has_before = _has_key_before(table, schema.primary_key)
+        if not by or not has_before.any() or any(pa.types.is_nested(types[name]) for name in by):
+            yield table
+            continue
+        tied = has_before.copy()
+        tied[:-1] |= has_before[1:]
+        rows = np.flatnonzero(tied)
+        some = table.take(pa.array(rows))
+        keys = [pa.array(np.cumsum(~has_before)[rows])]
+        for name in by:  # what is null is false in front of its column, and comes first
+            keys += [some.column(name).is_valid(), some.column(name)]
+        numbered = pa.table(keys, names=[str(place) for place in range(len(keys))])
+        order = pc.sort_indices(numbered, [(name, "ascending") for name in numbered.column_names])
+        places = np.arange(table.num_rows)
+        places[rows] = rows[order.to_numpy()]
+        yield table.take(pa.array(places))
+
+
+def _has_key_before(table: pa.Table, key: tuple[str, ...]) -> Mask:
+    """Of rows sorted by key, which have the key of the row before."""
+    same: Mask = np.zeros(table.num_rows, bool)
+    if table.num_rows > 1:
+        same[1:] = True
+        for name in key:
+            column = table.column(name)
+            found = pc.equal(column.slice(1), column.slice(0, table.num_rows - 1)).fill_null(False)
+            same[1:] &= found.to_numpy()
+    return same

@@ -1,0 +1,160 @@
+"""Changes of a table as they are committed, resumed where a reader left off.
+
+Invariant: the tables between two tokens are the net changes between their two snapshots, whole; of a table
+without a primary key, the rows that came. A reader
+that keeps the token of what it has dealt with, and resumes from it, misses nothing; what it had begun
+and not finished comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.storage.cdc.appended_rows import appended_between
+from lakehouse.storage.cdc.snapshot_diff import net_changes
+from lakehouse.storage.scan.table_scan import TableRuns
+from lakehouse.storage.schema.row_ttl import lifetime
+from lakehouse.storage.tables.long_reads import reading
+from lakehouse.storage.tables.open_tables import OpenTable, View
+
+__all__ = ["ChangeBatch", "changes_between", "check_kept", "follow_changes", "token_of", "view_behind"]
+
+_PARTS = 3
+_TOKEN_DIGITS = 12
+_QUICKER = 4
+"""Looks per ``poll_s`` right after something came, when more is likely."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBatch:
+    """Rows that changed, and where to go on."""
+
+    rows: pa.Table
+    """With a column ``_change``: insert, update_before, update_after or delete."""
+    snapshot: int
+    """The snapshot that the changes lead to."""
+    token: str
+    """Where to resume once these rows are dealt with. Of several batches of one step, all but the last
+    have the token from before the step: a step is dealt with as a whole."""
+
+
+async def changes_between(
+    core: OpenTable, start: View, end: View, *, net: bool = True
+) -> AsyncGenerator[pa.Table, None]:
+    """Net changes of rows from one state to another; without ``net`` those that can be told."""
+    async with (
+        reading(core, start, end),
+        aclosing(_changes_between(core, start, end, net=net)) as tables,
+    ):
+        async for table in tables:
+            yield table
+
+
+async def _changes_between(
+    core: OpenTable, start: View, end: View, *, net: bool
+) -> AsyncGenerator[pa.Table, None]:
+    if not end.schema.primary_key:
+        async with aclosing(appended_between(core, start, end, net=net)) as tables:
+            async for table in tables:
+                yield table
+        return
+    found = net_changes(
+        await start.entries(),
+        await end.entries(),
+        end.schema,
+        TableRuns(core, end.schema),
+        shows=(lifetime(start.schema, start.snapshot.time_ms, later=end.schema), end.shows),
+        settings=core.env.settings.table,
+    )
+    async with aclosing(found) as tables:
+        async for table in tables:
+            yield table
+
+
+async def follow_changes(
+    core: OpenTable, *, after: str | int | None, poll_s: float
+) -> AsyncGenerator[ChangeBatch, None]:
+    """Changes behind a token or a snapshot, and then as they come, without an end."""
+    if poll_s <= 0:
+        raise InvalidInputError(f"poll_s is a number of seconds above 0, not {poll_s!r}")
+    view = await view_behind(core, after)
+    pause = poll_s
+    while True:
+        newest = await core.newest()
+        if newest.snapshot.id == view.snapshot.id:
+            await core.env.clock.sleep(pause)
+            pause = poll_s
+            continue
+        check_kept(core, view, newest)
+        waiting: pa.Table | None = None
+        async with aclosing(changes_between(core, view, newest, net=False)) as tables:
+            async for table in tables:
+                if waiting is not None:
+                    yield _batch(core, waiting, newest, view)
+                waiting = table
+        view = newest
+        if waiting is not None:
+            yield _batch(core, waiting, newest, newest)
+        pause = poll_s / _QUICKER
+
+
+def _batch(core: OpenTable, rows: pa.Table, newest: View, position: View) -> ChangeBatch:
+    return ChangeBatch(rows=rows, snapshot=newest.snapshot.id, token=token_of(core, position))
+
+
+def token_of(core: OpenTable, view: View) -> str:
+    """Names a snapshot for good: another table's, or another one of that id, is told apart."""
+    return f"{core.uuid.hex[:_TOKEN_DIGITS]}.{view.snapshot.id}.{view.snapshot.token[:_TOKEN_DIGITS]}"
+
+
+async def view_behind(core: OpenTable, after: str | int | None) -> View:
+    """The state that a reader has: that of a token, of a snapshot, or the newest."""
+    if after is None:
+        return await core.newest()
+    if isinstance(after, int) and not isinstance(after, bool):
+        return await core.view(snapshot=after)
+    parts = after.split(".") if isinstance(after, str) else []
+    if len(parts) != _PARTS or not parts[1].isdecimal():
+        raise InvalidInputError(
+            f"after is a token of an earlier batch, the id of a snapshot, or None, not {after!r}"
+        )
+    table, number, token = parts[0], int(parts[1]), parts[2]
+    if table != core.uuid.hex[:_TOKEN_DIGITS]:
+        raise InvalidInputError(
+            f"{after!r} is a position in another table, or in an earlier one of the name {core.name}: begin "
+            "anew from a snapshot",
+            token=after,
+        )
+    try:
+        view = await core.view(snapshot=number)
+    except NotFoundError as gone:
+        raise _expired(core, number, await core.newest()) from gone
+    if not view.snapshot.token.startswith(token):
+        raise InvalidInputError(
+            f"{after!r} names another snapshot {number} than {core.name} has: begin anew from a snapshot",
+            token=after,
+        )
+    return view
+
+
+def check_kept(core: OpenTable, view: View, newest: View) -> None:
+    """Nothing as long as the state the reader has can be read; NotFoundError when it has expired."""
+    number, head = view.snapshot.id, newest.snapshot
+    if number < head.earliest and not any(ref.snapshot == number for ref in head.refs.values()):
+        raise _expired(core, number, newest)
+
+
+def _expired(core: OpenTable, number: int, newest: View) -> NotFoundError:
+    return NotFoundError(
+        f"snapshot {number} of {core.name}, up to which changes were read, has expired; there are "
+        f"{newest.snapshot.earliest} to {newest.snapshot.id}. Read the table once, and follow it from there; "
+        "a tag or pin keeps a position.",
+        kind="position-expired",
+        snapshot=number,
+        earliest=newest.snapshot.earliest,
+    )

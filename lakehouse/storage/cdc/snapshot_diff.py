@@ -1,0 +1,138 @@
+"""Net changes between two snapshots: what a reader of the first has to do to have the second.
+
+Invariant: the answer depends on what the snapshots hold and on nothing in between: not on how often
+a row changed, nor on what was compacted. Keys that may have changed are those of files that only one
+of the two has, and those of rows that only one of the two shows, by their age; each is looked up in
+both.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.config import TableSettings
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.merge.ordering import merge_order
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.row_equality import same_rows
+from lakehouse.storage.rows.row_size import RowSize
+from lakehouse.storage.scan.lookup import Found, Lookup
+from lakehouse.storage.scan.scan import RunSource, Scan
+from lakehouse.storage.scan.section_rows import taken
+from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.schema.row_ttl import Lifetime
+
+__all__ = ["CHANGE_COLUMN", "net_changes"]
+
+CHANGE_COLUMN = "_change"
+"""The last column: insert, update_before, update_after or delete."""
+
+_INSERT, _BEFORE, _AFTER, _DELETE = range(4)
+_AT_ONCE = 2
+"""Chunks of keys compared at once: one is read while the other is compared."""
+_COPIES = 4
+"""Times a row is in memory: of both snapshots, as read and as returned."""
+
+
+@functools.cache
+def _changes() -> pa.Array:
+    """The words of ``_change``; made late, since making arrays loads pandas."""
+    return pa.array(["insert", "update_before", "update_after", "delete"])
+
+
+async def net_changes(
+    before: Sequence[FileEntry],
+    after: Sequence[FileEntry],
+    schema: TableSchema,
+    source: RunSource,
+    *,
+    shows: tuple[Lifetime | None, Lifetime | None] = (None, None),
+    keys: KeyRange = EVERY_KEY,
+    settings: TableSettings | None = None,
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows that differ, as tables with the columns of the schema and ``_change``.
+
+    Rows come by merge unit and key; of one that changed, as it was and then as it is.
+
+    Args:
+        before: files of the first snapshot, with their positions filled in.
+        after: files of the second.
+        schema: of the second; older rows are shown as it has them.
+        source: opens the files, with that schema.
+        shows: which rows the two snapshots show; None = all.
+        keys: only rows of these keys.
+        settings: bounds.
+    """
+    settings = settings or TableSettings()
+    paths = {entry.path for entry in before}, {entry.path for entry in after}
+    touched = [entry for entry in (*before, *after) if (entry.path in paths[0]) != (entry.path in paths[1])]
+    key_columns = KeyColumns(schema.key_fields)
+    lookups = [
+        Lookup(entries, schema, source, shows=shown, settings=settings)
+        for entries, shown in zip((before, after), shows, strict=True)
+    ]
+
+    async def compare(chunk: pa.Table) -> pa.Table:
+        was, now = [await lookup.find(chunk, schema.fields) for lookup in lookups]
+        return await in_thread(_difference, key_columns, was, now)
+
+    size = RowSize(schema.fields, schema.fields, touched).bytes_per_row
+    rows = max(1, int(settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
+    names = key_columns.names
+    scan = Scan(touched, schema, source, columns=names, deletions=True, keys=keys, settings=settings)
+    streams = [_chunks(scan, rows)]
+    shown, other = shows if shows[0] is not None else shows[::-1]
+    if shown is not None:
+        differs = shown.differs(other)
+        aged = Scan(before, schema, source, columns=names, where=differs, keys=keys, settings=settings)
+        streams.append(_untouched(_chunks(aged, rows), Lookup(touched, schema, source, settings=settings)))
+    for chunks in streams:
+        async with aclosing(map_bounded(compare, chunks, _AT_ONCE)) as tables:
+            async for table in tables:
+                if table.num_rows:
+                    yield table
+
+
+async def _untouched(
+    chunks: AsyncGenerator[pa.Table, None], touched: Lookup
+) -> AsyncGenerator[pa.Table, None]:
+    """The keys of chunks that no file has which was compared already."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            left = await touched.without(chunk)
+            if left.num_rows:
+                yield left
+
+
+async def _chunks(scan: Scan, rows: int) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a scan, at most so many at a time."""
+    async with aclosing(scan.tables()) as tables:
+        async for table in tables:
+            for begin in range(0, table.num_rows, rows):
+                yield table.slice(begin, rows)
+
+
+def _difference(keys: KeyColumns, was: Found, now: Found) -> pa.Table:
+    """What differs between rows found before and after for the same keys."""
+    order = merge_order(keys.arrays([was.keys, now.keys]))
+    count = was.keys.num_rows
+    is_old = order.rows < count
+    ends = order.ends
+    begins = np.concatenate([np.ones(min(1, len(ends)), np.bool_), ends[:-1]])
+    changes = np.where(is_old, _DELETE, _INSERT)
+    olds = np.flatnonzero(begins & ~ends)
+    pairs = order.rows[olds], order.rows[olds + 1] - count
+    same = same_rows(taken([was.rows], pairs[0]), taken([now.rows], pairs[1]))
+    changes[olds], changes[olds + 1] = _BEFORE, _AFTER
+    differs = np.ones(len(changes), np.bool_)
+    differs[olds[same]] = differs[olds[same] + 1] = False
+    rows = taken([was.rows, now.rows], order.rows[differs])
+    return rows.append_column(CHANGE_COLUMN, _changes().take(pa.array(changes[differs])))

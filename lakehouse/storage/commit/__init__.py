@@ -1,0 +1,1 @@
+"""Commits: drafts of snapshots, the committer, and the simple changes."""

@@ -1,0 +1,66 @@
+"""Changes of a table's schema, as commits.
+
+Invariant: a schema's id is its parent's plus one, and a field's id is never given out twice, also not
+after a rollback.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lakehouse.format.metadata.snapshot import CommitKind, SchemaRef, Snapshot
+from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.metadata.schemas import Schemas
+from lakehouse.storage.metadata.snapshots import History
+from lakehouse.storage.schema.evolution import Change, evolve
+
+__all__ = ["Alter", "restored_schema"]
+
+
+class Alter:
+    """Applies changes to the schema of whatever head it is committed on.
+
+    Args:
+        schemas: the table's.
+        history: tells the time.
+        changes: what to change, one after the other.
+    """
+
+    blind: ClassVar[bool] = False
+
+    def __init__(self, schemas: Schemas, history: History, changes: Sequence[Change]) -> None:
+        self._schemas, self._history, self._changes = schemas, history, changes
+
+    async def draft(self, base: Base) -> Draft | None:
+        """A schema object, and a snapshot that refers to it."""
+        before = await self._schemas.read(base.snapshot.schema)
+        changed = evolve(before.schema, self._changes)
+        if dataclasses.replace(changed, id=before.schema.id) == before.schema:
+            return None
+        ref = await self._schemas.write(
+            changed, time_ms=self._history.time.now_ms(), before=(before, base.snapshot.schema)
+        )
+        return Draft(kind=CommitKind.ALTER, schema=ref)
+
+
+async def restored_schema(
+    schemas: Schemas, history: History, base: Snapshot, target: Snapshot
+) -> SchemaRef | None:
+    """A schema like the target's, as the next one after the head's; None when they are the same.
+
+    It descends from the target's, not from the head's: files that were written with a schema which
+    the rollback undoes may hold what it cannot read, and are refused when they are committed late.
+    """
+    if base.schema == target.schema:
+        return None
+    before, wanted = await schemas.read(base.schema), await schemas.read(target.schema)
+    again = dataclasses.replace(
+        wanted.schema,
+        id=before.schema.id + 1,
+        highest_field_id=before.schema.highest_field_id,
+        highest_index_id=before.schema.highest_index_id,
+    )
+    return await schemas.write(again, time_ms=history.time.now_ms(), before=(wanted, target.schema))

@@ -1,0 +1,265 @@
+"""What the next snapshot is, given the head and what a commit wants: pure.
+
+Invariant: the child's files are the parent's without what the draft removes and with what it adds,
+whether or not older entries are folded into manifests on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakehouse.errors import ConflictError
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.metadata.snapshot import (
+    CommitKind,
+    Counts,
+    ManifestRef,
+    ParentRef,
+    Ref,
+    SchemaRef,
+    SegmentRange,
+    Snapshot,
+    WalRef,
+    WriterMark,
+)
+from lakehouse.storage.wal.tail import Tail, covered, wal_after
+
+__all__ = ["Draft", "Fold", "child_of", "counts_of", "fold_is_due", "plan_fold"]
+
+_INLINE_ENTRIES_MAX = 128
+"""Entries of older commits that a snapshot carries before they are folded into a manifest."""
+_REMOVED_MAX = 512
+"""Removed paths that a snapshot carries before the manifests that list them are written anew."""
+_MANIFESTS_MAX = 32
+"""Manifests before small ones are put together."""
+_MANIFEST_ENTRIES = 8_192
+"""Entries of a manifest that is not small."""
+_GONE_MAX = 256
+"""Removed paths that a snapshot names; more are found by comparing it with its parent."""
+_WRITERS_MAX = 1_000
+_WRITER_IDLE_MS = 7 * 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a commit changes, decided against one snapshot."""
+
+    kind: CommitKind
+    added: tuple[FileEntry, ...] = ()
+    """New files; ``at`` is open, and the interval too unless it is compaction's."""
+    manifest: ManifestRef | None = None
+    """The manifest that lists ``added``, when they are too many for the snapshot itself."""
+    removed: tuple[FileEntry, ...] = ()
+    """Live files of that snapshot."""
+    replaced: tuple[FileEntry, ...] = ()
+    """Other words on live files of that snapshot, positions filled in: their indexes, say."""
+    clears: bool = False
+    """Removes every file there is, without looking."""
+    files: Snapshot | None = None
+    """Takes the files of this snapshot instead of the head's: rollback."""
+    flushed: frozenset[int] = frozenset()
+    """WAL segments whose rows ``added`` holds."""
+    begins_log: bool = False
+    """Says that there is a write-ahead log from now on."""
+    schema: SchemaRef | None = None
+    refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
+    """Tags and pins made or, with None, dropped."""
+    earliest: int | None = None
+    orphan_horizon_ms: int | None = None
+    uploaded_ms: int | None = None
+    """When the first file that was uploaded for this draft was answered, by the store's clock."""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Entries that stood in snapshots and small or worn manifests, put into new manifests."""
+
+    inline: frozenset[tuple[str, str | None]]
+    """Files whose entries are not carried any more, with their index files."""
+    replaced: frozenset[str]
+    """Manifests that are not referred to any more."""
+    forgotten: frozenset[str]
+    """Removed paths that no manifest lists any more."""
+    outputs: tuple[tuple[FileEntry, ...], ...]
+    """Entries of the new manifests, positions filled in."""
+    manifests: tuple[ManifestRef, ...] = ()
+    """The new manifests, once they are written."""
+
+    def fits(self, head: Snapshot) -> bool:
+        """Whether what was folded is still as it was; else another commit folded or removed some of it."""
+        return (
+            self.inline <= _marks(head.added)
+            and self.replaced <= {one.path for one in head.manifests}
+            and self.forgotten <= set(head.removed)
+        )
+
+
+def plan_fold(
+    head: Snapshot, inline: Sequence[FileEntry], listed: Mapping[str, Sequence[FileEntry]]
+) -> Fold | None:
+    """What to put into new manifests with the next commit; None = it is not due.
+
+    Args:
+        head: the newest snapshot.
+        inline: the entries it carries, positions filled in.
+        listed: the entries of each of its manifests; asked for only when :func:`fold_is_due`.
+    """
+    removed = frozenset(head.removed)
+    replaced, entries, forgotten = set[str](), list(inline), set[str]()
+    # What a manifest lists and the snapshot carries itself must not be in two manifests.
+    twice = removed & {one.path for one in inline}
+    many = len(head.manifests) > _MANIFESTS_MAX
+    for ref in head.manifests:
+        mine = listed[ref.path]
+        dead = {one.path for one in mine if one.path in removed}
+        small = many and ref.entries < _MANIFEST_ENTRIES
+        if small or (dead and len(removed) > _REMOVED_MAX) or dead & twice:
+            replaced.add(ref.path)
+            forgotten |= dead
+            entries += [one for one in mine if one.path not in dead]
+    if not entries and not replaced:
+        return None
+    entries.sort(key=lambda one: (one.partition, one.bucket, one.lo or (0, 0, 0)))
+    cuts = range(0, len(entries), _MANIFEST_ENTRIES)
+    return Fold(
+        inline=_marks(inline),
+        replaced=frozenset(replaced),
+        forgotten=frozenset(forgotten),
+        outputs=tuple(tuple(entries[at : at + _MANIFEST_ENTRIES]) for at in cuts),
+    )
+
+
+def _marks(entries: Sequence[FileEntry]) -> frozenset[tuple[str, str | None]]:
+    """What tells entries apart, also where one says something else of the file than another."""
+    return frozenset((one.path, None if one.index is None else one.index.path) for one in entries)
+
+
+def fold_is_due(head: Snapshot) -> bool:
+    """Whether the head has become long."""
+    return (
+        len(head.added) > _INLINE_ENTRIES_MAX
+        or len(head.removed) > _REMOVED_MAX
+        or len(head.manifests) > _MANIFESTS_MAX
+    )
+
+
+def child_of(
+    head: Snapshot,
+    draft: Draft,
+    *,
+    token: str,
+    now_ms: int,
+    fold: Fold | None = None,
+    writer: tuple[str, int] | None = None,
+    tail: Tail | None = None,
+) -> Snapshot:
+    """The snapshot behind ``head`` that does what the draft says and covers the log's tail."""
+    number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
+    base = head.carried() if draft.files is None else draft.files.carried()
+    inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
+    plus = counts_of(draft.added)
+    if draft.files is not None:
+        plus, minus, gone = base.total, head.total, None
+    elif draft.clears:
+        minus, gone = head.total, None
+    else:
+        minus = counts_of(draft.removed)
+        gone = tuple(one.path for one in draft.removed) if len(draft.removed) <= _GONE_MAX else None
+    return dataclasses.replace(
+        head,
+        id=number,
+        token=token,
+        parent=ParentRef(id=head.id, token=head.token),
+        kind=draft.kind,
+        time_ms=time_ms,
+        schema=draft.schema or head.schema,
+        manifests=manifests,
+        added=inline,
+        removed=removed,
+        gone=gone,
+        segments=_segments(head, draft, tail),
+        wal=WalRef(epoch=0, upto=0) if draft.begins_log and head.wal is None else wal_after(head, tail),
+        writers=_writers(head, writer, number, time_ms),
+        refs=_refs(head, draft, now_ms),
+        earliest=max(draft.earliest or 0, head.earliest),
+        orphan_horizon_ms=_latest(draft.orphan_horizon_ms, head.orphan_horizon_ms),
+        total=head.total + plus - minus,
+        plus=plus,
+        minus=minus,
+        message=draft.message,
+    )
+
+
+def _files(
+    base: Snapshot, draft: Draft, fold: Fold | None
+) -> tuple[tuple[FileEntry, ...], tuple[ManifestRef, ...], tuple[str, ...]]:
+    """Inline entries, manifests and removed paths of the child."""
+    own_inline = () if draft.manifest else draft.added
+    own_manifests = (draft.manifest,) if draft.manifest else ()
+    if draft.clears:
+        return own_inline, own_manifests, ()
+    inline, manifests, removed = base.added, base.manifests, base.removed
+    if fold is not None and fold.fits(base):
+        folded = {path for path, _ in fold.inline}
+        inline = tuple(one for one in inline if one.path not in folded)
+        manifests = (*(one for one in manifests if one.path not in fold.replaced), *fold.manifests)
+        removed = tuple(path for path in removed if path not in fold.forgotten)
+    if draft.removed or draft.replaced:
+        away = {one.path for one in (*draft.removed, *draft.replaced)}
+        carried = {one.path for one in inline}
+        inline = (*(one for one in inline if one.path not in away), *draft.replaced)
+        listed = away - carried
+        if listed & set(removed):
+            raise ConflictError("a file to be removed is no longer live", paths=sorted(listed & set(removed)))
+        removed = (*removed, *sorted(listed))
+    return (*inline, *own_inline), (*manifests, *own_manifests), removed
+
+
+def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentRange, ...]:
+    """The child's segments: what is cleared or rolled back takes the tail with it."""
+    if draft.clears:
+        return ()
+    if draft.files is not None:
+        return draft.files.carried().segments
+    ranges = covered(head, tail, at=None)
+    if not draft.flushed:
+        return ranges
+    return tuple(left for one in ranges for left in one.without(draft.flushed))
+
+
+def counts_of(entries: Sequence[FileEntry]) -> Counts:
+    """Sums over these files."""
+    return Counts(
+        files=len(entries), rows=sum(one.rows for one in entries), bytes=sum(one.size for one in entries)
+    )
+
+
+def _writers(
+    head: Snapshot, writer: tuple[str, int] | None, number: int, time_ms: int
+) -> Mapping[str, WriterMark]:
+    kept = {name: mark for name, mark in head.writers.items() if time_ms - mark.time_ms <= _WRITER_IDLE_MS}
+    if writer is not None:
+        name, sequence = writer
+        kept[name] = WriterMark(sequence=sequence, snapshot=number, time_ms=time_ms)
+    if len(kept) > _WRITERS_MAX:
+        newest = sorted(kept.items(), key=lambda item: item[1].time_ms)[-_WRITERS_MAX:]
+        kept = dict(newest)
+    return kept
+
+
+def _refs(head: Snapshot, draft: Draft, now_ms: int) -> Mapping[str, Ref]:
+    """Tags, and pins that have not ended; the times of snapshots may be ahead of the store's clock."""
+    merged: dict[str, Ref | None] = {**head.refs, **draft.refs}
+    return {
+        name: ref
+        for name, ref in merged.items()
+        if ref is not None and (ref.expires_ms is None or ref.expires_ms > now_ms)
+    }
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    known = [value for value in (one, other) if value is not None]
+    return max(known) if known else None

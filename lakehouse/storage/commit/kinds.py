@@ -1,0 +1,71 @@
+"""Traits of commits by their kind: the one place that says which of them add, remove or rewrite rows.
+
+Readers of changes, decided writes and automatic compaction all ask here, so that a new kind is judged once.
+
+Invariant: every :class:`~lakehouse.format.metadata.snapshot.CommitKind` has its traits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from lakehouse.format.metadata.snapshot import CommitKind
+
+__all__ = ["TRAITS", "KindTraits", "traits_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindTraits:
+    """Effects that a commit of some kind may have on the rows of a table."""
+
+    brings_rows: bool = False
+    """Its files hold rows that stood in no file before."""
+    removes_rows: bool = False
+    """Rows that its parent shows may be gone or replaced, in ways that its own files need not tell."""
+    removes_by_key: bool = False
+    """As long as it removes no file, its own files name the key of every row that it removes."""
+    compacts: bool = False
+    """It puts runs together, and so is no reason to compact."""
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether readers may see other rows after it than before."""
+        return self.brings_rows or self.removes_rows
+
+
+_BRINGS = KindTraits(brings_rows=True)
+_REMOVES = KindTraits(removes_rows=True)
+_KEEPS = KindTraits()
+
+TRAITS: Final = MappingProxyType(
+    {
+        CommitKind.CREATE: _KEEPS,
+        CommitKind.APPEND: _BRINGS,
+        CommitKind.UPSERT: _BRINGS,
+        CommitKind.DELETE: KindTraits(removes_rows=True, removes_by_key=True),
+        CommitKind.OVERWRITE: KindTraits(brings_rows=True, removes_rows=True),
+        CommitKind.COMPACT: KindTraits(compacts=True),
+        CommitKind.ALTER: _KEEPS,
+        CommitKind.ROLLBACK: _REMOVES,
+        CommitKind.TAG: _KEEPS,
+        CommitKind.EXPIRE: _KEEPS,
+        CommitKind.ORPHANS: _KEEPS,
+        CommitKind.INDEX: _KEEPS,
+        CommitKind.FLUSH: _BRINGS,
+        CommitKind.WAL: _KEEPS,
+        CommitKind.RESCALE: _KEEPS,
+        CommitKind.REPAIR: _REMOVES,
+        CommitKind.DROP: _KEEPS,
+        CommitKind.UNDROP: _KEEPS,
+    }
+)
+"""Traits of every kind. A rescale writes the rows that there are into other buckets and changes the schema,
+which says so to everybody who has to know. Nobody reads behind a drop unless an undrop follows it, and then
+neither has changed a row."""
+
+
+def traits_of(kind: CommitKind) -> KindTraits:
+    """Traits of one kind of commit."""
+    return TRAITS[kind]

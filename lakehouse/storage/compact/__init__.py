@@ -1,0 +1,1 @@
+"""Compaction: runs picked, merged and replaced; clustering and rescaling."""

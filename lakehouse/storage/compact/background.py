@@ -1,0 +1,141 @@
+"""Compaction that nobody asks for: by the process whose commit made it worth while.
+
+After a commit the merge units it touched are planned for. When there is something to do, the process waits
+a random while, so that of several that saw the same one begins first, reads the newest snapshot, plans
+again, and compacts. ``compaction.auto`` says which processes do so. Only those with a streaming writer do
+by default: they live long and make a run with every flush, while a process that makes a few commits
+should do what it was asked to do, and end.
+
+The option is asked for again right before the work begins, of the newest snapshot: whoever turns it off
+is heard by processes that have not committed since. Where it is ``off`` nothing is compacted, not even by a
+streaming writer at ``compaction.stop_trigger``: it goes on and says so in the log.
+
+Invariant: a table has at most one such compaction under way in a process. It belongs to the connection and
+is cancelled when that is closed; what it uploaded is deleted then. It fails by saying so in the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+import anyio
+
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.log import get_logger
+from lakehouse.storage.commit.committer import Committed
+from lakehouse.storage.commit.kinds import traits_of
+from lakehouse.storage.compact.executor import CompactResult, compact_table, plan_table
+from lakehouse.storage.compact.plan import most_runs, unit_to_compact
+from lakehouse.storage.scan.file_plan import Unit
+from lakehouse.storage.tables.open_tables import OpenTable, View
+
+__all__ = ["AutoCompaction", "auto_compaction", "watched"]
+
+_log = get_logger(__name__)
+_WAIT_S = 1.0
+"""Of several processes that saw the same commit, one begins first."""
+
+
+class AutoCompaction:
+    """Compacts one table of a connection when its commits made that worth while."""
+
+    def __init__(self) -> None:
+        self._writers = 0
+        self._touched: set[Unit] | None = set()
+        """Merge units with runs that were not looked at; None = any may have some."""
+        self._begun = False
+        """Whether a compaction was started that has not ended."""
+        self._for_writer = False
+        """Whether a streaming writer was open when it was started."""
+        self._running: anyio.Event | None = None
+        """Set when the compaction under way has ended."""
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While the block runs, this process is one that has a streaming writer open."""
+        self._writers += 1
+        try:
+            yield
+        finally:
+            self._writers -= 1
+
+    def on_commit(self, table: OpenTable, view: View, done: Committed) -> None:
+        """Looks at what a commit touched, beside other work."""
+        if not _is_due(view, has_writer=bool(self._writers)) or table.env.spawn is None:
+            return
+        snapshot = done.snapshot
+        if traits_of(snapshot.kind).compacts or not snapshot.plus.files:
+            return
+        self._touch(snapshot, view)
+        if not self._begun:
+            self._for_writer = bool(self._writers)
+            self._begun = table.env.spawn(self._run, table, snapshot, optional=True)
+
+    def _touch(self, snapshot: Snapshot, view: View) -> None:
+        own: list[FileEntry] = [one for one in snapshot.added if one.at is None]
+        if len(own) < snapshot.plus.files:
+            self._touched = None
+        elif self._touched is not None:
+            self._touched |= {unit_to_compact(one, view.schema) for one in own}
+
+    async def _run(self, core: OpenTable, snapshot: Snapshot) -> None:
+        ended = self._running = anyio.Event()
+        try:
+            view = await core.view_of(snapshot)
+            while self._touched is None or self._touched:
+                touched, self._touched = self._touched, set()
+                if await plan_table(view, units=touched):
+                    await core.env.clock.sleep(random.uniform(0, _WAIT_S))
+                    if not _is_due(await core.newest(), has_writer=self._for_writer or bool(self._writers)):
+                        return
+                    done = await compact_table(core, units=touched)
+                    _log.info("compacted", table=str(core.name), result=str(done))
+                view = await core.known()
+        finally:
+            self._begun, self._running = False, None
+            ended.set()
+
+    async def make_room(self, core: OpenTable) -> CompactResult | None:
+        """Returns once no merge unit has ``compaction.stop_trigger`` runs, after a compaction if need be.
+
+        What a streaming writer waits for before it adds another run; batch commits never wait. Where
+        ``compaction.auto`` is ``off``, nobody waits, and the log says so.
+        """
+        view = await core.known()
+        if most_runs(await view.files(), view.schema) < view.options.compaction_stop_trigger:
+            return None
+        while self._running is not None:
+            await self._running.wait()
+        if _is_due(view, has_writer=True) and _is_due(await core.newest(), has_writer=True):
+            return await compact_table(core)
+        _log.warning(
+            "a streaming writer adds runs to a table that nobody compacts: compaction.auto is off",
+            table=str(core.name),
+            stop_trigger=view.options.compaction_stop_trigger,
+        )
+        return None
+
+
+def _is_due(view: View, *, has_writer: bool) -> bool:
+    """Whether the table's options let this process compact by itself."""
+    mode = view.options.compaction_auto
+    return mode == "on" or (mode == "writer" and has_writer)
+
+
+def auto_compaction(core: OpenTable) -> AutoCompaction:
+    """The one of a table; from the first call on it listens to every commit."""
+    for listener in core.listeners:
+        if isinstance(listener, AutoCompaction):
+            return listener
+    made = AutoCompaction()
+    core.listeners.append(made)
+    return made
+
+
+def watched(core: OpenTable) -> OpenTable:
+    """The same table, whose commits by this process are looked at for compaction that is due."""
+    auto_compaction(core)
+    return core

@@ -1,0 +1,486 @@
+"""Merging the runs of a compaction task into the files of one run.
+
+Sections of the runs are read and merged as a scan does it, and their rows cut into files that are encoded
+and uploaded while further sections are read. Needs a store, a schema, options and a task, and no table:
+what runs it may be another process.
+
+Invariant: the output holds the fold of the rows of the inputs, each with the snapshot it came with
+(``_SEQUENCE_NUMBER``), and stands at the hull of their intervals. Rows that delete stay unless the task has
+the oldest run. It ends with all files in the store, or with an error and none of them (as far as the store
+lets them be deleted). Memory keeps to what it is given, however large the runs are and however many
+(:mod:`lakehouse.storage.compact.memory_passes`), as long as it has room for a few row groups.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.config import TableSettings
+from lakehouse.expr import Expr
+from lakehouse.format.metadata.file_entry import (
+    KIND_COLUMN,
+    SEQUENCE_COLUMN,
+    FileEntry,
+    FileFormat,
+    Level,
+    RowKind,
+)
+from lakehouse.format.parquet.writer import KIND_FIELD, SEQUENCE_FIELD
+from lakehouse.format.schema.projection import constant_column
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, arrow_field
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.kernels.arrays import I64
+from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner
+from lakehouse.storage.compact.plan import CompactionTask, Interval
+from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
+from lakehouse.storage.files.reader import Piece, RunReader
+from lakehouse.storage.rows.partitioner import Part, cut_rows
+from lakehouse.storage.rows.row_size import RowSize, group_rows
+from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.scan.scan import RunSource, Scan
+from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.schema.row_ttl import Lifetime, may_drop_hidden
+
+__all__ = ["MergedRuns", "lineage_scan", "merge_runs"]
+
+_FILES_UNDER_WAY = 2
+"""Files that are cut, encoded and uploaded at once, in turns."""
+_SCAN_SHARE = 4
+"""Sections under way get one part in four of the memory."""
+_FILE_SHARE = 5
+"""Rows of a file one in five: such rows are being collected, encoded, and there encoded once or twice."""
+_GUESSES = 3
+"""So much more than is guessed rows may take in memory, for all that entries tell."""
+_LINEAGE_BYTES = 9
+"""Of a row's snapshot and kind."""
+_TELLING_ROWS = 1024
+"""Fewer rows do not tell what a row takes in a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedRuns:
+    """What became of a task: files that are in the store and belong to no snapshot yet."""
+
+    task: CompactionTask
+    outputs: tuple[FileEntry, ...]
+    """By key; empty when every key was deleted."""
+    first_upload_ms: int | None = None
+    """When the first upload was answered, by the store's clock."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of every kind of the output."""
+        return sum(one.rows for one in self.outputs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the output."""
+        return sum(one.size for one in self.outputs)
+
+
+async def merge_runs(
+    store: ObjectStore,
+    root: str,
+    schema: TableSchema,
+    options: TableOptions,
+    task: CompactionTask,
+    source: RunSource,
+    *,
+    memory_bytes: int,
+    settings: TableSettings | None = None,
+    shows: Lifetime | None = None,
+    keys: KeyRange = EVERY_KEY,
+    watch: Callable[[int], None] | None = None,
+) -> MergedRuns:
+    """Writes the output of a task.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: its schema; rows are written with it.
+        options: its options.
+        task: what to merge.
+        source: opens the files for reads with that schema.
+        memory_bytes: what rows and files under way may take.
+        settings: how many sections are read at once.
+        shows: which rows the base shows; a bottom run leaves out the others where it may.
+        keys: only rows of these keys: a part of the output, which other calls make the rest of.
+        watch: told how many rows were read so far, whenever there is news.
+    """
+    writing = _Writing(
+        store, root, schema, source, memory_bytes, settings or TableSettings(), shows, keys, watch
+    )
+    planner = await _planner(schema, options, task, source, memory_bytes)
+    if planner is None:
+        return await writing.run(task, options)
+    between: list[str] = []
+    inputs = task.inputs
+    try:
+        while (todo := planner.next_pass(inputs)) is not None:
+            made = await _done(writing, todo, task, options)
+            between += [one.path for one in made]
+            merged = {one.path for group in todo.groups for one in group}
+            inputs = (*(one for one in inputs if one.path not in merged), *made)
+            planner = planner.knowing([one.path for one in made], todo.piece_rows)
+        found = await writing.run(dataclasses.replace(task, inputs=inputs), options)
+    finally:
+        await delete_files(store, root, between)
+    return dataclasses.replace(found, task=task)
+
+
+async def _planner(
+    schema: TableSchema, options: TableOptions, task: CompactionTask, source: RunSource, memory_bytes: int
+) -> PassPlanner | None:
+    """Plans passes; None where one is clearly enough. Else a piece is read, to know what rows take."""
+    if not schema.primary_key:
+        return None  # nothing is merged
+    guess = RowSize(schema.fields, schema.fields, task.inputs).bytes_per_row
+    planner = PassPlanner(
+        memory_bytes=memory_bytes, row_bytes=guess * _GUESSES, piece_rows=group_rows(options, guess)
+    )
+    if planner.fits(task.inputs):
+        return None
+    reader = await source.open(max(task.inputs, key=lambda one: one.rows))
+    some = await reader.read(schema.fields, [0])
+    row_bytes = some.nbytes / some.num_rows
+    rows = max(group_rows(options, row_bytes), *(piece.rows for piece in reader.pieces))
+    return dataclasses.replace(planner, row_bytes=row_bytes + _LINEAGE_BYTES, piece_rows=rows)
+
+
+async def _done(
+    writing: _Writing, todo: MergePass, task: CompactionTask, options: TableOptions
+) -> list[FileEntry]:
+    """The files of a pass; none is left where it fails."""
+    small = dataclasses.replace(
+        options, file_format=FileFormat.PARQUET.value, parquet_row_group_rows=todo.piece_rows
+    )
+    plain = writing.without_indexes()
+    made: list[FileEntry] = []
+    try:
+        for group in todo.groups:
+            found = await plain.run(dataclasses.replace(task, inputs=group, bottom=False), small)
+            made += found.outputs
+    except BaseException:
+        await delete_files(writing.store, writing.root, [one.path for one in made])
+        raise
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """What the merges of a task have in common; see :func:`merge_runs`."""
+
+    store: ObjectStore
+    root: str
+    schema: TableSchema
+    source: RunSource
+    memory_bytes: int
+    settings: TableSettings
+    shows: Lifetime | None
+    keys: KeyRange
+    watch: Callable[[int], None] | None
+
+    def without_indexes(self) -> _Writing:
+        """For files that are read once, by whoever wrote them; of whose rows nobody is told."""
+        return dataclasses.replace(self, schema=dataclasses.replace(self.schema, indexes=()), watch=None)
+
+    async def run(self, task: CompactionTask, options: TableOptions) -> MergedRuns:
+        """Merges the runs of a task at once."""
+        level = Level.BOTTOM if task.bottom else Level.COMPACTED
+        uploads = FileUploads(
+            self.store, self.root, self.schema, options, format=FileFormat(options.file_format), level=level
+        )
+        memory = self.memory_bytes
+        settings = dataclasses.replace(self.settings, scan_memory_bytes=max(1, memory // _SCAN_SHARE))
+        shows = self.shows if may_drop_hidden(self.schema) else None
+        scan = _scan(self.schema, task, self.source, settings, shows, self.keys)
+        cutting = _Cutting(uploads, self.schema, task, max(1, memory // _FILE_SHARE))
+
+        async def jobs() -> AsyncGenerator[_Job, None]:
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    if self.watch is not None:
+                        self.watch(scan.report.rows_read)
+                    async with aclosing(cutting.add(table)) as full:
+                        async for job in full:
+                            yield job
+                    del table
+            for job in cutting.rest():
+                yield job
+
+        async def upload(job: _Job) -> tuple[int, FileEntry]:
+            return await uploads.upload(job.take())
+
+        try:
+            async with aclosing(map_bounded(upload, jobs(), _FILES_UNDER_WAY, ordered=False)) as files:
+                entries = {number: entry async for number, entry in files}
+        except BaseException:
+            await delete_files(self.store, self.root, uploads.paths)
+            raise
+        lo, hi = task.interval
+        return MergedRuns(
+            task=task,
+            outputs=tuple(dataclasses.replace(entries[at], lo=lo, hi=hi) for at in sorted(entries)),
+            first_upload_ms=uploads.first_answer_ms,
+        )
+
+
+def _scan(
+    schema: TableSchema,
+    task: CompactionTask,
+    source: RunSource,
+    settings: TableSettings,
+    shows: Lifetime | None,
+    keys: KeyRange,
+) -> Scan:
+    """The rows of the output."""
+    return lineage_scan(
+        task.inputs,
+        schema,
+        source,
+        interval=task.interval,
+        kinds=not task.bottom and any(one.deletes or one.updates for one in task.inputs),
+        where=shows.where if shows is not None and task.bottom else None,
+        keys=keys,
+        settings=settings,
+    )
+
+
+def lineage_scan(
+    entries: Sequence[FileEntry],
+    schema: TableSchema,
+    source: RunSource,
+    *,
+    interval: Interval,
+    kinds: bool = False,
+    where: Expr | None = None,
+    keys: KeyRange = EVERY_KEY,
+    settings: TableSettings,
+) -> Scan:
+    """A scan of rows that are to be written again, with columns that say where they come from.
+
+    Args:
+        entries: the files.
+        schema: of the table.
+        source: opens them.
+        interval: at which the rows will stand; where that is one commit, it tells where they come from.
+        kinds: whether rows that delete are returned too, and a column that says what each row does.
+        where: which rows; None = all.
+        keys: only rows of these keys.
+        settings: bounds.
+    """
+    lo, hi = interval
+    hidden = [SEQUENCE_FIELD] * (lo[0] != hi[0]) + [KIND_FIELD] * kinds
+    return Scan(
+        entries,
+        dataclasses.replace(schema, fields=(*schema.fields, *hidden)),
+        _LineageSource(source),
+        where=where,
+        deletions=kinds,
+        keys=keys,
+        settings=settings,
+    )
+
+
+# --- reading --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _LineageSource:
+    """Opens files whose rows say where they come from."""
+
+    inner: RunSource
+
+    async def open(self, entry: FileEntry) -> RunReader:
+        """A reader of the file."""
+        return _LineageRun(await self.inner.open(entry))
+
+
+class _LineageRun:
+    """A file with every row's snapshot filled in, and kinds where they are asked for as a column."""
+
+    def __init__(self, inner: RunReader) -> None:
+        self._inner = inner
+        self.entry = inner.entry
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The file's."""
+        return self._inner.pieces
+
+    async def read(
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
+    ) -> pa.Table:
+        """These columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them."""
+        lo, hi = interval(self.entry)
+        one_snapshot = lo[0] == hi[0]
+        asked = [
+            one for one in fields if one is not KIND_FIELD and not (one is SEQUENCE_FIELD and one_snapshot)
+        ]
+        wants_kinds = KIND_FIELD in fields
+        has_kinds = kinds or (wants_kinds and self._has_kinds())
+        table = await self._inner.read(asked, pieces, kinds=has_kinds, rows=rows)
+        if SEQUENCE_FIELD in fields:
+            table = _with_sequence(table, lo[0])
+        if wants_kinds and KIND_COLUMN not in table.column_names:
+            column = constant_column(int(RowKind.INSERT), pa.int8(), table.num_rows)
+            table = table.append_column(arrow_field(KIND_FIELD), column)
+        return table
+
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> _LineageRun:
+        """The file as it is: merging reads all of it."""
+        return self
+
+    def _has_kinds(self) -> bool:
+        return self.entry.deletes + self.entry.updates > 0
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The file's."""
+        return await self._inner.get(key, fields)
+
+
+def _with_sequence(table: pa.Table, snapshot: int) -> pa.Table:
+    """The rows with the snapshot they came with, where they do not say it themselves."""
+    field = arrow_field(SEQUENCE_FIELD)
+    if SEQUENCE_COLUMN not in table.column_names:
+        return table.append_column(field, constant_column(snapshot, pa.int64(), table.num_rows))
+    place = table.column_names.index(SEQUENCE_COLUMN)
+    return table.set_column(place, field, table.column(place).fill_null(snapshot))
+
+
+# --- writing --------------------------------------------------------------------------
+
+
+class _Job:
+    """A file to write; whoever takes it holds its rows alone."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: FileRows) -> None:
+        self._file: FileRows | None = file
+
+    def take(self) -> FileRows:
+        """The rows, once."""
+        file, self._file = self._file, None
+        assert file is not None
+        return file
+
+
+class _Collected:
+    """Rows of one partition that are in no file yet."""
+
+    __slots__ = ("rows", "size", "tables")
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+        self.rows = 0
+        self.size = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Takes rows, which follow those that are there."""
+        self.tables.append(table)
+        self.rows += table.num_rows
+        self.size += table.nbytes
+
+    def take(self, rows: int) -> pa.Table:
+        """The first of the rows."""
+        whole = pa.concat_tables(self.tables)
+        found, rest = whole.slice(0, rows), whole.slice(rows)
+        self.tables, self.rows, self.size = [], 0, 0
+        if rest.num_rows:
+            self.add(rest)
+        return found
+
+
+class _Cutting:
+    """Cuts the rows of a run, as they come, into files of a size.
+
+    Args:
+        uploads: tells how many rows fill a file.
+        schema: of the table.
+        task: says which merge unit the rows are of.
+        room: bytes of rows that may be collected.
+    """
+
+    def __init__(self, uploads: FileUploads, schema: TableSchema, task: CompactionTask, room: int) -> None:
+        self._uploads, self._schema, self._room = uploads, schema, room
+        self._keyed = bool(schema.primary_key)
+        self._partition, self._bucket = task.unit
+        self._spreads = self._keyed and not schema.key_holds_partition
+        self._collected: dict[tuple[bytes, ...], _Collected] = {}
+        self._files = 0
+
+    async def add(self, table: pa.Table) -> AsyncGenerator[_Job, None]:
+        """Takes rows; hands out files that are full, and the largest when there are too many rows."""
+        for partition, rows in await self._by_partition(table):
+            collected = self._collected.setdefault(partition, _Collected())
+            collected.add(rows)
+            if collected.rows < _TELLING_ROWS:
+                continue
+            sample = Part(source=pa.concat_tables(collected.tables))
+            fitting = await in_thread(self._uploads.fitting_rows, sample)
+            del sample
+            fitting = min(fitting, max(1, int(self._room * collected.rows / max(1, collected.size))))
+            while collected.rows >= fitting:
+                yield self._job(partition, fitting)
+        while sum(one.size for one in self._collected.values()) > self._room:
+            largest = max(self._collected, key=lambda partition: self._collected[partition].size)
+            yield self._job(largest, self._collected[largest].rows)
+
+    def rest(self) -> list[_Job]:
+        """The files of what is left."""
+        return [
+            self._job(partition, collected.rows)
+            for partition, collected in sorted(self._collected.items())
+            if collected.rows
+        ]
+
+    def _job(self, partition: tuple[bytes, ...], rows: int) -> _Job:
+        number = self._files
+        self._files += 1
+        source = self._collected[partition].take(rows)
+        part = Part(partition=partition, bucket=self._bucket, source=source)
+        # Without a key the number keeps the order of files that stand at one interval.
+        run = 0 if self._keyed else number
+        return _Job(FileRows(part=part, bucket=self._bucket, run=run, number=number))
+
+    async def _by_partition(self, table: pa.Table) -> list[tuple[tuple[bytes, ...], pa.Table]]:
+        if not self._spreads:
+            return [(self._partition, table)]
+        return await in_thread(self._parted, table)
+
+    def _parted(self, table: pa.Table) -> list[tuple[tuple[bytes, ...], pa.Table]]:
+        """The rows of each partition; those that delete know none."""
+        found: list[tuple[tuple[bytes, ...], pa.Table]] = []
+        if KIND_COLUMN in table.column_names:
+            deletes = table.column(KIND_COLUMN).to_numpy() == RowKind.DELETE
+            if deletes.any():
+                found.append(((), _where(table, deletes)))
+                table = _where(table, ~deletes)
+        if table.num_rows:
+            keyless = dataclasses.replace(self._schema, primary_key=())
+            parts = cut_rows(table.combine_chunks(), keyless, partition_fields=self._schema.partition_fields)
+            found += [(part.partition, part.rows()) for part in parts]
+        return found
+
+
+def _where(table: pa.Table, mask: np.ndarray) -> pa.Table:
+    return table.filter(pc.fill_null(pa.array(mask), False))

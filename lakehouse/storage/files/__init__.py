@@ -1,0 +1,1 @@
+"""Data files: written and read, whatever their format."""

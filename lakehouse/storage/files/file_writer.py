@@ -1,0 +1,295 @@
+"""Data files on their way: rows are encoded, indexed, described by an entry, and put into the store.
+
+Invariant: an entry is handed out only for a file that is in the store, whole, with its index file if it
+has one. Every path that was ever sent is remembered, so that a write that comes to nothing can take its
+files back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import LakehouseError
+from lakehouse.format.keys.column_stats import stats_of
+from lakehouse.format.keys.partition_path import partition_dir
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import (
+    KIND_COLUMN,
+    ColumnStats,
+    FileEntry,
+    FileFormat,
+    Level,
+    RowKind,
+)
+from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
+from lakehouse.ids import new_uuid
+from lakehouse.io.protocols import Stored
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.log import get_logger
+from lakehouse.storage.indexes.build import (
+    BuiltIndex,
+    build_index,
+    definitions_for,
+    index_path,
+    rows_at_hand,
+)
+from lakehouse.storage.metadata.paths import join
+from lakehouse.storage.metadata.store_clock import answered_ms
+from lakehouse.storage.rows.partitioner import Part
+from lakehouse.storage.rows.row_size import group_rows
+from lakehouse.storage.rows.take import gather
+
+__all__ = ["FileRows", "FileUploads", "delete_files", "object_paths"]
+
+_log = get_logger(__name__)
+_DELETE_SECONDS_MAX = 30.0
+_LARGE_ROWS = 1 << 17
+"""Files of so many rows are worth several threads."""
+_SAMPLE_ROWS = 1 << 14
+"""Rows that are encoded to see what a row takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """The rows of one data file, and where they belong."""
+
+    part: Part
+    """Columns that are missing are null, which only rows of kind DELETE may be."""
+    bucket: int
+    run: int
+    number: int
+    """Place of the file among those of its write."""
+
+
+class FileUploads:
+    """Writes data files of one table.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: of the rows.
+        options: of the table.
+        format: how files are encoded.
+        level: how far compaction has got with the rows.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        schema: TableSchema,
+        options: TableOptions,
+        *,
+        format: FileFormat,  # noqa: A002 - as the entry calls it
+        level: Level = Level.FRESH,
+    ) -> None:
+        self._store, self._root, self._options = store, root, options
+        self._schema, self._arrow, self._format, self._level = schema, schema.arrow(), format, level
+        self._parquet = ParquetOptions(
+            compression=options.parquet_compression,
+            compression_level=options.parquet_compression_level,
+        )
+        self._sstable = SstableOptions(
+            block_bytes=options.sst_block_bytes,
+            codec=options.sst_codec,
+            bloom_bits_per_key=options.sst_bloom_bits_per_key,
+        )
+        self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+        self.paths: list[str] = []
+        """Of every file whose upload began."""
+        self.first_answer_ms: int | None = None
+        """When the first upload was answered, by the store's clock."""
+        self._rows_done = 0
+        self._bytes_done = 0
+        # More files at once than there are cores take turns in memory and caches, and none is faster.
+        self._computing = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def upload(self, file: FileRows) -> tuple[int, FileEntry]:
+        """Encodes a file, puts it into the store and describes it: its number and its entry, without
+        positions."""
+        async with self._computing:
+            if len(file.part) < _LARGE_ROWS:
+                rows, data, entry = await in_thread(self._made, file)
+                index = await self._indexed(rows, entry.path)
+            else:
+                rows, data, entry, index = await self._made_beside(file)
+        number = file.number
+        del file, rows  # they need not wait for the store
+        self._rows_done += entry.rows
+        self._bytes_done += entry.size
+        objects = [(entry.path, data)]
+        if index is not None:
+            entry = dataclasses.replace(entry, index=index.ref)
+            objects.append((index.ref.path, memoryview(index.data)))
+        self.paths += [path for path, _ in objects]
+        async for stored in map_bounded(self._put_object, objects, len(objects)):
+            answered = stored.store_time_ms
+            if answered is None and self.first_answer_ms is None:
+                answered = await answered_ms(self._store, stored)
+            if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
+                self.first_answer_ms = answered
+        return number, entry
+
+    def fitting_rows(self, part: Part) -> int:
+        """About how many rows of a part fill a file; computes, for a thread.
+
+        Files written before tell what a row takes; at first, some rows are encoded to see.
+        """
+        if self._rows_done:
+            per_row = self._bytes_done / self._rows_done
+        else:
+            some = part.slice(0, _SAMPLE_ROWS).rows()
+            per_row = len(self._encoded(some)) / some.num_rows
+        return max(1, int(self._options.file_target_bytes / per_row))
+
+    async def _put_object(self, one: tuple[str, memoryview]) -> Stored:
+        path, data = one
+        key, store = join(self._root, path), self._store
+        if len(data) <= store.settings.single_put_max_bytes or not store.capabilities.multipart:
+            return await store.put(key, data)
+        step = store.settings.part_bytes
+        async with store.writer(key) as writer:
+            for begin in range(0, len(data), step):
+                await writer.write(data[begin : begin + step])
+        assert writer.stored is not None
+        return writer.stored
+
+    # --- computing ----------------------------------------------------------------
+
+    def _made(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry]:
+        """A file's rows, bytes and entry."""
+        rows = file.part.rows()
+        data = self._encoded(rows)
+        return rows, data, self._entry(file, self._new_path(file), rows, data, self._stats(rows))
+
+    async def _made_beside(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry, BuiltIndex | None]:
+        """The same in several threads, and the index: columns beside each other, then all else."""
+        source, order = file.part.source, file.part.order
+        if order is None:
+            rows = source
+        else:
+            columns = map_bounded(lambda column: in_thread(gather, column, order), source.columns, 2)
+            rows = pa.Table.from_arrays([one async for one in columns], schema=source.schema)
+        path = self._new_path(file)
+        works: list[Callable[[], Awaitable[Any]]] = [
+            partial(in_thread, self._encoded, rows),
+            partial(in_thread, self._stats, rows),
+            partial(self._indexed, rows, path),
+        ]
+        data, stats, index = [one async for one in map_bounded(_called, works, len(works))]
+        return rows, data, await in_thread(self._entry, file, path, rows, data, stats), index
+
+    async def _indexed(self, rows: pa.Table, path: str) -> BuiltIndex | None:
+        """The index file of a data file, if it gets one."""
+        schema = self._schema
+        deletes, _ = _counts(rows)
+        definitions = definitions_for(schema, self._options, rows=rows.num_rows, deletes=deletes)
+        if not definitions:
+            return None
+        uuid_text = path.rpartition("/")[2].partition(".")[0]
+        filled = _filled(rows, self._arrow)
+        return await build_index(
+            partial(rows_at_hand, filled), schema, definitions, path=index_path(uuid_text), of=path
+        )
+
+    def _encoded(self, rows: pa.Table) -> memoryview:
+        rows = _filled(rows, self._arrow)
+        if self._format is FileFormat.SSTABLE:
+            return memoryview(encode_sstable(rows, self._schema, self._sstable))
+        groups = group_rows(self._options, rows.nbytes / max(1, rows.num_rows))
+        options = dataclasses.replace(self._parquet, row_group_rows=groups)
+        return memoryview(encode_parquet(rows, self._schema, options))
+
+    def _stats(self, rows: pa.Table) -> dict[int, ColumnStats]:
+        return stats_of(rows, self._schema.fields, text_bytes=self._options.stats_text_bytes)
+
+    def _entry(
+        self, file: FileRows, path: str, rows: pa.Table, data: memoryview, stats: Mapping[int, ColumnStats]
+    ) -> FileEntry:
+        low, high = None, None
+        if self._codec is not None:
+            low, high = Part(source=rows).key_range(self._codec, self._schema.primary_key)
+        deletes, updates = _counts(rows)
+        return FileEntry(
+            path=path,
+            partition=file.part.partition,
+            bucket=file.bucket,
+            total_buckets=self._schema.buckets,
+            run=file.run,
+            level=self._level,
+            format=self._format,
+            size=len(data),
+            rows=rows.num_rows,
+            deletes=deletes,
+            updates=updates,
+            min_key=low,
+            max_key=high,
+            stats=stats,
+            schema_id=self._schema.id,
+            checksum=google_crc32c.value(pa.py_buffer(data)),
+        )
+
+    def _new_path(self, file: FileRows) -> str:
+        values = file.part.partition
+        directory = partition_dir(self._schema.partition_fields, values) if values else ""
+        parts = ["data", directory, f"bucket-{file.bucket}", f"{new_uuid()}.{self._format}"]
+        return "/".join(part for part in parts if part)
+
+
+async def _called(work: Callable[[], Awaitable[Any]]) -> Any:
+    return await work()
+
+
+def _counts(rows: pa.Table) -> tuple[int, int]:
+    """Rows of kind DELETE and of kind UPDATE."""
+    if KIND_COLUMN not in rows.column_names:
+        return 0, 0
+    counts = np.bincount(rows.column(KIND_COLUMN).to_numpy(), minlength=len(RowKind))
+    return int(counts[RowKind.DELETE]), int(counts[RowKind.UPDATE])
+
+
+def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """All columns wanted, those that are missing null."""
+    missing = [place for place, name in enumerate(wanted.names) if name not in rows.column_names]
+    for place in missing:
+        field = wanted.field(place).with_nullable(True)
+        rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
+    return rows
+
+
+def object_paths(entries: Sequence[FileEntry]) -> list[str]:
+    """Paths of these data files and of their index files."""
+    indexes = [one.index.path for one in entries if one.index is not None]
+    return [*(one.path for one in entries), *indexes]
+
+
+async def delete_files(store: ObjectStore, root: str, paths: Iterable[str]) -> None:
+    """Deletes data files that no commit refers to, as far as it can be done now.
+
+    What stays is found and deleted as an orphan later, so failures are logged and not raised; a
+    cancellation does not stop it, time does.
+    """
+    keys = [join(root, path) for path in paths]
+    if not keys:
+        return
+    with anyio.move_on_after(_DELETE_SECONDS_MAX, shield=True):
+        try:
+            await store.delete_many(keys)
+        except LakehouseError as error:
+            _log.warning("could not delete the files of a write that failed", files=len(keys), error=error)

@@ -1,0 +1,80 @@
+"""What the engine asks of a data file, whatever its format: pieces that can be read apart.
+
+Rows under way are Arrow tables with the columns of a schema, and the column ``_VALUE_KIND`` (int8 of
+``RowKind``) where some row is no insert. Within a file they are sorted by row key, one row per key.
+
+Invariant: a reader returns columns by field id, typed and named as asked, whatever schema the file
+was written with; it reads no byte of a column or piece that was not asked for, metadata aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
+from lakehouse.format.schema.types import Field
+from lakehouse.kernels.arrays import I64
+
+__all__ = ["EVERY_ROW", "Piece", "RowRange", "RunReader"]
+
+RowRange = tuple[int, int]
+"""Of a file, the pieces whose first row is from the first number on and below the second."""
+EVERY_ROW: RowRange = (0, 1 << 62)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a file that is read at once: a row group, or some neighbouring blocks."""
+
+    rows: int
+    first_row: int
+    """Number of its first row in the file."""
+    size: int
+    """About how many a read of all columns fetches."""
+    min_key: bytes | None = None
+    """Row key of its first row; None in append-only tables."""
+    max_key: bytes | None = None
+    """Row key of its last row."""
+    stats: Mapping[int, ColumnStats] | None = None
+    """By field id, where the format keeps statistics per piece."""
+
+
+class RunReader(Protocol):
+    """One open data file; its metadata is in memory."""
+
+    @property
+    def entry(self) -> FileEntry: ...
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """In key order (row order in append-only tables)."""
+        ...
+
+    async def read(
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
+    ) -> pa.Table:
+        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for.
+
+        ``rows`` are the numbers of the rows to return, ascending, counted through the pieces; None = all.
+        """
+        ...
+
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> RunReader:
+        """A reader of the file that has fetched what reading these columns of these pieces takes, and reads
+        nothing else; itself where a format keeps no columns apart."""
+        ...
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none."""
+        ...

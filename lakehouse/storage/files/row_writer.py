@@ -1,0 +1,283 @@
+"""Writing: rows of any source and any number become data files that a commit can add.
+
+Chunks are taken in, made to conform to the schema and collected until ``write.buffer_bytes`` are
+there; then the buffer is cut into sorted parts, and these into files of about ``file.target_bytes``,
+which are encoded and uploaded while the next buffer fills.
+
+Invariant: a write ends with all its files in the store, or with an error and none of them (as far as
+the store lets them be deleted); nothing is visible before a commit adds the entries. Within a merge
+unit a later row of a key is in a run of a higher number than an earlier one. Memory holds the buffer
+being filled, two being written, what is copied of them for a file per core, and
+``table.write_concurrency`` encoded files, however long the input.
+
+Rows that delete (:func:`write_rows` with ``deletes=True``) hold a key and nothing else. Where the key
+does not tell the partition they belong to none: their entries have the partition ``()``, and since
+merge units span partitions there, they hide older rows of their keys in any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.config import TableSettings
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
+from lakehouse.storage.merge.engines import folded_input, merge_engine
+from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+from lakehouse.storage.rows.partitioner import Part, RunNumbers, cut_rows, joined
+
+__all__ = ["WrittenRows", "write_rows"]
+
+_SETTINGS = TableSettings()
+_BUFFER_BYTES_MAX = 1 << 30
+"""Arrow counts the bytes of a column of text in 31 bits."""
+_BUFFERS_UNDER_WAY = 2
+"""Buffers whose files are being written while another fills."""
+_COPY_BYTES_MAX = 128 * 1024 * 1024
+"""Of rows that are out of place, so many are copied for a file: memory that is fresh costs more time
+than sorting, and two files keep two cores busy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """Files that were written and belong to no snapshot yet."""
+
+    entries: tuple[FileEntry, ...] = ()
+    """In the order of the rows; positions are null."""
+    rows: int = 0
+    """Rows handed in, those included that a later one of the same key replaces."""
+    bytes: int = 0
+    """Bytes of all files."""
+    first_upload_ms: int | None = None
+    """When the first upload was answered, by the store's clock."""
+
+
+async def write_rows(
+    store: ObjectStore,
+    root: str,
+    schema: TableSchema,
+    options: TableOptions,
+    data: object,
+    *,
+    deletes: bool = False,
+    unique: bool = False,
+    missing: Missing | None = "null",
+    settings: TableSettings = _SETTINGS,
+) -> WrittenRows:
+    """Writes rows as data files of a table.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: its schema.
+        options: its options.
+        data: the rows, in any form of :data:`lakehouse.storage.rows.input_tables.ACCEPTED`. Of several rows
+            of a key the last one stays, or they are folded in this order where the table has a merge engine
+            that does.
+        deletes: the rows are keys (the columns of the primary key alone) to be deleted. Nothing is
+            written where the table ignores deletes.
+        unique: refuse several rows of a key as far as one buffer holds them; those of several buffers
+            are in several runs.
+        missing: what becomes of columns that rows come without, but for ``keep``, which needs a base.
+        settings: how many files are encoded and uploaded at once.
+
+    Raises:
+        InvalidInputError: a row does not fit the schema; names column, row and value. Whatever is
+            raised, also by the source itself, files uploaded before are deleted.
+    """
+    if deletes and not schema.primary_key:
+        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
+    if deletes and merge_engine(schema).ignores_deletes:
+        return WrittenRows()
+    check = None if deletes else refusing_missing(schema, missing)
+    write = _Write(store, root, schema, options, deletes=deletes, unique=unique, check=check)
+    try:
+        files = map_bounded(write.upload, write.files(data), settings.write_concurrency, ordered=False)
+        async with contextlib.aclosing(files):
+            entries = {number: entry async for number, entry in files}
+    except BaseException:
+        await delete_files(store, root, write.uploads.paths)
+        raise
+    return WrittenRows(
+        entries=tuple(entries[number] for number in sorted(entries)),
+        rows=write.rows,
+        bytes=sum(one.size for one in entries.values()),
+        first_upload_ms=write.uploads.first_answer_ms,
+    )
+
+
+class _Buffer:
+    """Counts the files of a buffer that are not written yet: its rows stand in memory until then."""
+
+    def __init__(self) -> None:
+        self._open = 1
+        self.written = asyncio.Event()
+
+    def open_one(self) -> None:
+        self._open += 1
+
+    def close_one(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self.written.set()
+
+
+class _Job:
+    """A file to write; whoever takes it holds its rows alone."""
+
+    def __init__(self, file: FileRows, buffer: _Buffer) -> None:
+        self._file: FileRows | None = file
+        self.buffer = buffer
+        buffer.open_one()
+
+    def take(self) -> FileRows:
+        file, self._file = self._file, None
+        assert file is not None
+        return file
+
+
+class _Write:
+    """One write under way."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        schema: TableSchema,
+        options: TableOptions,
+        *,
+        deletes: bool,
+        unique: bool,
+        check: CheckNames | None,
+    ) -> None:
+        self.rows = 0
+        self.uploads = FileUploads(
+            store, root, schema, options, format=FileFormat(options.file_format_level0)
+        )
+        self._schema, self._options, self._deletes = schema, options, deletes
+        self._check = check
+        self._engine = merge_engine(schema)
+        self._taken = _key_schema(schema) if deletes else schema
+        tells_partition = not deletes or schema.key_holds_partition
+        self._partition_fields = schema.partition_fields if tells_partition else ()
+        self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+        self._unique = unique and bool(schema.primary_key)
+        self._runs = RunNumbers()
+        self._files = 0
+        self._under_way: deque[_Buffer] = deque()
+
+    async def upload(self, job: _Job) -> tuple[int, FileEntry]:
+        """Writes one file; its number tells its place among the others."""
+        written = await self.uploads.upload(job.take())
+        job.buffer.close_one()
+        return written
+
+    async def files(self, data: object) -> AsyncGenerator[_Job, None]:
+        """The files to write, as rows come in."""
+        limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
+        collected: list[pa.Table] = []
+        weight = 0
+        source = chunks_of(data, self._taken.fields, chunk_bytes=limit, check=self._check)
+        async with contextlib.aclosing(source) as chunks:
+            async for chunk in chunks:
+                table = await in_thread(self._conformed, chunk)
+                if collected and weight + table.nbytes > limit:
+                    async with contextlib.aclosing(self._files_of(collected)) as files:
+                        async for file in files:
+                            yield file
+                    weight = 0
+                collected.append(table)
+                weight += table.nbytes
+                del chunk, table
+        if collected:
+            async with contextlib.aclosing(self._files_of(collected)) as files:
+                async for file in files:
+                    yield file
+
+    async def _files_of(self, collected: list[pa.Table]) -> AsyncGenerator[_Job, None]:
+        """The files of a buffer, which is emptied."""
+        while len(self._under_way) >= _BUFFERS_UNDER_WAY:
+            await self._under_way.popleft().written.wait()
+        buffer = _Buffer()
+        self._under_way.append(buffer)
+        parts = await in_thread(self._parts, collected)
+        while parts:
+            part, run = parts.popleft()
+            while len(part):
+                count = -(-len(part) // await self._files_in(part))
+                yield _Job(self._file(part.slice(0, count), run), buffer)
+                part = part.slice(count, len(part) - count)
+        buffer.close_one()
+
+    async def _files_in(self, part: Part) -> int:
+        """How many files the rows of a part are to fill, all of about one size."""
+        weight = part.source.nbytes * len(part) // part.source.num_rows
+        files = 1 if part.order is None else -(-weight // _COPY_BYTES_MAX)
+        if weight > self._options.file_target_bytes:
+            files = max(files, -(-len(part) // await in_thread(self.uploads.fitting_rows, part)))
+        return files
+
+    def _file(self, part: Part, run: int | None) -> FileRows:
+        number = self._files
+        self._files += 1
+        # Without a key nothing ties rows to a bucket, and the run keeps the order of the files.
+        bucket = part.bucket if self._codec is not None else number % self._schema.buckets
+        return FileRows(part=part, bucket=bucket, run=number if run is None else run, number=number)
+
+    def _conformed(self, chunk: pa.Table) -> pa.Table:
+        table = conform(chunk, self._taken, first_row=self.rows)
+        self.rows += chunk.num_rows
+        if not self._deletes:
+            return self._engine.operands(table)
+        kinds = np.full(chunk.num_rows, RowKind.DELETE, np.int8)
+        return table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
+
+    def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
+        """The parts of a buffer, which is emptied, with the numbers of their runs."""
+        given = rows = joined(collected)
+        if not self._deletes:
+            rows = folded_input(rows, self._schema)
+        parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
+        if self._unique and sum(map(len, parts)) < given.num_rows:
+            key = repeated_key(given, KeyColumns(self._schema.key_fields))
+            assert key is not None
+            raise same_key(key)
+        if self._codec is None:
+            return deque((part, None) for part in parts)
+        names = self._schema.primary_key
+        units = [self._unit(part) for part in parts]
+        ranges: dict[object, tuple[bytes, bytes]] = {}
+        for unit, part in zip(units, parts, strict=True):
+            low, high = part.key_range(self._codec, names)
+            before_low, before_high = ranges.get(unit, (low, high))
+            ranges[unit] = min(low, before_low), max(high, before_high)
+        runs = {unit: self._runs.next(unit, *found) for unit, found in ranges.items()}
+        return deque((part, runs[unit]) for unit, part in zip(units, parts, strict=True))
+
+    def _unit(self, part: Part) -> object:
+        """The merge unit."""
+        return (part.partition, part.bucket) if self._schema.key_holds_partition else part.bucket
+
+
+def _key_schema(schema: TableSchema) -> TableSchema:
+    """Rows that are keys."""
+    return dataclasses.replace(schema, fields=schema.key_fields, partition_by=())

@@ -1,0 +1,326 @@
+"""One SSTable, read with as few requests as its layout allows.
+
+Opening costs one ranged read of the file's tail (the entry knows the size): footer, metadata, index,
+and the bloom filter when it fits. It costs a second one when they do not fit, and none when they are
+cached. A small file is read whole by the same request. A point read then costs one request, of one
+block, or none: when the filter, the key range or a cached block answers. A filter too large for the
+tail is read by the first point read.
+
+Invariant: rows handed out are those that were written. Every block has a checksum, and the file's
+metadata agrees with the snapshot's entry; what does not is a CorruptionError that names the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import google_crc32c
+import pyarrow as pa
+
+from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.parquet.writer import KIND_FIELD
+from lakehouse.format.schema.projection import project
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, arrow_schema
+from lakehouse.format.sstable.bloom import BloomFilter
+from lakehouse.format.sstable.reader import Columns, SstableFile
+from lakehouse.format.sstable.search import SearchBlock
+from lakehouse.io import ObjectStore
+from lakehouse.io.work.threads import in_thread
+from lakehouse.kernels.arrays import I64
+from lakehouse.kernels.need_more import NeedMore
+from lakehouse.storage.files.integrity import check_same, reading
+from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.metadata.run_caches import RunCaches
+
+__all__ = ["PREFETCH_BYTES", "WHOLE_BYTES", "SstableRun", "open_sstable"]
+
+WHOLE_BYTES = 256 * 1024
+"""Files of up to so many bytes are read whole when they are opened: the bytes take less time than
+another request would."""
+PREFETCH_BYTES = 256 * 1024
+"""Most that is read of the tail of other files before it is known what stands there."""
+_TAIL_BYTES = 32 * 1024
+"""Least that is read of it."""
+_INDEX_BYTES_PER_BLOCK = 24
+_BLOCK_BYTES = 8 * 1024
+"""Stored size of a block, where it is not known."""
+
+
+class _Opened:
+    """What is kept of a file between reads."""
+
+    __slots__ = ("bloom", "file", "shown", "version", "weight")
+
+    def __init__(self, file: SstableFile, bloom: BloomFilter | None, version: str | None) -> None:
+        self.file = file
+        self.bloom = bloom
+        self.version = version
+        self.shown: _Shown | None = None
+        self.weight = file.weight + (bloom.weight if bloom is not None else 0)
+
+
+class _Shown(NamedTuple):
+    """How rows are shown to one who asks for some fields."""
+
+    fields: tuple[Field, ...]
+    columns: Columns
+    nothing: pa.Table
+    """What is asked for, and the kinds, of no row."""
+    same: bool
+    """Whether the file has just that."""
+
+
+async def open_sstable(
+    store: ObjectStore,
+    root: str,
+    entry: FileEntry,
+    schema: TableSchema,
+    caches: RunCaches,
+    *,
+    prefetch_bytes: int | None = None,
+) -> SstableRun:
+    """A reader of the file; one request, two when its metadata is long, none when it is cached.
+
+    Args:
+        store: where the table is.
+        root: the table's directory in the store; may be empty.
+        entry: the file.
+        schema: the schema that reads are made with; its key is the table's.
+        caches: shared by all files of the store.
+        prefetch_bytes: how much of the tail is read at first; None = by the number of rows.
+
+    Raises:
+        CorruptionError: the object is damaged, or not the file that the entry describes.
+        UnsupportedVersionError: a newer release wrote it.
+        NotFoundError: there is no such object.
+    """
+    where = (root, entry.path)
+    key = f"{root}/{entry.path}" if root else entry.path
+    whole: bytes | None = None
+
+    async def load(_: object) -> _Opened:
+        nonlocal whole
+        with reading(key):
+            opened, tail = await _load(store, key, entry, schema, prefetch_bytes or _tail_bytes(entry))
+        if len(tail) == entry.size:
+            whole = tail
+            caches.blocks.put((*where, "file"), tail)
+        return opened
+
+    opened = await caches.metadata.get(where, load)
+    assert opened is not None  # load never says that there is nothing
+    if whole is None and entry.size <= WHOLE_BYTES:
+        whole = caches.blocks.get_if_present((*where, "file"))
+    return SstableRun(store, key, where, entry, caches, opened, whole)
+
+
+def _tail_bytes(entry: FileEntry) -> int:
+    """How much to read of the end of a file: what its metadata takes by estimate, or all of a small one."""
+    if entry.size <= WHOLE_BYTES:
+        return max(entry.size, 1)
+    index = entry.size // _BLOCK_BYTES * _INDEX_BYTES_PER_BLOCK
+    return min(PREFETCH_BYTES, _TAIL_BYTES + index + 10 * entry.rows // 8)
+
+
+async def _load(
+    store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema, prefetch_bytes: int
+) -> tuple[_Opened, bytes]:
+    """The file's metadata, and the tail that was read for it."""
+    fetched = await store.get_tail(key, prefetch_bytes, size=entry.size)
+    if fetched.size != entry.size or fetched.end != entry.size:
+        raise CorruptionError(
+            f"the object has {fetched.size} bytes and ended at {fetched.end}, the snapshot says {entry.size}",
+            offset=min(fetched.end, entry.size),
+            expected=entry.size,
+            got=fetched.size,
+        )
+    tail = fetched.data
+    file = SstableFile.parse(tail, entry.size)
+    while isinstance(file, NeedMore):
+        behind = entry.size - len(tail)
+        rest = await store.get_range(key, file.start, behind, version=fetched.version)
+        if len(rest.data) != behind - file.start:
+            raise CorruptionError(
+                "the object ended within its metadata when it was read again", offset=file.start
+            )
+        tail = rest.data + tail
+        file = SstableFile.parse(tail, entry.size)
+    _check_entry(file, entry, schema)
+    if len(tail) == entry.size and entry.checksum is not None:
+        found = entry.size, int(google_crc32c.value(tail))
+        check_same("size and checksum", (entry.size, entry.checksum), found)
+    handle, start = file.footer.bloom, entry.size - len(tail)
+    bloom = None
+    if handle.size and handle.offset >= start:
+        bloom = file.bloom(tail[handle.offset - start : handle.end - start])
+    return _Opened(file, bloom, fetched.version), tail
+
+
+def _check_entry(file: SstableFile, entry: FileEntry, schema: TableSchema) -> None:
+    """Refuses a sound file that is not the one the snapshot speaks of."""
+    meta, pieces = file.meta, file.index.pieces
+    ends = (pieces[0].first_key, pieces[-1].last_key) if pieces and meta.key else (None, None)
+    key = tuple(field.id for field in schema.key_fields)
+    expected = (entry.rows, entry.updates, entry.deletes, key, entry.min_key, entry.max_key)
+    got = (meta.rows, *meta.kinds[1:], meta.key, *ends)
+    check_same("rows, updates, deletes, key columns, first and last key", expected, got)
+
+
+class SstableRun:
+    """An open SSTable: see :class:`~lakehouse.storage.files.reader.RunReader`."""
+
+    __slots__ = (
+        "_bloom", "_caches", "_file", "_key", "_opened", "_pieces", "_store", "_version", "_where", "_whole",
+        "entry",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        key: str,
+        where: tuple[str, str],
+        entry: FileEntry,
+        caches: RunCaches,
+        opened: _Opened,
+        whole: bytes | None,
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._where = where
+        self.entry = entry
+        self._caches = caches
+        self._opened = opened
+        self._file = opened.file
+        self._bloom = opened.bloom
+        self._version = opened.version
+        self._whole = whole
+        self._pieces: tuple[Piece, ...] | None = None
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """Groups of neighbouring blocks, about a megabyte each."""
+        if self._pieces is None:
+            self._pieces = tuple(_pieces(self._file))
+        return self._pieces
+
+    async def read(
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
+    ) -> pa.Table:
+        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for.
+
+        Fetches the blocks whole: columns stand side by side in them, and those that are not asked for
+        are not decoded.
+        """
+        index = self._file.index
+        asked = index.pieces if pieces is None else [index.pieces[at] for at in pieces]
+        wanted = (*fields, KIND_FIELD) if kinds else tuple(fields)
+        ids = {field.id for field in wanted}
+        if not asked or ids.isdisjoint([KIND_FIELD.id, *(field.id for field in self._file.meta.fields)]):
+            # Nothing of it is in the file but its number of rows, which one column nobody knows tells.
+            count = sum(int(index.firsts[one.end] - index.firsts[one.begin]) for one in asked)
+            return project(pa.table([pa.nulls(count if rows is None else len(rows))], [""]), wanted)
+        with reading(self._key):
+            ranges = [(int(index.offsets[one.begin]), int(index.offsets[one.end])) for one in asked]
+            stored = await self._ranges(ranges)
+            blocks = [range(one.begin, one.end) for one in asked]
+            found = await in_thread(self._decode, blocks, stored, wanted, self._file.columns(ids))
+            return found if rows is None else found.take(pa.array(rows))
+
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> SstableRun:
+        """This file as it is: to fetch columns apart from each other saves nothing."""
+        return self
+
+    async def _ranges(self, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        whole = self._whole
+        if whole is not None:
+            return [whole[start:end] for start, end in ranges]
+        return await self._store.get_ranges(self._key, ranges, version=self._version)
+
+    def _decode(
+        self, blocks: Sequence[range], stored: Sequence[bytes], wanted: Sequence[Field], columns: Columns
+    ) -> pa.Table:
+        contents = []
+        for piece, data in zip(blocks, stored, strict=True):
+            first, _ = self._file.block_range(piece.start)
+            for block in piece:
+                start, end = self._file.block_range(block)
+                contents.append(self._file.content(block, data[start - first : end - first]))
+        numbers = [block for piece in blocks for block in piece]
+        return project(self._file.rows(numbers, contents, columns), wanted)
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none.
+
+        Reads one block in one request, or nothing when the bloom filter or the range of keys says
+        that there is no such row. Blocks are kept for the next.
+        """
+        file, shown = self._file, self._how(fields)
+        if not file.meta.key:
+            raise InvalidInputError(
+                f"{self._key} belongs to a table without a key: there is nothing to get by"
+            )
+        block = file.block_of(key)
+        if block is None or key < file.index.pieces[0].first_key:
+            return shown.nothing
+        with reading(self._key):
+            if file.footer.bloom.size:
+                bloom = self._bloom or await self._load_bloom()
+                if not bloom.may_hold(key):
+                    return shown.nothing
+            held = await self._caches.blocks.get((*self._where, block), self._load_block)
+            assert held is not None  # nor does this
+            row = file.row(block, held, key, shown.columns)
+        if row is None:
+            return shown.nothing
+        return row if shown.same else project(row, (*shown.fields, KIND_FIELD))
+
+    def _how(self, fields: Sequence[Field]) -> _Shown:
+        """What point reads of these fields need; they tend to ask for the same again and again."""
+        asked = tuple(fields)
+        shown = self._opened.shown
+        if shown is None or shown.fields != asked:
+            schema = arrow_schema((*asked, KIND_FIELD))
+            columns = self._file.columns({field.id for field in asked})
+            same = columns.schema.equals(schema, check_metadata=True)
+            # Readers come and go, what is kept of the file stays.
+            self._opened.shown = shown = _Shown(asked, columns, schema.empty_table(), same)
+        return shown
+
+    async def _load_block(self, where: tuple[str, str, int]) -> SearchBlock:
+        block = where[-1]
+        (stored,) = await self._ranges([self._file.block_range(block)])
+        return self._file.search_block(block, stored)
+
+    async def _load_bloom(self) -> BloomFilter:
+        async def load(_: object) -> BloomFilter:
+            handle = self._file.footer.bloom
+            (stored,) = await self._ranges([(handle.offset, handle.end)])
+            return self._file.bloom(stored)
+
+        bloom: BloomFilter | None = await self._caches.metadata.get((*self._where, "bloom"), load)
+        assert bloom is not None
+        self._bloom = bloom
+        return bloom
+
+
+def _pieces(file: SstableFile) -> Iterator[Piece]:
+    index, keyed = file.index, bool(file.meta.key)
+    for one in index.pieces:
+        first_row = int(index.firsts[one.begin])
+        yield Piece(
+            rows=int(index.firsts[one.end]) - first_row,
+            first_row=first_row,
+            size=int(index.offsets[one.end] - index.offsets[one.begin]),
+            min_key=one.first_key if keyed else None,
+            max_key=one.last_key if keyed else None,
+        )

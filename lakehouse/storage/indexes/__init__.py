@@ -1,0 +1,1 @@
+"""Index files of data files: built, opened, asked."""

@@ -1,0 +1,224 @@
+"""Building the index file of a data file from its rows, as these are written.
+
+Row numbers in the indexes are those of the file. An index file has a table's live definitions; one
+whose expression fails on a row (an overflow, say) is left out of that file, which is then read as if
+it had none: no write fails for the sake of an index.
+
+Invariant: what an index says of a row is what evaluating the target on the row as it is stored says,
+with numbers taken as of their widest type, so that a column may be widened later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakehouse.config import IoSettings
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr.evaluate import column_of
+from lakehouse.format.metadata.file_entry import IndexRef
+from lakehouse.format.schema.index_definition import Backend, IndexDefinition, IndexKind, by_id, column_name
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.index.building.builder import IndexSpec, PuffinIndexBuilder
+from lakehouse.index.models import IndexType
+from lakehouse.index.puffin.blob_types import blob_type
+from lakehouse.index.puffin.page_sums import PuffinBytes, PuffinImage
+from lakehouse.io.scratch import ScratchSpace, Workspace
+from lakehouse.io.work.threads import in_thread
+from lakehouse.log import get_logger
+
+__all__ = [
+    "BuiltIndex",
+    "build_index",
+    "definitions_for",
+    "index_path",
+    "index_type",
+    "indexed_rows",
+    "rows_at_hand",
+]
+
+_log = get_logger(__name__)
+_BATCH_ROWS = 1 << 17
+_SETTINGS = IoSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIndex:
+    """An index file that is not in the store yet."""
+
+    data: bytes
+    ref: IndexRef
+
+
+def index_path(uuid_text: str) -> str:
+    """Path of an index file, relative to the table's directory."""
+    return f"index/{uuid_text}.puffin"
+
+
+def index_type(one: IndexDefinition) -> IndexType:
+    """What a definition's index is called in files and rows."""
+    if one.kind is IndexKind.BLOOM:
+        return IndexType.BLOOM_SKIPPING
+    if one.kind is IndexKind.INVERTED:
+        return IndexType.INVERTED
+    return IndexType.FULLTEXT_TANTIVY if one.backend is Backend.TANTIVY else IndexType.FULLTEXT_BLOOM
+
+
+def definitions_for(
+    schema: TableSchema, options: TableOptions, *, rows: int, deletes: int
+) -> tuple[IndexDefinition, ...]:
+    """The indexes that a file of so many rows gets: none when it is small, or only deletes."""
+    if rows < options.index_min_rows or rows == deletes:
+        return ()
+    return schema.indexes
+
+
+async def build_index(
+    rows: Callable[[], AsyncIterable[pa.Table]],
+    schema: TableSchema,
+    definitions: Sequence[IndexDefinition],
+    *,
+    path: str,
+    of: str,
+    settings: IoSettings = _SETTINGS,
+) -> BuiltIndex | None:
+    """The index file of a data file; None when there is nothing to index.
+
+    Args:
+        rows: of the file, in its order, as often as it is called; columns are named as in the schema.
+        schema: says what the columns are.
+        definitions: what to build.
+        path: where it will be, relative to the table's directory.
+        of: path of the data file, for people who find the index file alone.
+        settings: bounds of the scratch space that tantivy indexes are built in.
+    """
+    left = list(definitions)
+    while left:
+        try:
+            image = await _built(rows, schema, left, of, settings)
+        except _Failed as failed:
+            _log.warning(
+                "an index cannot be built for this file, which will be read without it",
+                file=of,
+                index=failed.definition.id,
+                error=failed.cause,
+            )
+            left.remove(failed.definition)
+            continue
+        ordered = sorted(left, key=lambda one: one.id)
+        ref = IndexRef(
+            path=path,
+            size=len(image.data),
+            ids=tuple(one.id for one in ordered),
+            footer_bytes=image.footer_bytes,
+            checksum=image.checksum,
+            reach=_reach(image, ordered),
+        )
+        return BuiltIndex(data=image.data, ref=ref)
+    return None
+
+
+def _reach(image: PuffinImage, definitions: Sequence[IndexDefinition]) -> tuple[int, ...]:
+    """Where the blobs of indexes begin; nothing when all of them consist of several."""
+    found = []
+    for one in definitions:
+        kind = index_type(one)
+        is_one = kind is not IndexType.FULLTEXT_TANTIVY
+        key = None if kind is IndexType.INVERTED else one.target.key
+        found.append(image.reach(blob_type(kind, key)) if is_one else 0)
+    return tuple(found) if any(found) else ()
+
+
+async def rows_at_hand(rows: pa.Table) -> AsyncIterator[pa.Table]:
+    """Rows that are in memory, as :func:`build_index` takes them."""
+    yield rows
+
+
+class _Failed(Exception):
+    """An index that cannot be computed for some row."""
+
+    def __init__(self, definition: IndexDefinition, cause: Exception) -> None:
+        super().__init__(definition.id)
+        self.definition, self.cause = definition, cause
+
+
+async def _built(
+    rows: Callable[[], AsyncIterable[pa.Table]],
+    schema: TableSchema,
+    definitions: Sequence[IndexDefinition],
+    of: str,
+    settings: IoSettings,
+) -> PuffinImage:
+    names = {number: column_name(number) for one in definitions for number in one.field_ids}
+    said = {"lakehouse.indexes": ",".join(str(one.id) for one in definitions), "lakehouse.file": of}
+
+    async def work(workspace: Workspace | None) -> PuffinImage:
+        builder = PuffinIndexBuilder(
+            [_spec(one) for one in definitions], names, table_style=True, wide=True, workspace=workspace
+        )
+        async for table in rows():
+            await _push(builder, table, schema, definitions)
+        sink = PuffinBytes()
+        await builder.finish(sink)
+        return await in_thread(sink.finish, said)
+
+    if not any(index_type(one) is IndexType.FULLTEXT_TANTIVY for one in definitions):
+        return await work(None)
+    async with ScratchSpace(settings=settings) as scratch, scratch.workspace() as workspace:
+        return await work(workspace)
+
+
+def _spec(one: IndexDefinition) -> IndexSpec:
+    return IndexSpec(
+        kind=index_type(one),
+        target=one.target,
+        granularity=one.granularity,
+        false_positive_rate=one.false_positive_rate,
+        segment_row_count=one.segment_row_count,
+        analyzer=one.analyzer,
+        case_sensitive=one.case_sensitive,
+        compress=one.compress,
+    )
+
+
+async def _push(
+    builder: PuffinIndexBuilder,
+    rows: pa.Table,
+    schema: TableSchema,
+    definitions: Sequence[IndexDefinition],
+) -> None:
+    pieces = (rows.slice(at, _BATCH_ROWS) for at in range(0, rows.num_rows, _BATCH_ROWS))
+    named = [await in_thread(indexed_rows, piece, schema, definitions) for piece in pieces]
+    try:
+        await builder.push_all(named)
+    except (pa.ArrowException, InvalidInputError) as error:
+        if isinstance(error, InvalidInputError) and error.kind == "missing-extra":
+            raise  # every file would be without it, and nobody would know why
+        raise await in_thread(_blamed, named, definitions, error) from error
+
+
+def _blamed(
+    rows: Iterable[pa.Table], definitions: Sequence[IndexDefinition], error: Exception
+) -> _Failed | Exception:
+    """Which definition cannot be computed for these rows."""
+    for one in definitions:
+        if index_type(one) is IndexType.FULLTEXT_TANTIVY:
+            continue
+        names = {number: column_name(number) for number in one.field_ids}
+        builder = PuffinIndexBuilder([_spec(one)], names, wide=True)
+        try:
+            for table in rows:
+                builder.push(table)
+        except (pa.ArrowException, InvalidInputError) as own:
+            return _Failed(one, own)
+    return error
+
+
+def indexed_rows(rows: pa.Table, schema: TableSchema, definitions: Iterable[IndexDefinition]) -> pa.Table:
+    """The columns that definitions read, called by their field ids."""
+    names = by_id(schema.fields)
+    wanted = sorted({number for one in definitions for number in one.field_ids})
+    return pa.table({column_name(number): column_of(rows, names[number]) for number in wanted})

@@ -1,0 +1,1 @@
+"""Maintenance: expiry, orphans, purge, verification, repair, rebuilt indexes."""

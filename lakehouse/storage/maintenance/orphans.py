@@ -1,0 +1,300 @@
+"""Orphans: objects that were uploaded for a commit which never came.
+
+First a commit says the *orphan horizon*: from then on no commit takes files that were uploaded before
+it. Then what all snapshots refer to is gathered, and only then the directory is listed. An object from
+before the horizon that nothing refers to can be needed by nobody any more.
+
+Invariant: what a snapshot object of whatever id refers to is kept, expired or not; so is what is younger
+than the horizon by the store's clock, and what does not look like an object of ours. Memory holds eight
+bytes for each object that is referred to, whatever the directory holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from lakehouse.errors import FormatError
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.io.cost import Cost, measure
+from lakehouse.io.protocols import ObjectMeta
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.maintenance.deletions import Deletions, ProgressCallback, Teller
+from lakehouse.storage.maintenance.reachable import PathSet, Reachable
+from lakehouse.storage.metadata.object_kinds import ObjectKind, object_kind
+from lakehouse.storage.metadata.paths import join
+from lakehouse.storage.tables.open_tables import OpenTable
+
+__all__ = [
+    "KeySpan",
+    "OrphanReport",
+    "Sweep",
+    "begin_sweep",
+    "every_span",
+    "needed_paths",
+    "remove_orphans",
+    "spans_of",
+    "sweep_span",
+]
+
+_METADATA_AGE_MS = 30 * 60_000
+"""No horizon stops a commit with the manifests and schemas it writes itself, but none takes half as long."""
+_PATHS_SHOWN = 1_000
+_BATCH = 1_000
+_READS = 16
+_DIRECTORIES = ("data/", "index/", "manifest/", "schema/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanReport:
+    """What a sweep did, or with ``dry_run`` would do now."""
+
+    snapshot: int
+    """The newest snapshot: the sweep's own when it made one."""
+    horizon_ms: int
+    """Uploads that began before were looked at; milliseconds since 1970 by the store's clock."""
+    objects: int = 0
+    """Orphans deleted."""
+    bytes: int = 0
+    """Of these."""
+    by_kind: Mapping[str, int] = field(default_factory=dict)
+    """Orphans deleted: ``data``, ``index``, ``manifest``, ``schema``."""
+    young: int = 0
+    """Objects that nothing refers to, too young to be orphans."""
+    foreign: int = 0
+    """Objects in our directories that are none of ours; they are never deleted."""
+    listed: int = 0
+    """Objects looked at."""
+    paths: tuple[str, ...] = ()
+    """The first thousand of the orphans, relative to the table's directory."""
+    dry_run: bool = False
+    cost: Cost = field(default_factory=Cost, compare=False)
+    """Requests and bytes of the whole call."""
+
+    def with_part(self, other: OrphanReport) -> OrphanReport:
+        """Both, of different objects."""
+        return dataclasses.replace(
+            self,
+            objects=self.objects + other.objects,
+            bytes=self.bytes + other.bytes,
+            by_kind=dict(Counter(self.by_kind) + Counter(other.by_kind)),
+            young=self.young + other.young,
+            foreign=self.foreign + other.foreign,
+            listed=self.listed + other.listed,
+            paths=(*self.paths, *other.paths)[:_PATHS_SHOWN],
+        )
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
+        return (
+            f"{self.objects:,} orphans {'would be ' if self.dry_run else ''}deleted ({kinds or 'none'}), "
+            f"{self.bytes:,} bytes; of {self.listed:,} objects {self.young:,} are too young and "
+            f"{self.foreign:,} foreign; {self.cost}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SetHorizon:
+    """Says up to when uploads may be orphans."""
+
+    horizon_ms: int
+    blind: ClassVar[bool] = False
+
+    async def draft(self, base: Base) -> Draft | None:
+        """Nothing when the horizon is there already: it never goes back."""
+        if (base.snapshot.orphan_horizon_ms or 0) >= self.horizon_ms:
+            return None
+        return Draft(kind=CommitKind.ORPHANS, orphan_horizon_ms=self.horizon_ms)
+
+
+async def remove_orphans(
+    core: OpenTable,
+    *,
+    older_than_ms: int | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> OrphanReport:
+    """Deletes objects that nothing refers to; see ``Table.remove_orphans``."""
+    with measure() as cost:
+        sweep = await begin_sweep(core, older_than_ms=older_than_ms, dry_run=dry_run)
+        teller = Teller(progress)
+        needed = await needed_paths(core, sweep, teller)
+        found = sweep.report
+        for span in every_span():
+            found = found.with_part(await sweep_span(core, sweep, needed, span, teller))
+    return dataclasses.replace(found, cost=cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySpan:
+    """Objects in a row, of one directory."""
+
+    directory: str
+    first: str | None = None
+    """Path of the first; None = from the beginning."""
+    end: str | None = None
+    """Path behind the last; None = to the end."""
+
+
+def every_span() -> list[KeySpan]:
+    """All objects of a table that may be orphans."""
+    return [KeySpan(directory=directory) for directory in _DIRECTORIES]
+
+
+def spans_of(paths: Iterable[str], count: int) -> list[KeySpan]:
+    """The same, cut into about so many spans that have about as many objects each.
+
+    Args:
+        paths: of objects there are, which tell where others are.
+        count: of spans.
+    """
+    known = list(paths)
+    digits = {f"{path.rpartition('/')[0]}/{digit}" for path in known for digit in "0123456789abcdef"}
+    marks = sorted({*known, *digits})
+    cuts = marks[:: max(1, len(marks) // max(1, count))]
+    found: list[KeySpan] = []
+    for directory in _DIRECTORIES:
+        inside = [cut for cut in cuts if cut.startswith(directory)]
+        ends = itertools.pairwise([None, *inside, None])
+        found += [KeySpan(directory=directory, first=first, end=end) for first, end in ends]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What orphans are, as a snapshot says it; a value that travels."""
+
+    head: Snapshot
+    horizon_ms: int
+    metadata_ms: int
+    """The same for manifests and schemas."""
+    dry_run: bool
+
+    @property
+    def report(self) -> OrphanReport:
+        """Of a sweep that has found nothing yet."""
+        return OrphanReport(snapshot=self.head.id, horizon_ms=self.horizon_ms, dry_run=self.dry_run)
+
+
+async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bool) -> Sweep:
+    """Commits the horizon, without which nothing may be deleted."""
+    view = await core.newest()
+    head = view.snapshot
+    now_ms = await core.history.store_now_ms(head)
+    horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
+    if older_than_ms is not None:
+        horizon_ms = min(older_than_ms, now_ms)
+    if not dry_run:
+        head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
+    return Sweep(
+        head=head,
+        horizon_ms=horizon_ms,
+        metadata_ms=min(horizon_ms, now_ms - _METADATA_AGE_MS),
+        dry_run=dry_run,
+    )
+
+
+async def needed_paths(core: OpenTable, sweep: Sweep, teller: Teller) -> PathSet:
+    """What snapshot objects refer to: those that exist for readers, and those that wait to be deleted.
+
+    To be asked for when the sweep has begun, and before anything is listed.
+    """
+    needed, history, head = Reachable(core.manifests, core.schemas), core.history, sweep.head
+    tagged = {ref.snapshot for ref in head.refs.values()}
+    kept = {*tagged, *range(head.earliest, head.id + 1)}
+    waiting = [one async for one, _ in history.log.sizes() if one not in kept]
+
+    async def read(number: int) -> Snapshot | None:
+        if number in kept:
+            return await history.snapshot(number, head)
+        try:
+            found = await history.log.find(number)
+            return history.decoded(found) if found is not None else None
+        except FormatError:
+            return None  # expired and damaged: nobody can read it
+
+    total = len(kept) + len(waiting)
+    async for one in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
+        teller.step("read snapshots", 1, total)
+        if one is not None:
+            needed.add(one, expired=one.id not in kept)
+    return await needed.paths()
+
+
+async def sweep_span(
+    core: OpenTable, sweep: Sweep, needed: PathSet, span: KeySpan, teller: Teller
+) -> OrphanReport:
+    """Deletes the orphans of a span; where that is done need not be where the sweep began."""
+    run = _Run(core, sweep, needed, teller)
+    root = core.root
+    after = None if span.first is None else _before(join(root, span.first))
+    listed: dict[str, ObjectMeta] = {}
+    async for one in core.env.store.list(join(root, span.directory), start_after=after):
+        path = one.key[len(root) + 1 if root else 0 :]
+        if span.first is not None and path < span.first:
+            continue
+        if span.end is not None and path >= span.end:
+            break
+        listed[path] = one
+        if len(listed) == _BATCH:
+            await run.delete(listed)
+            listed = {}
+    await run.delete(listed)
+    return run.report
+
+
+def _before(key: str) -> str:
+    """A key that sorts before this one, and behind few others: listings begin behind what they are given."""
+    last = chr(ord(key[-1]) - 1)
+    return f"{key[:-1]}{'.' if last == '/' else last}~"
+
+
+class _Run:
+    """One span under way."""
+
+    def __init__(self, core: OpenTable, sweep: Sweep, needed: PathSet, teller: Teller) -> None:
+        self._sweep, self._needed, self._teller = sweep, needed, teller
+        self._deletions = Deletions(core.env.store, core.root, teller, dry_run=sweep.dry_run)
+        self._counts: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+        self._shown: list[str] = []
+
+    @property
+    def report(self) -> OrphanReport:
+        """What was found so far."""
+        return dataclasses.replace(
+            self._sweep.report,
+            objects=self._deletions.objects,
+            bytes=self._deletions.bytes,
+            by_kind=dict(self._kinds),
+            young=self._counts["young"],
+            foreign=self._counts["foreign"],
+            listed=self._counts["listed"],
+            paths=tuple(self._shown),
+        )
+
+    async def delete(self, listed: Mapping[str, ObjectMeta]) -> None:
+        """Deletes the orphans among some objects."""
+        self._counts["listed"] += len(listed)
+        self._teller.step("list", len(listed))
+        orphans: list[tuple[str, int]] = []
+        for path in self._needed.others(list(listed)):
+            kind, about = object_kind(path), listed[path]
+            if kind is None:
+                self._counts["foreign"] += 1
+                continue
+            is_file = kind in (ObjectKind.DATA, ObjectKind.INDEX)
+            limit = self._sweep.horizon_ms if is_file else self._sweep.metadata_ms
+            if about.modified_ms is None or about.modified_ms >= limit:
+                self._counts["young"] += 1
+                continue
+            self._kinds[kind.value] += 1
+            orphans.append((path, about.size))
+        self._shown += [path for path, _ in orphans[: _PATHS_SHOWN - len(self._shown)]]
+        await self._deletions.delete(orphans)

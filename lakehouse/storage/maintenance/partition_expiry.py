@@ -1,0 +1,136 @@
+"""Expiry of partitions: the rows of all partitions before a moment are deleted by one commit.
+
+Invariant: what is deleted is what ``delete`` of the condition *column < moment* deletes. Whole files are
+taken away unread where they cannot hide a row of another partition; else keys are deleted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, col
+from lakehouse.format.keys.order_value import encode_value
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.type_notation import type_text
+from lakehouse.format.schema.types import Field, Primitive, StringType
+from lakehouse.io.cost import Cost, measure
+from lakehouse.storage.tables.open_tables import OpenTable, time_ms_of
+from lakehouse.storage.write.conditional_writes import delete_matching
+from lakehouse.suggest import suggestion
+
+__all__ = ["PartitionExpiryReport", "expire_partitions"]
+
+_MOMENTS = ("timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionExpiryReport:
+    """What an expiry of partitions did, or with ``dry_run`` would do now."""
+
+    snapshot: int
+    """Its snapshot; the newest one when there was nothing to do."""
+    changed: bool
+    """Whether rows were deleted."""
+    condition: str
+    """What the deleted rows match, as SQL."""
+    partitions: int = 0
+    """Partitions before the moment that had files."""
+    files: int = 0
+    """Files of these partitions."""
+    rows: int = 0
+    """Rows of these files, of every kind."""
+    bytes: int = 0
+    """Of these files."""
+    dry_run: bool = False
+    cost: Cost = field(default_factory=Cost, compare=False)
+    """Requests and bytes of the whole call."""
+
+    def __str__(self) -> str:
+        would = "would be " if self.dry_run else ""
+        return (
+            f"{self.partitions:,} partitions where {self.condition} {would}expired: {self.files:,} files, "
+            f"{self.rows:,} rows, {self.bytes:,} bytes; {self.cost}"
+        )
+
+
+async def expire_partitions(
+    core: OpenTable, older_than: object, *, column: str | None = None, dry_run: bool = False
+) -> PartitionExpiryReport:
+    """Deletes the rows of old partitions; see ``Table.expire_partitions``."""
+    with measure() as cost:
+        view = await core.newest()
+        one = _column(view.schema, column)
+        limit = _limit(one, older_than)
+        old = _before(await view.files(), view.schema, one, limit)
+        snapshot, changed = view.snapshot.id, False
+        where: Expr = col(one.name) < limit
+        if not dry_run:
+            done = await delete_matching(core, where)
+            snapshot, changed = done.snapshot, done.changed
+    return PartitionExpiryReport(
+        snapshot=snapshot,
+        changed=changed,
+        condition=str(where),
+        partitions=len({entry.partition for entry in old}),
+        files=len(old),
+        rows=sum(entry.rows for entry in old),
+        bytes=sum(entry.size for entry in old),
+        dry_run=dry_run,
+        cost=cost,
+    )
+
+
+def _column(schema: TableSchema, name: str | None) -> Field:
+    """The partition column that tells how old rows are."""
+    fields = {one.name: one for one in schema.partition_fields}
+    if name is None:
+        dated = [one for one in fields.values() if _is_moment(one)]
+        if len(dated) == 1:
+            return dated[0]
+        raise InvalidInputError(
+            f"expire_partitions needs one partition column of a date or a timestamp; there are {len(dated)} "
+            f"among {', '.join(fields) or 'none'}: name one with column=",
+        )
+    if name not in fields:
+        raise InvalidInputError(
+            f"{name!r} is not a partition column; {suggestion(name, list(fields))}", column=name
+        )
+    if not _is_moment(fields[name]) and not isinstance(fields[name].type, StringType):
+        raise InvalidInputError(
+            f"partition column {name!r} is {type_text(fields[name].type)}: a date, a timestamp or text "
+            "tells how old rows are",
+            column=name,
+        )
+    return fields[name]
+
+
+def _is_moment(one: Field) -> bool:
+    return isinstance(one.type, Primitive) and one.type.name in ("date", *_MOMENTS)
+
+
+def _limit(one: Field, older_than: object) -> object:
+    """The first value that stays, as the column has values."""
+    if isinstance(one.type, StringType):
+        if isinstance(older_than, str):
+            return older_than
+        raise InvalidInputError(f"{one.name} is text, so older_than is too, not {older_than!r}")
+    if isinstance(older_than, dt.date) and not isinstance(older_than, dt.datetime):
+        older_than = dt.datetime(older_than.year, older_than.month, older_than.day, tzinfo=dt.UTC)
+    if not isinstance(older_than, dt.datetime | int | str):
+        raise InvalidInputError(
+            f"older_than is a date, a datetime, ISO text or milliseconds, not {older_than!r}"
+        )
+    moment = dt.datetime.fromtimestamp(time_ms_of(older_than) / 1000, dt.UTC)
+    if one.type == Primitive("date"):
+        return moment.date()
+    return moment if one.type == Primitive("timestamp") else moment.replace(tzinfo=None)
+
+
+def _before(entries: Sequence[FileEntry], schema: TableSchema, one: Field, limit: object) -> list[FileEntry]:
+    """Files of partitions before the limit; those that delete keys of any partition are of none."""
+    place, bound = schema.partition_by.index(one.name), encode_value(limit, one.type)
+    return [entry for entry in entries if entry.partition and entry.partition[place] < bound]

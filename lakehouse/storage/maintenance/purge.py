@@ -1,0 +1,285 @@
+"""What dropped tables leave behind: their objects are deleted when the grace since the drop is over.
+
+A directory is of a dropped table when its newest snapshot says so. That snapshot is deleted last, so a
+run that ended anywhere is gone on with by the next.
+
+Before anything is deleted, the pointer that knows the table is turned to ``purging``, by replacing the
+version that was looked at before the log. An undrop replaces the same pointer: one of the two succeeds.
+
+Invariant: a directory whose newest snapshot is anything but an old drop loses nothing, nor does one whose
+table a pointer calls live. Name pointers stay: a store cannot delete one only if nobody has taken the name
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from lakehouse.errors import ConflictError, FormatError, LakehouseError, NotFoundError
+from lakehouse.format.metadata.hint import decode_hint
+from lakehouse.format.metadata.name_pointer import NameState
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot, decode_snapshot
+from lakehouse.format.schema.schema_object import decode_schema
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.ids import new_token
+from lakehouse.io.cost import Cost, measure
+from lakehouse.io.protocols import Fetched
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.storage.maintenance.deletions import Deletions, ProgressCallback, Teller, check_seconds
+from lakehouse.storage.metadata.dense_log import DenseLog
+from lakehouse.storage.metadata.object_kinds import ObjectKind, object_kind
+from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
+from lakehouse.storage.metadata.store_clock import ask_store_ms
+from lakehouse.storage.tables.drop import drop_table
+from lakehouse.storage.tables.names import Names, TableName, check_name
+from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped
+
+__all__ = ["PurgeReport", "purge_dropped"]
+
+_TABLE = re.compile(r"[^/]+/[^/]+-(?P<uuid>[0-9a-f]{8})/")
+_BATCH = 1_000
+_LOOKS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeReport:
+    """What a purge did, or with ``dry_run`` would do now."""
+
+    tables: tuple[str, ...] = ()
+    """Directories of dropped tables whose objects were deleted."""
+    waiting: tuple[str, ...] = ()
+    """Directories of tables that were dropped too lately, or whose name others changed meanwhile."""
+    unreadable: tuple[str, ...] = ()
+    """Directories whose newest snapshot cannot be read; they are left alone."""
+    objects: int = 0
+    """Objects deleted."""
+    bytes: int = 0
+    """Of these."""
+    foreign: int = 0
+    """Objects in the directories that are none of ours; they stay."""
+    dry_run: bool = False
+    cost: Cost = field(default_factory=Cost, compare=False)
+    """Requests and bytes of the whole call."""
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.tables):,} dropped tables {'would be ' if self.dry_run else ''}purged: "
+            f"{self.objects:,} objects, {self.bytes:,} bytes; {len(self.waiting):,} wait; {self.cost}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What a directory turned out to be: nothing set = a live table, or none."""
+
+    root: str
+    head: Snapshot | None = None
+    """The newest snapshot, of a table that is or was dropped."""
+    waits: bool = False
+    unreadable: bool = False
+
+
+async def purge_dropped(
+    env: Environment,
+    names: Names,
+    database: str | None = None,
+    *,
+    grace_s: float | None = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> PurgeReport:
+    """Deletes the objects of tables that were dropped long enough ago; see ``Lake.purge_dropped``."""
+    if database is not None:
+        check_name(database, "database")
+    grace_s = check_seconds("grace_s", grace_s)
+    teller = Teller(progress)
+    deletions = Deletions(env.store, "", teller, dry_run=dry_run)
+
+    async def look(root: str) -> _Look:
+        found = await _look_at(env.store, root, grace_s)
+        teller.step("look at tables")
+        return found
+
+    with measure() as cost:
+        looks = [one async for one in map_bounded(look, _directories(env.store, database), _LOOKS)]
+        run = _Run(env, names, deletions, dry_run=dry_run)
+        await run.purge(looks)
+    return PurgeReport(
+        tables=tuple(run.purged),
+        waiting=tuple(run.waiting),
+        unreadable=tuple(one.root for one in looks if one.unreadable),
+        objects=deletions.objects,
+        bytes=deletions.bytes,
+        foreign=run.foreign,
+        dry_run=dry_run,
+        cost=cost,
+    )
+
+
+class _Run:
+    """One purge of the directories that were looked at."""
+
+    def __init__(self, env: Environment, names: Names, deletions: Deletions, *, dry_run: bool) -> None:
+        self._env, self._names, self._deletions, self._dry_run = env, names, deletions, dry_run
+        self.purged: list[str] = []
+        self.waiting: list[str] = []
+        self.foreign = 0
+
+    async def purge(self, looks: Sequence[_Look]) -> None:
+        """Deletes what has waited long enough and cannot come back any more."""
+        heads = [(one, one.head) for one in looks if one.head is not None]
+        # Of those that wait only what was brought back has to be told from what was not.
+        unclear = [(one, head) for one, head in heads if not one.waits or head.kind is CommitKind.UNDROP]
+        names = await self._names.names_of({head.table: _made_as(one.root) for one, head in unclear})
+        for one, head in heads:
+            turn = await self._turned(one, head, names.get(head.table))
+            if turn is _Turn.WAITS:
+                self.waiting.append(one.root)
+            elif turn is _Turn.GOES:
+                self.purged.append(one.root)
+                self.foreign += await _purge(self._env.store, one.root, head, self._deletions)
+
+    async def _turned(self, look: _Look, head: Snapshot, name: TableName | None) -> _Turn:
+        """Turns the pointer, so that nobody brings the table back, and says whether its objects may go."""
+        is_drop = head.kind is CommitKind.DROP
+        if name is None:
+            # No pointer knows it, so nobody can bring it back.
+            if not is_drop:
+                return _Turn.STAYS
+            return _Turn.WAITS if look.waits else _Turn.GOES
+        pointer, version = await self._names.look(name)
+        state = pointer.state_of(head.table)
+        core = OpenTable(self._env, name, dataclasses.replace(pointer, table=head.table, path=look.root))
+        if state is NameState.LIVE and not (is_drop and await is_dropped(core)):
+            return _Turn.STAYS
+        if look.waits or state in (None, NameState.MOVED):
+            return _Turn.WAITS
+        if self._dry_run:
+            return _Turn.GOES if is_drop else _Turn.WAITS
+        if state is not NameState.PURGING:
+            try:
+                await self._names.replace(pointer.purging(head.table, token=new_token()), version=version)
+            except ConflictError:
+                return _Turn.WAITS
+        if await is_dropped(core):
+            return _Turn.GOES
+        # An undrop made its commit and did not get the name: whoever has the table open is told once more.
+        await drop_table(core)
+        return _Turn.WAITS
+
+
+class _Turn(enum.Enum):
+    """What becomes of a directory in this run."""
+
+    GOES = enum.auto()
+    WAITS = enum.auto()
+    STAYS = enum.auto()
+    """Its table is live."""
+
+
+def _made_as(root: str) -> TableName:
+    """The name that a table had when its directory was made."""
+    database, _, directory = root.rpartition("/")
+    return TableName(database, directory.rpartition("-")[0])
+
+
+async def _directories(store: ObjectStore, database: str | None) -> AsyncGenerator[str, None]:
+    """Directories that may be tables', of dropped databases too."""
+    databases = _prefixes(store, "") if database is None else _one(f"{database}/")
+    async with aclosing(databases):
+        async for found in databases:
+            async with aclosing(_prefixes(store, found)) as directories:
+                async for one in directories:
+                    if _TABLE.fullmatch(one):
+                        yield one.removesuffix("/")
+
+
+async def _one(item: str) -> AsyncGenerator[str, None]:
+    yield item
+
+
+async def _prefixes(store: ObjectStore, prefix: str) -> AsyncGenerator[str, None]:
+    """The directories in a directory."""
+    page: str | None = None
+    while True:
+        found = await store.list_page(prefix, delimiter="/", page=page)
+        for one in found.prefixes:
+            yield one
+        page = found.next_page
+        if page is None:
+            return
+
+
+async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Look:
+    log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
+    fetched = await _newest(store, root, log)
+    if fetched is None:
+        return _Look(root=root)
+    try:
+        head = decode_snapshot(fetched.data, key=fetched.key)
+    except FormatError:
+        return _Look(root=root, unreadable=True)
+    ended = (CommitKind.DROP, CommitKind.UNDROP)
+    if head.kind not in ended or not root.endswith(f"-{head.table.hex[:8]}"):
+        return _Look(root=root)
+    grace = await _grace_of(store, root, head) if grace_s is None else grace_s
+    about = await store.head(fetched.key)
+    now_ms = about.store_time_ms
+    if now_ms is None:
+        now_ms = await ask_store_ms(store, root, fetched.key)
+    age_ms = (now_ms or 0) - (about.modified_ms if about.modified_ms is not None else head.time_ms)
+    return _Look(root=root, head=head, waits=grace > 0 and age_ms < grace * 1000)
+
+
+async def _newest(store: ObjectStore, root: str, log: DenseLog) -> Fetched | None:
+    try:
+        hint = (await store.get(join(root, LATEST))).data
+    except NotFoundError as missing:
+        if missing.kind == "missing-bucket":
+            raise
+        hint = b""
+    known = decode_hint(hint, None).snapshot
+    for after in dict.fromkeys((max(known - 1, 0), 0)):
+        for number in await log.highest(after=after):
+            found = await log.find(number)
+            if found is not None:
+                return found
+    return None
+
+
+async def _grace_of(store: ObjectStore, root: str, head: Snapshot) -> float:
+    """The table's option; the default where its schema cannot be read any more."""
+    key = join(root, head.schema.path)
+    try:
+        schema = decode_schema((await store.get(key)).data, key=key).schema
+        return TableOptions.parse(schema.options).delete_grace_s
+    except LakehouseError:
+        return TableOptions().delete_grace_s
+
+
+async def _purge(store: ObjectStore, root: str, drop: Snapshot, deletions: Deletions) -> int:
+    """Deletes what is ours, the drop last; returns how many foreign objects there are."""
+    foreign, batch = 0, list[tuple[str, int]]()
+    snapshots: list[tuple[str, int]] = []
+    async for one in store.list(f"{root}/"):
+        kind = object_kind(one.key[len(root) + 1 :])
+        if kind is None:
+            foreign += 1
+        elif kind in (ObjectKind.SNAPSHOT, ObjectKind.HINT):
+            snapshots.append((one.key, one.size))
+        else:
+            batch.append((one.key, one.size))
+        if len(batch) == _BATCH:
+            await deletions.delete(batch)
+            batch = []
+    await deletions.delete(batch)
+    key = DenseLog(store, join(root, SNAPSHOT_PREFIX)).key(drop.id)
+    await deletions.delete(one for one in snapshots if one[0] != key)
+    await deletions.delete(one for one in snapshots if one[0] == key)
+    return foreign

@@ -1,0 +1,126 @@
+"""Salvage: what can still be read of a state, file by file.
+
+Invariant: rows handed out were checked by their checksums. What is left out is named as a loss, with the
+range of keys it may have had. Nothing is deleted or overwritten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakehouse.config import Settings
+from lakehouse.errors import FormatError, NotFoundError
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import FileEntry, Level
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.files.file_writer import FileRows, FileUploads
+from lakehouse.storage.files.open import open_run
+from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.maintenance.repair_report import Loss, LossKind
+from lakehouse.storage.maintenance.verify_files import FileCheck, fresh_caches
+from lakehouse.storage.rows.partitioner import cut_rows, joined
+
+__all__ = ["Salvaged", "Salvager"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvaged:
+    """What became of one data file."""
+
+    entries: tuple[FileEntry, ...]
+    """What stands for it now: itself, or a file of what could be read, or nothing."""
+    losses: tuple[Loss, ...] = ()
+    rewritten: int = 0
+    paths: tuple[str, ...] = ()
+    """Objects uploaded."""
+    uploaded_ms: int | None = None
+
+
+class Salvager:
+    """Reads data files as far as possible.
+
+    Args:
+        store: where the table is.
+        root: its directory.
+        schema: of the state.
+        settings: bounds.
+        dry_run: write nothing.
+    """
+
+    def __init__(
+        self, store: ObjectStore, root: str, schema: TableSchema, settings: Settings, *, dry_run: bool
+    ) -> None:
+        self._store, self._root, self._schema, self._dry_run = store, root, schema, dry_run
+        self._check = FileCheck(store, root, settings.index)
+        self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+
+    async def file(self, entry: FileEntry) -> Salvaged:
+        """One file, read in full."""
+        found = await self._check.file(entry, self._schema)
+        of_index = [one for one in found if one[0] != entry.path]
+        of_data = [one for one in found if one[0] == entry.path]
+        losses = [Loss(kind=LossKind.INDEX, object=path, reason=detail) for path, _, detail in of_index]
+        if of_index:
+            entry = dataclasses.replace(entry, index=None)
+        if not of_data:
+            return Salvaged(entries=(entry,), losses=tuple(losses))
+        reason = of_data[0][2]
+        try:
+            # Without the checksum of the whole, what is sound in it can be read.
+            bare = dataclasses.replace(entry, checksum=None)
+            reader = await open_run(self._store, self._root, bare, self._schema, fresh_caches())
+        except (FormatError, NotFoundError):
+            losses.append(self._loss(entry, entry.rows, entry, reason))
+            return Salvaged(entries=(), losses=tuple(losses))
+        tables: list[pa.Table] = []
+        for number, piece in enumerate(reader.pieces):
+            try:
+                kinds = bool(entry.deletes + entry.updates)
+                tables.append(await reader.read(self._schema.fields, [number], kinds=kinds))
+            except FormatError as error:
+                losses.append(self._loss(entry, piece.rows, piece, error.message))
+        if not tables:
+            return Salvaged(entries=(), losses=tuple(losses))
+        if self._dry_run:
+            return Salvaged(entries=(entry,), losses=tuple(losses), rewritten=1)
+        return dataclasses.replace(await self._rewritten(entry, tables), losses=tuple(losses))
+
+    def missing(self, entry: FileEntry, reason: str) -> Salvaged:
+        """A file that is not there, or has another size."""
+        return Salvaged(entries=(), losses=(self._loss(entry, entry.rows, entry, reason),))
+
+    def _loss(self, entry: FileEntry, rows: int, part: FileEntry | Piece, reason: str) -> Loss:
+        first = last = None
+        if self._codec is not None and part.min_key is not None and part.max_key is not None:
+            first, last = self._codec.decode_one(part.min_key), self._codec.decode_one(part.max_key)
+        return Loss(
+            kind=LossKind.FILE, object=entry.path, rows=rows, first_key=first, last_key=last, reason=reason
+        )
+
+    async def _rewritten(self, entry: FileEntry, tables: Sequence[pa.Table]) -> Salvaged:
+        """A file of these rows that stands where the damaged one stood."""
+        schema = dataclasses.replace(self._schema, buckets=entry.total_buckets)
+        options = TableOptions.parse(schema.options)
+        level = entry.level if entry.level is Level.BOTTOM else min(entry.level, Level.COMPACTED)
+        uploads = FileUploads(self._store, self._root, schema, options, format=entry.format, level=level)
+        parts = await in_thread(partial(cut_rows, joined(list(tables)), schema, partition_fields=()))
+        made = []
+        for number, part in enumerate(parts):
+            part = dataclasses.replace(part, partition=entry.partition)
+            bucket = part.bucket if schema.primary_key else entry.bucket
+            _, one = await uploads.upload(FileRows(part=part, bucket=bucket, run=entry.run, number=number))
+            made.append(dataclasses.replace(one, lo=entry.lo, hi=entry.hi, at=None))
+        return Salvaged(
+            entries=tuple(made),
+            rewritten=len(made),
+            paths=tuple(uploads.paths),
+            uploaded_ms=uploads.first_answer_ms,
+        )

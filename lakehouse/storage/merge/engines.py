@@ -1,0 +1,308 @@
+"""Merge engines: what becomes of the rows of a key, for all keys at once.
+
+A row is an insert (hides everything older), an operand (is merged onto what is older) or a deletion.
+Older and newer are merged so: x∘I = I, x∘D = D, D∘U = I, I∘U = I, U∘U = U. Of the rows of a key
+those count that stand from its newest insert, or behind its newest deletion; a rule for each column
+(:mod:`lakehouse.format.schema.merge_rules`) says which of them has the value, or how it is computed.
+
+Invariant: folding is associative. The fold of all rows of a key is that of some neighbours, folded
+before with operands kept, and the others. A row that stands alone is its own fold, because
+:meth:`MergeEngine.operands` made it so when it was written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
+from lakehouse.format.schema.merge_rules import Aggregate, ColumnRule
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.type_notation import type_text
+from lakehouse.format.schema.types import Field
+from lakehouse.kernels.arrays import I64, U8, Mask
+from lakehouse.storage.merge.computed_values import OutOfRange, computed, own_value
+from lakehouse.storage.merge.key_groups import (
+    KeyGroups,
+    first_where,
+    greatest,
+    last_where,
+    least,
+    newest,
+    valid,
+)
+from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.key_sort import by_key
+from lakehouse.storage.scan.section_rows import taken
+
+__all__ = ["MergeEngine", "fold", "folded_input", "merge_engine"]
+
+_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
+
+
+def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, finish: bool) -> pa.Table:
+    """One row for each key, by key: the fold of the key's rows, oldest first.
+
+    Args:
+        order: of the rows of all tables, counted through
+        (:func:`lakehouse.storage.merge.ordering.merge_order`).
+        tables: one at least; runs, oldest first, all with the same columns, of the schema that the engine
+            was made for, and ``_VALUE_KIND`` where some row is no insert. Columns may be left out, but
+            not those that a column there goes by (:meth:`MergeEngine.needed`).
+        engine: of the table (:func:`merge_engine`); plain deduplicate is one too.
+        finish: True = the rows as readers see them, and as a bottom run has them: deleted keys are left
+            out, operands with nothing older are rows, and there is no ``_VALUE_KIND``. False = a run
+            that may stand above older ones: operands stay operands unless an insert or a deletion is
+            among the rows below them, and a deleted key is a row of kind DELETE; ``_VALUE_KIND`` is
+            last where some row is no insert.
+
+    Raises:
+        InvalidInputError: a sum or product has no room in its column; names column, key and value.
+    """
+    counted = _counted(order, kinds_of(tables))
+    if finish:
+        counted = counted.live()
+    rows = engine.merged(counted.groups, tables)
+    if finish or not counted.kinds.any():
+        return rows
+    return rows.append_column(_KIND, pa.array(counted.kinds.astype(np.int8)))
+
+
+def folded_input(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """Rows as they came in, those of a key folded in this order and kept as operands, by key.
+
+    Nothing is copied where no key has several rows, nor where the newest row of a key hides the others.
+    Computes, for a thread.
+    """
+    engine = merge_engine(schema)
+    if not engine.folds:
+        return rows
+    (keys,) = KeyColumns(schema.key_fields).arrays([rows])
+    found = by_key(keys)
+    if found is None or found[1].all():
+        return rows
+    order, ends = found
+    return fold(MergeOrder(rows=order, ends=ends), [rows], engine, finish=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """The rows of each key that count, and what the key comes to."""
+
+    groups: KeyGroups
+    """Of a deleted key, the row that deletes it."""
+    kinds: U8
+    """Of each key: INSERT where there is a full row, or a deletion below operands."""
+
+    def live(self) -> _Counted:
+        """Those of keys that are not deleted."""
+        is_live = self.kinds != RowKind.DELETE
+        if is_live.all():
+            return self
+        return _Counted(groups=self.groups.chosen(is_live), kinds=self.kinds[is_live])
+
+
+def _counted(order: MergeOrder, kinds: U8 | None) -> _Counted:
+    last = np.flatnonzero(order.ends)
+    if kinds is None:  # the newest row of each key is a full one
+        groups = KeyGroups(rows=order.rows[last], begins=np.arange(len(last)))
+        return _Counted(groups=groups, kinds=np.zeros(len(last), np.uint8))
+    first = np.concatenate([np.zeros(1, np.int64), last[:-1] + 1])[: len(last)]
+    of_rows = kinds[order.rows]
+    if bool((of_rows == RowKind.UPDATE).all()):
+        groups = KeyGroups(rows=order.rows, begins=first)
+        return _Counted(groups=groups, kinds=np.full(len(last), RowKind.UPDATE, np.uint8))
+    bases = np.arange(len(of_rows))
+    bases[of_rows == RowKind.DELETE] += 1
+    bases[of_rows == RowKind.UPDATE] = -1
+    bases = np.maximum.reduceat(bases, first)
+    is_deleted = bases > last
+    begins = np.where(is_deleted, last, np.maximum(bases, first))
+    found = np.where(bases >= 0, RowKind.INSERT, RowKind.UPDATE).astype(np.uint8)
+    found[is_deleted] = RowKind.DELETE
+    return _Counted(groups=KeyGroups.of(order.rows, begins, last - begins + 1), kinds=found)
+
+
+@functools.lru_cache(maxsize=256)
+def merge_engine(schema: TableSchema) -> MergeEngine:
+    """The engine of a table, for the columns of one of its schemas."""
+    return MergeEngine(schema)
+
+
+class MergeEngine:
+    """How the rows of a table's keys are merged. Made by :func:`merge_engine`."""
+
+    __slots__ = ("_fields", "_key", "_rules", "folds", "ignores_deletes", "picks_rows")
+
+    def __init__(self, schema: TableSchema) -> None:
+        spec = schema.merging
+        self._fields: Mapping[str, Field] = {field.name: field for field in schema.fields}
+        self._rules = spec.rules
+        self._key = schema.primary_key
+        self.folds = spec.folds
+        """Whether rows are operands; else each hides everything older, as in plain deduplicate."""
+        self.picks_rows = spec.picks_rows
+        """Whether the row that is left is one of those that were merged, whole."""
+        self.ignores_deletes = spec.ignores_deletes
+        """Whether deletes of keys are dropped when they are written."""
+
+    def needed(self, fields: Iterable[Field]) -> tuple[Field, ...]:
+        """These columns and those that they go by; of an engine that picks rows, what it picks them by."""
+        found = {field.name: field for field in fields}
+        for name in self._rules if self.picks_rows else tuple(found):
+            rule = self._rules.get(name)
+            for one in rule.sequence if rule is not None else ():
+                found[one] = self._fields[one]
+        return tuple(found.values())
+
+    def operands(self, rows: pa.Table) -> pa.Table:
+        """Rows from outside, with all columns of the schema, as they are written: as operands.
+
+        A value that a rule changes even where it stands alone is changed here. Plain deduplicate has
+        no operands, and leaves rows as they are.
+        """
+        if not self.folds:
+            return rows
+        given: dict[tuple[str, ...], pa.ChunkedArray] = {}
+        for place, name in enumerate(rows.column_names):
+            rule = self._rules.get(name)
+            if rule is None:
+                continue
+            column = rows.column(place)
+            value = own_value(column, rule)
+            if rule.only_given and name not in rule.sequence:
+                if rule.sequence not in given:
+                    given[rule.sequence] = _some_given([rows.column(one) for one in rule.sequence])
+                value = _where(given[rule.sequence], value)
+            if value is not column:
+                rows = rows.set_column(place, rows.schema.field(place), value)
+        kinds = np.full(rows.num_rows, RowKind.UPDATE, np.int8)
+        return rows.append_column(_KIND, pa.array(kinds))
+
+    def picked(self, order: MergeOrder, tables: Sequence[pa.Table]) -> I64:
+        """The row of each key that readers see, of an engine that picks rows; tables as for :func:`fold`."""
+        groups = _counted(order, kinds_of(tables)).live().groups
+        rule = next(iter(self._rules.values()), None)
+        if rule is None or not groups.is_merged:
+            return groups.rows[groups.last]
+        whole = pa.concat_tables([table.select(rule.sequence) for table in tables])
+        return groups.rows[_Picks(groups, whole).of_rows(rule)]
+
+    def live_keys(self, order: MergeOrder, tables: Sequence[pa.Table]) -> Mask:
+        """Of each key, in the order of keys, whether readers see a row."""
+        is_live: Mask = _counted(order, kinds_of(tables)).kinds != RowKind.DELETE
+        return is_live
+
+    def merged(self, groups: KeyGroups, tables: Sequence[pa.Table]) -> pa.Table:
+        """The row that each group comes to."""
+        names = [name for name in tables[0].column_names if name != KIND_COLUMN]
+        if not names:
+            return pa.table({"": pa.nulls(len(groups.begins))}).select([])
+        whole = pa.concat_tables([table.select(names) for table in tables])
+        newest = groups.rows[groups.last]
+        if not groups.is_merged:
+            return taken([whole], newest)
+        # Mostly few keys have several rows, and only these are looked at.
+        several = groups.lengths > 1
+        picks = _Picks(groups.chosen(several), whole)
+        columns = [self._merged_column(whole, name, picks, newest, several) for name in names]
+        return pa.Table.from_arrays(columns, schema=whole.schema)
+
+    def _merged_column(
+        self, whole: pa.Table, name: str, picks: _Picks, newest: I64, several: Mask
+    ) -> pa.Array:
+        column, groups = _together(whole.column(name)), picks.groups
+        rule = self._rules.get(name)
+        places = picks.last if rule is None else picks.of_values(column, rule)
+        rows = newest
+        if places is None:
+            assert rule is not None
+            try:
+                values = computed(column, groups, rule)
+            except OutOfRange as error:
+                row = int(groups.rows[groups.begins[error.place]])
+                raise self._no_room(name, rule, whole, row, error.value) from None
+            rows = newest.copy()
+            rows[several] = np.arange(len(column), len(column) + len(values))
+            column = pa.concat_arrays([column, values])
+        elif places is not picks.last:
+            rows = newest.copy()
+            rows[several] = groups.rows[places]
+        return column.take(pa.array(rows))
+
+    def _no_room(
+        self, name: str, rule: ColumnRule, whole: pa.Table, row: int, value: object
+    ) -> InvalidInputError:
+        kind = type_text(self._fields[name].type)
+        key = {one: whole.column(one)[row].as_py() for one in self._key if one in whole.column_names}
+        of_key = f", key {key}" if key else ""
+        return InvalidInputError(
+            f"column {name!r}{of_key}: the {rule.aggregate} of its values, {value}, has no room in {kind}; "
+            "widen the column, or delete the key",
+            column=name,
+            value=value,
+            key=key,
+        )
+
+
+class _Picks:
+    """Places of rows that have the value of a column; found once for all columns that go alike."""
+
+    def __init__(self, groups: KeyGroups, whole: pa.Table) -> None:
+        self.groups = groups
+        self.last = groups.last
+        self._whole = whole
+        self._newest: dict[tuple[str, ...], I64] = {}
+
+    def of_rows(self, rule: ColumnRule) -> I64:
+        """The first row, or the last one: of those that are greatest by the columns the rule goes by."""
+        if rule.aggregate is Aggregate.FIRST_VALUE:
+            return self.groups.begins
+        if not rule.sequence:
+            return self.last
+        if rule.sequence not in self._newest:
+            by = [_together(self._whole.column(name)) for name in rule.sequence]
+            self._newest[rule.sequence] = newest(by, self.groups)
+        return self._newest[rule.sequence]
+
+    def of_values(self, column: pa.Array, rule: ColumnRule) -> I64 | None:
+        """One row of each group; None = the value is computed from several."""
+        groups = self.groups
+        match rule.aggregate:
+            case Aggregate.LAST_VALUE | Aggregate.FIRST_VALUE:
+                return self.of_rows(rule)
+            case Aggregate.LAST_NON_NULL_VALUE:
+                mask = valid(column, groups.rows)
+                return self.last if mask is None else last_where(mask, groups)
+            case Aggregate.FIRST_NON_NULL_VALUE:
+                mask = valid(column, groups.rows)
+                return groups.begins if mask is None else first_where(mask, groups)
+            case Aggregate.MIN | Aggregate.BOOL_AND:
+                return least(column, groups)
+            case Aggregate.MAX | Aggregate.BOOL_OR:
+                return greatest(column, groups)
+        return None
+
+
+def _together(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _some_given(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """For each row, whether a column has a value."""
+    return functools.reduce(pc.or_, (column.is_valid() for column in columns))
+
+
+def _where(mask: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values where the mask is true, else null."""
+    hidden = ~mask.to_numpy()
+    if not hidden.any():
+        return values
+    return values.take(pa.array(np.arange(len(values)), mask=hidden))

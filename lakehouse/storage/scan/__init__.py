@@ -1,0 +1,1 @@
+"""Scans: files planned and pruned, sections read and merged, lookups, aggregates, splits."""

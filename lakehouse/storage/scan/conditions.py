@@ -1,0 +1,64 @@
+"""Conditions fitted to a table: bound to its columns, and with the words of its fulltext indexes.
+
+``matches(message, 'disk full')`` cuts texts and query into words. How, the fulltext index that the
+table has on ``message`` says (of English, in any case, where it has none); so rows that are compared one
+by one and rows that an index finds are the same.
+
+Invariant: what a condition means follows from the schema of the snapshot alone, not from which files
+have indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, bind, to_sql
+from lakehouse.expr.nodes import Applied, Call, Constant
+from lakehouse.expr.rewrite import rewritten
+from lakehouse.format.schema.index_definition import IndexKind, by_ids, columns_of, target_of
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.text.config import FulltextConfig
+from lakehouse.format.text.match import matches
+
+__all__ = ["bind_where"]
+
+_MATCHES = "matches"
+
+
+def bind_where(where: Expr, schema: TableSchema) -> Expr:
+    """The condition, ready to be evaluated over rows of the schema.
+
+    Raises:
+        InvalidInputError: it does not fit the columns.
+    """
+    bound = bind(where, schema.arrow())
+    if not any(isinstance(node, Call) and node.name == _MATCHES for node in bound.walk()):
+        return bound
+    ids = {name: field.id for name, field in columns_of(schema.fields).items()}
+    known = {one.target.key: one.words for one in schema.indexes if one.kind is IndexKind.FULLTEXT}
+
+    def computed(node: Expr) -> Expr:
+        if not isinstance(node, Call) or node.name != _MATCHES:
+            return node
+        text, terms = node.args
+        if not isinstance(terms, Constant) or not isinstance(terms.value, str):
+            raise InvalidInputError(f"{to_sql(node)}: the words to look for must be a constant text")
+        key = target_of(by_ids(text, ids)).key if text.columns() else ""
+        return Applied(node, _words(node, terms.value, known.get(key, FulltextConfig())))
+
+    return rewritten(bound, computed)
+
+
+def _words(node: Call, terms: str, config: FulltextConfig) -> Callable[[Any], Any]:
+    def compute(texts: Any) -> Any:
+        if isinstance(texts, pa.Scalar):
+            return compute(pa.array([texts.as_py()], texts.type))[0]
+        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+            raise InvalidInputError(f"{to_sql(node)}: words are looked for in text, and this is {texts.type}")
+        return matches(texts, terms, config)
+
+    return compute

@@ -1,0 +1,469 @@
+"""Lookups: the newest rows of given keys, found file by file from the newest run down.
+
+Invariant: the first row of a key that is met, from the newest run on, decides: it is the row, or
+says that there is none. Operands of a merge engine do not decide: they are collected, down to the
+first row that does, and folded. A file is looked into only for keys that its bucket, its partition
+and its range of keys admit and that no newer run has decided.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import anyio
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.config import TableSettings
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.keys.buckets import bucket_of_key
+from lakehouse.format.keys.order_value import encode_value
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, arrow_field
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.kernels.arrays import I64
+from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.merge.engines import MergeEngine, fold, merge_engine
+from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows.input_tables import chunks_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.key_sort import last_of_each
+from lakehouse.storage.rows.partitioner import cut_rows
+from lakehouse.storage.scan.file_plan import interval, units_of
+from lakehouse.storage.scan.scan import RunSource, fields_named
+from lakehouse.storage.scan.section_rows import taken
+from lakehouse.storage.schema.row_ttl import Lifetime
+
+__all__ = ["Found", "Lookup"]
+
+_CHUNK_BYTES = 64 * 1024 * 1024
+_GET_BYTES = 64 * 1024
+"""About what a get costs, its request included: neighbouring pieces are read whole from there on."""
+_READ_ROWS = 1 << 17
+"""Pieces with so many rows in all are read at once."""
+_BIG_READS = 8
+"""Such reads under way at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Rows and their keys, by key."""
+
+    keys: pa.Table
+    rows: pa.Table
+
+    @classmethod
+    def nothing(cls, key_fields: Sequence[Field], fields: Sequence[Field]) -> Self:
+        """No row."""
+        keys, rows = (
+            pa.schema([arrow_field(field) for field in one]).empty_table() for one in (key_fields, fields)
+        )
+        return cls(keys=keys, rows=rows)
+
+    def places(self, keys: KeyColumns, wanted: pa.Table) -> pa.Array:
+        """For each wanted key, the number of its row; null where there is none."""
+        if not self.keys.num_rows:
+            return pa.nulls(wanted.num_rows, pa.int64())
+        asked, there = keys.arrays([wanted, self.keys])
+        if isinstance(asked, np.ndarray):
+            at = np.minimum(np.searchsorted(there, asked), len(there) - 1)
+            return pa.array(at, mask=np.asarray(there)[at] != asked)
+        return pc.index_in(asked, value_set=there).cast(pa.int64())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sought:
+    """Keys of one merge unit, sorted without repetition, and the unit's runs, oldest first."""
+
+    keys: pa.Table
+    runs: list[list[FileEntry]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One read of a file, for some of the keys."""
+
+    asked: I64
+    pieces: list[int] | None = None
+    """None = a get of the only key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hits:
+    """Rows, with their kinds where some are no inserts, and which keys they are of."""
+
+    at: I64
+    rows: pa.Table
+
+
+class Lookup:
+    """Finds rows by key in the live files of a snapshot.
+
+    Args:
+        entries: with their positions filled in.
+        schema: of the snapshot, with a primary key.
+        source: opens the files.
+        shows: which rows the snapshot shows; None = all.
+        settings: bounds.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[FileEntry],
+        schema: TableSchema,
+        source: RunSource,
+        *,
+        shows: Lifetime | None = None,
+        settings: TableSettings | None = None,
+    ) -> None:
+        self._entries = entries
+        self._schema = schema
+        self._source = source
+        self._settings = settings or TableSettings()
+        self._keys = KeyColumns(schema.key_fields)
+        self._engine = merge_engine(schema) if schema.merging.folds else None
+        self._shows = shows
+
+    # --- one key -----------------------------------------------------------------
+
+    async def get(
+        self, key: Mapping[str, object], *, columns: Sequence[str] | None = None
+    ) -> dict[str, Any] | None:
+        """The row of a key, with these columns (None = all), or None."""
+        fields = fields_named(self._schema, columns)
+        encoded = self._encoded(key)
+        candidates = self._candidates(encoded, key)
+        looked_at = self._looked_at(fields)
+        if self._engine is not None:
+            found = await self._folded(self._engine, encoded, candidates, looked_at)
+        else:
+            found = await self._newest(encoded, candidates, looked_at)
+        if found is None or (self._shows is not None and not self._shows.shown(found)[0].as_py()):
+            return None
+        # Column by column: rows take to_pylist twice as long.
+        values = found.to_pydict()
+        return {field.name: values[field.name][0] for field in fields}
+
+    def _looked_at(self, fields: Sequence[Field]) -> tuple[Field, ...]:
+        """The columns, and the one that tells whether a row is shown."""
+        if self._shows is None or self._shows.field in fields:
+            return tuple(fields)
+        return *fields, self._shows.field
+
+    async def _newest(
+        self, key: bytes, newest_first: Sequence[FileEntry], columns: Sequence[Field]
+    ) -> pa.Table | None:
+        """The newest row of the key, unless it deletes the key."""
+        for entry in newest_first:
+            reader = await self._source.open(entry)
+            found = await reader.get(key, columns)
+            if found.num_rows:
+                return None if found.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE else found
+        return None
+
+    async def _folded(
+        self, engine: MergeEngine, key: bytes, newest_first: Sequence[FileEntry], fields: Sequence[Field]
+    ) -> pa.Table | None:
+        """What the rows of the key come to, down to the newest that is no operand."""
+        columns = engine.needed(fields)
+
+        async def read(entry: FileEntry) -> pa.Table:
+            return await (await self._source.open(entry)).get(key, columns)
+
+        met: list[pa.Table] = []
+        left = list(newest_first)
+        while left:
+            # Files of nothing but operands decide nothing, so the next one is read beside them.
+            count = 1 + sum(1 for _ in itertools.takewhile(_has_only_operands, left))
+            some, left = left[:count], left[count:]
+            tables = map_bounded(read, some, self._settings.lookup_concurrency)
+            async with aclosing(tables):
+                met += [table async for table in tables if table.num_rows]
+            if any(table.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for table in met):
+                break
+        if not met:
+            return None
+        met.reverse()
+        order = MergeOrder(rows=np.arange(len(met)), ends=np.arange(len(met)) == len(met) - 1)
+        found = fold(order, met, engine, finish=True)
+        return found if found.num_rows else None
+
+    def _encoded(self, key: Mapping[str, object]) -> bytes:
+        if set(key) != set(self._schema.primary_key):
+            raise InvalidInputError(
+                f"a key has the columns {', '.join(self._schema.primary_key)}, "
+                f"not {', '.join(map(str, key)) or 'none'}",
+                expected=self._schema.primary_key,
+                got=tuple(key),
+            )
+        return self._keys.codec.encode_one([key[name] for name in self._schema.primary_key])
+
+    def _candidates(self, encoded: bytes, key: Mapping[str, object]) -> list[FileEntry]:
+        """The files that may have a row of the key, newest first."""
+        partition: tuple[bytes, ...] | None = None
+        if self._schema.key_holds_partition:
+            partition = tuple(
+                encode_value(key[field.name], field.type) for field in self._schema.partition_fields
+            )
+        buckets: dict[int, int] = {}
+        found = []
+        for entry in self._entries:
+            bucket = buckets.get(entry.total_buckets)
+            if bucket is None:
+                bucket = bucket_of_key(encoded, self._schema.key_fields, entry.total_buckets)
+                buckets[entry.total_buckets] = bucket
+            if (
+                entry.bucket == bucket
+                and (partition is None or entry.partition == partition)
+                and entry.min_key is not None
+                and entry.max_key is not None
+                and entry.min_key <= encoded <= entry.max_key
+            ):
+                found.append(entry)
+        return sorted(found, key=interval, reverse=True)
+
+    # --- many --------------------------------------------------------------------
+
+    async def get_many(self, keys: object, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of keys, by key; keys without a row are left out.
+
+        Args:
+            keys: anything that holds rows, of the key's columns and no others; order and repetition
+                do not matter.
+            columns: names, in order; None = all.
+        """
+        fields = self._schema.key_fields
+        schema = replace(self._schema, fields=fields, partition_by=(), options={})
+        async with aclosing(chunks_of(keys, fields, chunk_bytes=_CHUNK_BYTES)) as chunks:
+            tables = [await in_thread(conform, table, schema) async for table in chunks]
+        rows = pa.concat_tables(tables) if tables else schema.arrow().empty_table()
+        return (await self.find(rows, fields_named(self._schema, columns))).rows
+
+    async def find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
+        """The rows of keys, given as a table of the key's columns in any order, repetitions too."""
+        found = await self._find(keys, self._looked_at(fields))
+        if self._shows is None:
+            return found
+        shown = self._shows.shown(found.rows)
+        names = [field.name for field in fields]
+        return Found(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
+
+    async def without(self, keys: pa.Table) -> pa.Table:
+        """Those of the keys, each given once, that have no row of any kind."""
+        met = await self._find(keys, self._schema.key_fields, deletions=True)
+        if not met.keys.num_rows:
+            return keys
+        have, given = (
+            pa.array(one) if isinstance(one, np.ndarray) else one
+            for one in self._keys.arrays([met.keys, keys])
+        )
+        return keys.filter(pc.invert(pc.is_in(given, value_set=have)))
+
+    async def _find(self, keys: pa.Table, fields: Sequence[Field], *, deletions: bool = False) -> Found:
+        unit_lookup = _UnitLookup(
+            self._source,
+            self._keys,
+            fields,
+            self._settings,
+            None if deletions else self._engine,
+            deletions=deletions,
+        )
+        sought = await in_thread(self._sought, keys)
+        found = [
+            one async for one in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return Found.nothing(self._schema.key_fields, fields)
+        return await in_thread(self._by_key, found)
+
+    def _sought(self, keys: pa.Table) -> list[_Sought]:
+        """The keys of each merge unit, and its files."""
+        if not keys.num_rows or not self._entries:
+            return []
+        totals = {entry.total_buckets for entry in self._entries}
+        if len(totals) > 1:  # then buckets tell nothing; positions hold across all files
+            runs: dict[Any, list[FileEntry]] = {}
+            for entry in self._entries:
+                runs.setdefault(interval(entry), []).append(entry)
+            (part,) = cut_rows(keys, replace(self._schema, buckets=1), partition_fields=())
+            return [_Sought(keys=part.rows(), runs=[runs[at] for at in sorted(runs)])]
+        units = units_of(self._entries, self._schema)
+        parts = cut_rows(
+            keys,
+            replace(self._schema, buckets=totals.pop()),
+            partition_fields=self._schema.partition_fields if self._schema.key_holds_partition else (),
+        )
+        return [
+            _Sought(keys=part.rows(), runs=units[part.partition, part.bucket])
+            for part in parts
+            if (part.partition, part.bucket) in units
+        ]
+
+    def _by_key(self, found: list[Found]) -> Found:
+        """What was found in several merge units, together."""
+        keys = pa.concat_tables([one.keys for one in found]).combine_chunks()
+        (arrays,) = self._keys.arrays([keys])
+        order = last_of_each(arrays)
+        return Found(keys=taken([keys], order), rows=taken([one.rows for one in found], order))
+
+
+class _UnitLookup:
+    """Finds the rows of keys in merge units, one by one."""
+
+    def __init__(
+        self,
+        source: RunSource,
+        keys: KeyColumns,
+        fields: Sequence[Field],
+        settings: TableSettings,
+        engine: MergeEngine | None,
+        *,
+        deletions: bool,
+    ) -> None:
+        self._source = source
+        self._keys = keys
+        self._deletions = deletions
+        self._engine = engine
+        self._wanted = tuple(fields)
+        self._fields = self._wanted if engine is None else engine.needed(fields)
+        self._all_fields = tuple({field.id: field for field in (*keys.fields, *self._fields)}.values())
+        self._at_once = settings.lookup_concurrency
+        self._reads = anyio.CapacityLimiter(settings.lookup_concurrency)
+        self._big_reads = anyio.CapacityLimiter(_BIG_READS)
+
+    async def find(self, sought: _Sought) -> Found:
+        """The rows that there are."""
+        names = self._keys.encoded(sought.keys).to_pylist()
+        left = np.arange(len(names))
+        hits: list[_Hits] = []
+        for run in reversed(sought.runs):
+            if not len(left):
+                break
+            asked = [(entry, _between(left, names, entry.min_key, entry.max_key)) for entry in run]
+
+            async def look(item: tuple[FileEntry, I64]) -> list[_Hits]:
+                return await self._look(item[0], item[1], names, sought.keys)
+
+            work = [item for item in asked if len(item[1])]
+            async for met in map_bounded(look, work, self._at_once):
+                hits += met
+                left = np.setdiff1d(left, np.concatenate([_NONE, *map(self._decided, met)]), True)
+        return await in_thread(self._gathered, sought.keys, hits)
+
+    def _decided(self, hits: _Hits) -> I64:
+        """The keys of which no older row is needed."""
+        if self._engine is None:
+            return hits.at
+        kinds = kinds_of([hits.rows])
+        return hits.at if kinds is None else hits.at[kinds != RowKind.UPDATE]
+
+    async def _look(self, entry: FileEntry, asked: I64, names: list[bytes], keys: pa.Table) -> list[_Hits]:
+        """What a file has of these keys."""
+        async with self._reads:
+            reader = await self._source.open(entry)
+
+        async def read(step: _Step) -> _Hits:
+            if step.pieces is None:
+                async with self._reads:
+                    table = await reader.get(names[step.asked[0]], self._fields)
+                return _Hits(at=step.asked[: table.num_rows], rows=table)
+            async with self._big_reads:
+                kinds = entry.deletes > 0 or (self._engine is not None and entry.updates > 0)
+                table = await reader.read(self._all_fields, step.pieces, kinds=kinds)
+                return await in_thread(self._matched, step.asked, keys, table)
+
+        steps = _steps(reader, asked, names)
+        return [hits async for hits in map_bounded(read, steps, self._at_once)]
+
+    def _matched(self, asked: I64, keys: pa.Table, table: pa.Table) -> _Hits:
+        """The rows of the table that have one of the keys."""
+        wanted, there = self._keys.arrays([keys.take(pa.array(asked)), table])
+        if isinstance(wanted, np.ndarray):
+            rows = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+            found = np.flatnonzero(np.asarray(there)[rows] == wanted)
+            rows = rows[found]
+        else:
+            of_rows = pc.index_in(there, value_set=wanted).fill_null(-1).to_numpy()
+            rows = np.flatnonzero(of_rows >= 0)
+            found = of_rows[rows]
+        names = [field.name for field in self._fields]
+        kept = table.select([*names, *({KIND_COLUMN} & set(table.column_names))])
+        return _Hits(at=asked[found], rows=taken([kept], rows))
+
+    def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> Found:
+        """The rows that do not delete their key, by key."""
+        names = [field.name for field in self._wanted]
+        hits = [one for one in hits if len(one.at)]
+        if not hits:
+            return Found.nothing(self._keys.fields, self._wanted)
+        if self._engine is not None:
+            return self._folded(self._engine, keys, hits[::-1])
+        at = np.concatenate([one.at for one in hits])
+        kinds = kinds_of([one.rows for one in hits])
+        order = np.argsort(at)
+        if kinds is not None and not self._deletions:
+            order = order[kinds[order] != RowKind.DELETE]
+        return Found(
+            keys=taken([keys], at[order]), rows=taken([one.rows.select(names) for one in hits], order)
+        )
+
+    def _folded(self, engine: MergeEngine, keys: pa.Table, oldest_first: list[_Hits]) -> Found:
+        """What the rows of each key come to."""
+        at = np.concatenate([one.at for one in oldest_first])
+        rows = np.argsort(at, kind="stable")
+        ordered = at[rows]
+        order = MergeOrder(rows=rows, ends=np.append(ordered[1:] != ordered[:-1], True))
+        tables = [one.rows for one in oldest_first]
+        found = fold(order, tables, engine, finish=True)
+        kept = ordered[order.ends][engine.live_keys(order, tables)]
+        return Found(keys=taken([keys], kept), rows=found.select([field.name for field in self._wanted]))
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _has_only_operands(entry: FileEntry) -> bool:
+    return entry.updates == entry.rows
+
+
+def _between(asked: I64, names: list[bytes], low: bytes | None, high: bytes | None) -> I64:
+    """Those of the keys that are in a range, both ends included."""
+    begin, end = bisect_left(names, low or b""), bisect_right(names, high or b"")
+    found: I64 = asked[np.searchsorted(asked, begin) : np.searchsorted(asked, end)]
+    return found
+
+
+def _steps(reader: RunReader, asked: I64, names: list[bytes]) -> list[_Step]:
+    """How to read the rows of these keys: a few by themselves, many by reading their pieces."""
+    steps = []
+    pieces: list[int] = []
+    keys: list[I64] = []
+    rows = 0
+    by_blocks = reader.entry.format is FileFormat.SSTABLE
+    for number, piece in enumerate(reader.pieces):
+        here = _between(asked, names, piece.min_key, piece.max_key)
+        # A get of a file by columns reads the piece anyway.
+        few = piece.size // _GET_BYTES if by_blocks else 1
+        if len(here) <= few:
+            steps += [_Step(asked=here[at : at + 1]) for at in range(len(here))]
+            continue
+        if pieces and rows + piece.rows > _READ_ROWS:
+            steps.append(_Step(asked=np.concatenate(keys), pieces=pieces))
+            pieces, keys, rows = [], [], 0
+        pieces.append(number)
+        keys.append(here)
+        rows += piece.rows
+    if pieces:
+        steps.append(_Step(asked=np.concatenate(keys), pieces=pieces))
+    return steps

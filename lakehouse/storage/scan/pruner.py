@@ -1,0 +1,269 @@
+"""What a condition says of data files and their pieces before they are opened.
+
+A condition is looked at in two ways. By *keys*: the rows that match have keys in a certain range,
+are in certain buckets, or are among a few known ones; what lies outside holds no version of a key
+that matters, not even one that deletes it, so it can always be left out. By *values*: whether rows
+of a file match, from its partition and the bounds of its columns; what holds none may still hide
+older rows (see :mod:`lakehouse.storage.scan.file_plan`).
+
+Invariant: what is left out holds no row that matches, and by keys no deletion of one either. Bounds
+of columns say nothing of deleted rows, so where there are any, keys are judged by the least and
+greatest key alone. What is not known is kept, as for fields that a file does not have.
+
+Everything is compared as order-preserving bytes; nothing is decoded.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.expr import Expr
+from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict, plain_value
+from lakehouse.expr.required import Required, prefix_successor, required
+from lakehouse.format.keys.buckets import bucket_of_key
+from lakehouse.format.keys.order_value import NAN_BYTES, encode_value
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import BinaryType, Field, Primitive
+from lakehouse.storage.files.reader import Piece
+
+__all__ = ["KeyRange", "Pruner"]
+
+_KEYS_MAX = 1_000
+"""Most keys that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """Row keys that can match."""
+
+    low: bytes = b""
+    """Least."""
+    end: bytes | None = None
+    """Least above; None = to the last key."""
+
+    def overlaps(self, first: bytes, last: bytes) -> bool:
+        """Whether a key from ``first`` to ``last``, both included, is in the range."""
+        return last >= self.low and (self.end is None or (first < self.end and self.low < self.end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """A column that the condition names."""
+
+    name: str
+    at: int
+    """Field id, or place among the partition columns."""
+    is_float: bool
+
+    def bounds(self, low: bytes | None, high: bytes | None, nulls: int, rows: int) -> ColumnBounds:
+        if self.is_float:  # NaN has to be no bound
+            low, high = (None if bound == NAN_BYTES else bound for bound in (low, high))
+        return ColumnBounds(low=low, high=high, nulls=nulls, rows=rows)
+
+
+class Pruner:
+    """A condition made ready for the files of a table; see :class:`lakehouse.storage.scan.file_plan.Prunes`.
+
+    Args:
+        where: a condition, bound to ``schema.arrow()``.
+        schema: the schema it is bound to; files may have been written with older ones.
+    """
+
+    def __init__(self, where: Expr, schema: TableSchema) -> None:
+        named = where.columns()
+        self._fields = {field.name: field for field in schema.fields if field.name in named}
+        self._judge = Judge(where, self._encoded)
+        self._partition = [
+            _known(field, place) for place, field in enumerate(schema.partition_fields) if field.name in named
+        ]
+        self._partition_is_key = schema.key_holds_partition
+        self._by_partition: dict[tuple[bytes, ...], Verdict] = {}
+        self._columns = [
+            _known(field, field.id)
+            for field in self._fields.values()
+            if field.name not in schema.partition_by
+        ]
+        self._key_columns = [known for known in self._columns if known.name in schema.primary_key]
+        self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
+        self._key_fields = schema.key_fields
+        self._first_key = next(
+            (known for known in self._key_columns if known.name == schema.primary_key[0]), None
+        )
+        self._buckets: dict[int, frozenset[int]] = {}
+        self.keys: tuple[bytes, ...] | None = None
+        """The only row keys that can match, ascending; None = there may be others."""
+        self.key_range: KeyRange | None = None
+        """Where the row keys that can match are; None = anywhere."""
+        if self._codec is not None:
+            self.keys, self.key_range = _keys_of(where, self._codec, self._key_fields, self._encoded)
+
+    def _encoded(self, name: str, constant: object) -> Any:
+        field = self._fields.get(name)
+        if field is None:  # within a struct, of which no bounds are known
+            return plain_value(constant)
+        if isinstance(field.type, BinaryType) and isinstance(constant, str):
+            return constant.encode()
+        if isinstance(constant, pa.Scalar) and _is_plain(constant.type):
+            return encode_value(constant.as_py(), field.type)
+        return encode_value(constant, field.type)
+
+    def bucket_set(self, total_buckets: int) -> frozenset[int] | None:
+        """The buckets in which keys that can match are; None = any."""
+        if self.keys is None:
+            return None
+        found = self._buckets.get(total_buckets)
+        if found is None:
+            found = frozenset(bucket_of_key(key, self._key_fields, total_buckets) for key in self.keys)
+            self._buckets[total_buckets] = found
+        return found
+
+    def excludes_keys(self, entry: FileEntry) -> str | None:
+        """By what (``partition``, ``bucket``, ``key range``) no key of the file can match; None = one may.
+
+        What is excluded holds no deletion of a key that can match either.
+        """
+        if self._partition_is_key and self._of_partition(entry.partition) is Verdict.NONE:
+            return "partition"
+        buckets = self.bucket_set(entry.total_buckets)
+        if buckets is not None and entry.bucket not in buckets:
+            return "bucket"
+        return "key range" if self._excludes(entry, entry, entry.stats) else None
+
+    def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
+        """Whether no key of a piece of the file can match."""
+        return self._excludes(entry, piece, piece.stats or {})
+
+    def _excludes(self, entry: FileEntry, part: FileEntry | Piece, stats: Mapping[int, ColumnStats]) -> bool:
+        first, last = part.min_key, part.max_key
+        if self._codec is None or first is None or last is None:
+            return False
+        if self.key_range is not None and not self.key_range.overlaps(first, last):
+            return True
+        if self.keys is not None:
+            at = bisect.bisect_left(self.keys, first)
+            if at == len(self.keys) or self.keys[at] > last:
+                return True
+        if not self._key_columns:
+            return False
+        bounds = self._bounds(self._key_columns, {} if entry.deletes else stats, part.rows)
+        if self._first_key is not None:
+            low, high = (self._codec.split(key)[0] for key in (first, last))
+            bounds[self._first_key.name] = self._first_key.bounds(low, high, 0, part.rows)
+        if self._partition_is_key:
+            bounds |= self._partition_bounds(entry.partition, part.rows)
+        return self._judge(bounds) is Verdict.NONE
+
+    def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
+        """Whether rows of the file match, deleted ones aside, and what tells (``partition``, ``stats``)."""
+        live = entry.rows - entry.deletes
+        if live:
+            verdict = self._of_partition(entry.partition)
+            if verdict is not Verdict.SOME:
+                return verdict, "partition"
+        return self._of_stats(entry, entry.stats, live), "stats"
+
+    def verdicts(self, entries: Iterable[FileEntry]) -> list[Verdict]:
+        """Whether rows match, of each file."""
+        return [self.judge(entry)[0] for entry in entries]
+
+    def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
+        """Whether rows of a piece of the file match, deleted ones aside."""
+        return self._of_stats(entry, piece.stats or {}, piece.rows)
+
+    def _of_stats(self, entry: FileEntry, stats: Mapping[int, ColumnStats], rows: int) -> Verdict:
+        if not rows:
+            return Verdict.NONE
+        bounds = self._bounds(self._columns, stats, rows)
+        if self._partition:
+            bounds |= self._partition_bounds(entry.partition, rows)
+        return self._judge(bounds)
+
+    def _of_partition(self, values: tuple[bytes, ...]) -> Verdict:
+        """What the partition alone says; files share partitions, so it is found once for each."""
+        if not self._partition:
+            return Verdict.SOME
+        verdict = self._by_partition.get(values)
+        if verdict is None:
+            verdict = self._by_partition[values] = self._judge(self._partition_bounds(values, 1))
+        return verdict
+
+    def _partition_bounds(self, values: tuple[bytes, ...], rows: int) -> dict[str, ColumnBounds]:
+        """Empty where a file does not tell its partition: it deletes keys wherever they are."""
+        if not values:
+            return {}
+        return {
+            known.name: known.bounds(values[known.at], values[known.at], 0, rows) for known in self._partition
+        }
+
+    @staticmethod
+    def _bounds(
+        columns: Sequence[_Known], stats: Mapping[int, ColumnStats], rows: int
+    ) -> dict[str, ColumnBounds]:
+        return {
+            known.name: known.bounds(found.low, found.high, found.nulls, rows)
+            for known in columns
+            if (found := stats.get(known.at)) is not None
+        }
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether a value is soonest encoded as what Python has for it; Arrow takes its time with single ones."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _known(field: Field, at: int) -> _Known:
+    return _Known(name=field.name, at=at, is_float=field.type in (Primitive("float"), Primitive("double")))
+
+
+def _keys_of(
+    where: Expr, codec: RowKeyCodec, fields: Sequence[Field], encoded: Callable[[str, object], bytes]
+) -> tuple[tuple[bytes, ...] | None, KeyRange | None]:
+    """The keys that can match, when they are few, and the range they are in."""
+    needs = [required(where, field.name, partial(encoded, field.name)) for field in fields]
+    if any(need is not None and need.values == () for need in needs):
+        return (), KeyRange(end=b"")
+    choices = [need.values for need in needs if need is not None and need.values is not None]
+    if len(choices) == len(fields) and math.prod(map(len, choices)) <= _KEYS_MAX:
+        keys = sorted(codec.join(parts) for parts in itertools.product(*choices))
+        return tuple(keys), KeyRange(low=keys[0], end=_after(keys[-1]))
+    leading: list[bytes] = []
+    for need in needs:
+        if need is None or need.values is None or len(need.values) > 1:
+            break
+        leading.append(need.values[0])
+    found = _range(codec, leading, needs[len(leading)], is_last=len(leading) + 1 == len(fields))
+    return None, None if found == KeyRange() else found
+
+
+def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, is_last: bool) -> KeyRange:
+    """Keys with these leading values and the next one as required."""
+    base = codec.join(leading)
+    low, end = base, prefix_successor(base)
+    after = _after if is_last else prefix_successor
+    if need is not None and need.low is not None:
+        low = codec.join([*leading, need.low])
+        if need.low_open:
+            above = after(low)
+            if above is None:
+                return KeyRange(end=b"")
+            low = above
+    if need is not None and need.high is not None:
+        end = codec.join([*leading, need.high])
+        if not need.high_open:
+            end = after(end)
+    return KeyRange(low=low, end=end)
+
+
+def _after(key: bytes) -> bytes:
+    """The least bytes above a whole key."""
+    return key + b"\x00"

@@ -1,0 +1,407 @@
+"""Scans: the rows of a snapshot that match a condition, as tables that follow each other.
+
+A scan is planned without I/O when it is made. Executing it opens the files in the order of their
+keys, cuts them into sections (:mod:`lakehouse.storage.scan.sections`) and reads some of these at once,
+while the results are handed out in order: by merge unit, and by key within one.
+
+Invariant: what is under way keeps to ``table.scan_concurrency`` and ``table.scan_memory_bytes``, a
+single section and the pieces at its border aside; when the iteration ends, nothing goes on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+import pyarrow as pa
+
+from lakehouse.config import TableSettings
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr
+from lakehouse.expr.bounds import Verdict
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry
+from lakehouse.format.schema.column_path import column_steps
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field, arrow_field
+from lakehouse.index.search.selection import RowSelection
+from lakehouse.io.cost import counting
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.storage.files.reader import EVERY_ROW, Piece, RowRange, RunReader
+from lakehouse.storage.indexes.search import IndexAnswers, IndexedPruner, IndexQuestion
+from lakehouse.storage.merge.engines import merge_engine
+from lakehouse.storage.rows.row_size import RowSize
+from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.storage.scan.file_plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
+from lakehouse.storage.scan.pruner import Pruner
+from lakehouse.storage.scan.report import ScanReport
+from lakehouse.storage.scan.section_reader import SectionReader, Wanted
+from lakehouse.storage.scan.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep, has_keys
+
+__all__ = ["RunSource", "Scan", "fields_named"]
+
+_COPIES = 2
+"""Times a row is in memory while it is merged: as it was read, and as it is returned."""
+_PLACE = struct.Struct(">QQ")
+_LARGE_SECTIONS = 4
+"""How many sections of the size that is aimed at have room at once: one is read while another is merged."""
+_OPENS = 16
+"""Files that are opened at once, ahead of their first section."""
+
+
+class RunSource(Protocol):
+    """Opens the data files of a table."""
+
+    async def open(self, entry: FileEntry) -> RunReader: ...
+
+
+def fields_named(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    """The columns of these names, in their order; None = all.
+
+    Columns are whole: a name with a dot is that of a column, in backticks or not.
+
+    Raises:
+        InvalidInputError: one is not there, or named twice.
+    """
+    if columns is None:
+        return schema.fields
+    known = {field.name: field for field in schema.fields}
+    found: dict[str, Field] = {}
+    for given in columns:
+        steps = (given,) if given in known else column_steps(schema.fields, given)
+        name = steps[0]
+        if len(steps) > 1 and name in known:
+            what = f"is inside {name!r}: columns are read whole, so ask for {name!r}"
+        elif len(steps) > 1 or name not in known:
+            what = f"is not there; these are: {', '.join(known)}"
+        elif name in found:
+            what = "is named twice"
+        else:
+            found[name] = known[name]
+            continue
+        raise InvalidInputError(f"column {given!r} {what}", column=given)
+    return tuple(found.values())
+
+
+class Scan:
+    """One scan of the live files of a snapshot.
+
+    Args:
+        entries: with their positions filled in.
+        schema: of the snapshot.
+        source: opens the files.
+        columns: names, in order; None = all.
+        where: a condition; its names are looked up in the schema.
+        limit: most rows to return; None = all.
+        deletions: return keys whose newest row deletes them as well. With the column ``_VALUE_KIND``
+            in the schema rows are what they are for older ones: operands stay operands.
+        pruner: what is known of the condition and the files; None = what their entries tell.
+        keys: only rows of these keys; of a table with a key.
+        rows: only these pieces of each file; of files that share no key with another.
+        settings: bounds.
+
+    Raises:
+        InvalidInputError: a column is not there, or the condition does not fit the schema.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[FileEntry],
+        schema: TableSchema,
+        source: RunSource,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Expr | None = None,
+        limit: int | None = None,
+        deletions: bool = False,
+        pruner: Prunes | None = None,
+        keys: KeyRange = EVERY_KEY,
+        rows: RowRange = EVERY_ROW,
+        settings: TableSettings | None = None,
+    ) -> None:
+        arrow = schema.arrow()
+        bound = None if where is None else bind_where(where, schema)
+        named = bound.columns() if bound is not None else frozenset[str]()
+        # To tell which keys there are, the newest row of each will do.
+        folds = schema.merging.folds and (not deletions or schema.fields[-1].name == KIND_COLUMN)
+        looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
+        self._source = source
+        self._settings = settings or TableSettings()
+        self._limit = limit
+        self._every = schema.fields
+        self._keys, self._rows = keys, rows
+        entries = [one for one in entries if has_keys(one, keys)]
+        self._entries, self._schema, self._condition = entries, schema, where
+        if pruner is None and bound is not None:
+            pruner = Pruner(bound, schema)
+        self._pruner = pruner
+        self._selections: Mapping[str, RowSelection] = {}
+        self.wanted = Wanted(
+            fields=fields_named(schema, columns),
+            where=bound,
+            where_fields=tuple(field for field in schema.fields if field.name in looked_at),
+            key_fields=schema.key_fields,
+            deletions=deletions,
+            engine=merge_engine(schema) if folds else None,
+        )
+        self.files: FilePlan = plan_files(entries, schema, self._pruner)
+        self.report = ScanReport(
+            files=self.files.considered,
+            files_pruned=self.files.pruned,
+            files_keys_only=self.files.keys_only,
+        )
+
+    async def ask_indexes(
+        self, ask: Callable[[IndexQuestion, Sequence[FileEntry]], Awaitable[IndexAnswers]]
+    ) -> None:
+        """Leaves out what indexes of the files exclude, of those that statistics do not.
+
+        Args:
+            ask: asks the indexes of some files.
+        """
+        if self._condition is None or self._pruner is None or self._limit == 0:
+            return
+        units = self.files.units
+        files = [one.entry for unit in units for one in unit.files if one.wanted and not one.matches]
+        with counting(self.report.cost):
+            answers = await ask(IndexQuestion(self._condition, self._schema), files)
+        self.report.indexes_read = len(answers.rows) - len(answers.failed)
+        self.report.indexes_failed = len(answers.failed)
+        if any(not rows.is_all for rows in answers.rows.values()):
+            self._selections = answers.rows
+            self._pruner = IndexedPruner(self._pruner, answers)
+            self.files = plan_files(self._entries, self._schema, self._pruner)
+            self.report.files_pruned = self.files.pruned
+            self.report.files_keys_only = self.files.keys_only
+            kept = [one.entry.path for unit in self.files.units for one in unit.files if one.wanted]
+            some = [answers.rows[path] for path in kept if path in answers.rows]
+            self.report.rows_pruned_by_index = sum(one.total_rows - one.row_count for one in some)
+
+    async def pieces(self, files_max: int) -> dict[str, Sequence[Piece]]:
+        """The pieces that the condition leaves of the files that it leaves, by path.
+
+        Nothing is known of files all of whose rows match, and of any where more than ``files_max`` would have
+        to be opened to know.
+        """
+        pruner = self._pruner
+        files = [file for unit in self.files.units for file in unit.files if not file.matches]
+        if pruner is None or len(files) > files_max:
+            return {}
+        found: dict[str, Sequence[Piece]] = {}
+        async with aclosing(self._opened(files)) as opened:
+            at = 0
+            async for reader in opened:
+                file, entry, at = files[at], reader.entry, at + 1
+                found[entry.path] = [
+                    piece
+                    for piece in reader.pieces
+                    if not pruner.excludes_piece(entry, piece)
+                    # A piece without a row that matches may hide older rows of its keys.
+                    and not (file.alone and pruner.judge_piece(entry, piece) is Verdict.NONE)
+                ]
+        return found
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the tables that the scan returns."""
+        return pa.schema([arrow_field(field) for field in self.wanted.fields])
+
+    async def tables(self) -> AsyncGenerator[pa.Table, None]:
+        """The rows, a table for each section that has any."""
+        tables = self._tables(self.files.units)
+        async with aclosing(tables):
+            async for table in tables:
+                yield table
+
+    async def count(self) -> int:
+        """How many rows there are; files whose entries tell are not opened."""
+        known = 0
+        units: Sequence[PlannedUnit] = self.files.units
+        if (
+            self._limit is None
+            and not self.wanted.deletions
+            and (self._keys, self._rows) == (EVERY_KEY, EVERY_ROW)
+        ):
+            files = [file for unit in self.files.units for file in unit.files]
+            known = sum(file.entry.rows - file.entry.deletes for file in files if file.told)
+            units = [
+                replace(unit, files=tuple(file for file in unit.files if not file.told))
+                for unit in self.files.units
+            ]
+        self.report.rows += known
+        async for table in self._tables(units):
+            known += table.num_rows
+        return known
+
+    async def _tables(self, units: Sequence[PlannedUnit]) -> AsyncGenerator[pa.Table, None]:
+        left = self._limit
+        if left == 0:
+            return
+        size = RowSize(
+            (*self.wanted.key_fields, *self.wanted.with_needed(self.wanted.where_fields, self.wanted.fields)),
+            self._every,
+            (file.entry for unit in units for file in unit.files),
+        )
+        reader = SectionReader(self.wanted, size, self.report, self._selections)
+        gate = _Gate(self._settings, size, left)
+
+        async def read(work: _Work) -> _Work:
+            work.table = await reader.read(work.take_section())
+            return work
+
+        results = map_bounded(read, self._sections(units, gate), self._settings.scan_concurrency)
+        async with aclosing(results):
+            async for work in results:
+                gate.leave(work.weight)
+                table = work.take_table()
+                if left is not None:
+                    table = table.slice(0, min(left, table.num_rows))
+                    left -= table.num_rows
+                self.report.rows += table.num_rows
+                if table.num_rows:
+                    yield table
+                if left == 0:
+                    return
+
+    async def _sections(self, units: Sequence[PlannedUnit], gate: _Gate) -> AsyncGenerator[_Work, None]:
+        """The sections of all merge units, each when there is room for it."""
+        files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
+        folds = self.wanted.engine is not None
+        sweep = Sweep(gate.target_rows, folds=folds, keys=self._keys)
+        opened = self._opened([file for _, file in files])
+        async with aclosing(opened):
+            at = 0
+            async for reader in opened:
+                unit, file = files[at]
+                sweep.add(self._chunks(at, file, reader))
+                at += 1
+                is_last = at == len(files) or files[at][0] != unit
+                for section in sweep.sections(None if is_last else self._first_key(at, files[at][1])):
+                    work = _Work(section, gate.weight(section))
+                    del section
+                    await gate.enter(work.weight)
+                    yield work
+                    sweep.target_rows = gate.target_rows
+                if is_last:
+                    sweep = Sweep(gate.target_rows, folds=folds, keys=self._keys)
+
+    async def _opened(self, files: Sequence[PlannedFile]) -> AsyncGenerator[RunReader, None]:
+        """The readers of the files, in order; of a scan with a limit not many more than it comes to."""
+
+        async def open_file(file: PlannedFile) -> RunReader:
+            with counting(self.report.cost):
+                return await self._source.open(file.entry)
+
+        begin, count = 0, 1 if self._limit is not None else len(files)
+        while begin < len(files):
+            readers = map_bounded(open_file, files[begin : begin + count], _OPENS)
+            async with aclosing(readers):
+                async for reader in readers:
+                    yield reader
+            begin, count = begin + count, count * 2
+
+    def _first_key(self, number: int, file: PlannedFile, piece: int = 0) -> bytes:
+        """Where a piece of a file stands in its merge unit; in append-only tables, as it came."""
+        if self.wanted.key_fields:
+            return file.entry.min_key or b""
+        return _PLACE.pack(number, piece)
+
+    def _chunks(self, number: int, file: PlannedFile, reader: RunReader) -> list[Chunk]:
+        """The pieces of a file that may take part."""
+        self.report.pieces += len(reader.pieces)
+        chunks = []
+        for at, piece in enumerate(reader.pieces):
+            if not has_keys(piece, self._keys):
+                continue
+            if not self._rows[0] <= piece.first_row < self._rows[1]:
+                continue
+            verdict = Verdict.ALL if file.matches else Verdict.SOME
+            if self._pruner is not None and verdict is Verdict.SOME:
+                if self._pruner.excludes_piece(reader.entry, piece):
+                    continue
+                verdict = self._pruner.judge_piece(reader.entry, piece) if file.wanted else Verdict.NONE
+            low, high = piece.min_key, piece.max_key
+            if not self.wanted.key_fields:
+                low = high = self._first_key(number, file, at)
+                if verdict is Verdict.NONE:
+                    continue
+            chunks.append(
+                Chunk(
+                    reader=reader,
+                    number=at,
+                    rows=piece.rows,
+                    low=low or b"",
+                    high=high or b"",
+                    age=file.age,
+                    wanted=verdict is not Verdict.NONE,
+                    matches=verdict is Verdict.ALL,
+                )
+            )
+        return chunks
+
+
+class _Work:
+    """A section and then its rows: held by nobody else, so that what was taken out can be forgotten."""
+
+    __slots__ = ("_section", "table", "weight")
+
+    def __init__(self, section: Section, weight: int) -> None:
+        self._section: Section | None = section
+        self.weight = weight
+        self.table: pa.Table | None = None
+
+    def take_section(self) -> Section:
+        """The section, once."""
+        section, self._section = self._section, None
+        assert section is not None
+        return section
+
+    def take_table(self) -> pa.Table:
+        """Its rows, once they were read."""
+        table, self.table = self.table, None
+        assert table is not None
+        return table
+
+
+class _Gate:
+    """Lets sections begin while there is room for their rows, and of a limited scan few at first."""
+
+    def __init__(self, settings: TableSettings, size: RowSize, limit: int | None) -> None:
+        self._settings = settings
+        self._size = size
+        self._limit = limit
+        self._window = settings.scan_concurrency if limit is None else 1
+        self._inside = 0
+        self._held = 0
+        self._left = anyio.Event()
+
+    @property
+    def target_rows(self) -> int:
+        """How many rows the next section should have."""
+        share = self._settings.scan_memory_bytes / min(_LARGE_SECTIONS, self._settings.scan_concurrency)
+        rows = max(1, int(share / _COPIES / self._size.bytes_per_row))
+        return rows if self._limit is None else min(rows, self._limit * self._window)
+
+    def weight(self, section: Section) -> int:
+        """Bytes that the section is expected to need on top of those before."""
+        rows = sum(sum(part.piece_rows) for part in section.fresh)
+        return int(rows * self._size.bytes_per_row * _COPIES)
+
+    async def enter(self, weight: int) -> None:
+        """Waits until there is room; one section may be under way whatever it weighs."""
+        room = self._settings.scan_memory_bytes
+        while self._inside and (self._inside >= self._window or self._held + weight > room):
+            self._left = anyio.Event()
+            await self._left.wait()
+        self._inside += 1
+        self._held += weight
+
+    def leave(self, weight: int) -> None:
+        """A section was handed out."""
+        self._inside -= 1
+        self._held -= weight
+        self._window = min(self._settings.scan_concurrency, self._window * 2)
+        self._left.set()

@@ -1,0 +1,157 @@
+"""Cutting the plan of a scan into splits, which several processes read each by itself.
+
+Runs that overlap stay together. Where that is too much for one split, it is cut by keys, between pieces of
+the files where these are known and else between files; a file that overlaps no other is cut by rows. What is
+small is put together, across merge units too. Where a condition has been asked for pieces as well, only those
+count that it leaves.
+
+Invariant: every row that the scan would return is returned by exactly one split, with all that may hide it
+or be folded into it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.storage.files.reader import EVERY_ROW, Piece, RowRange
+from lakehouse.storage.scan.file_plan import PlannedFile, PlannedUnit, overlapping
+from lakehouse.storage.scan.scan import RunSource
+from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange, has_keys
+from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, opened_pieces, piece_sizes
+
+__all__ = ["Pieces", "Split", "files_to_open", "opened_splits", "plan_splits", "planned_bytes"]
+
+Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
+"""By path, the pieces of a file that take part; a file that is not there is read whole."""
+
+_ROWS_MIN = 16_384
+"""Rows that a cut by rows leaves at least: no piece for scans has fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What one process reads."""
+
+    entries: tuple[FileEntry, ...]
+    keys: KeyRange = EVERY_KEY
+    """Only rows with these keys."""
+    rows: RowRange = EVERY_ROW
+    """Only these pieces of the one file."""
+    size: int
+    """About how many bytes of files are read."""
+
+
+def planned_bytes(units: Iterable[PlannedUnit], pieces: Pieces) -> int:
+    """Bytes of files that a plan reads."""
+    return sum(_size(unit.files, pieces) for unit in units)
+
+
+async def opened_splits(
+    units: Sequence[PlannedUnit], split_bytes: int, source: RunSource, *, pieces: Pieces | None = None
+) -> list[Split]:
+    """The splits of a plan; of files that are to be cut by keys, the pieces are looked up."""
+    known = pieces or {}
+    opened = await opened_pieces(source, files_to_open(units, split_bytes, pieces=known))
+    return plan_splits(units, split_bytes, pieces={**opened, **known})
+
+
+def plan_splits(
+    units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Pieces | None = None
+) -> list[Split]:
+    """The splits of a plan, in the order of its files.
+
+    Args:
+        units: what the scan reads.
+        split_bytes: about how many bytes of files a split has.
+        pieces: of files that were asked for them, and of those that overlap others; see
+            :func:`files_to_open`.
+    """
+    known = pieces or {}
+    found: list[Split] = []
+    gathered: list[FileEntry] = []
+    size = passed = place = 0
+
+    def close() -> None:
+        nonlocal size
+        if gathered:
+            found.append(Split(entries=tuple(gathered), size=size))
+            gathered.clear()
+            size = 0
+
+    for unit in units:
+        for group in overlapping(unit.files):
+            group = [file for file in group if known.get(file.entry.path) != []]
+            more = _size(group, known)
+            if more > LARGE * split_bytes:
+                close()
+                passed = place = 0
+                found += _cut(group, split_bytes, known)
+                continue
+            # A group goes where its middle falls: splits are about equal, and no small one is left over.
+            middle = (passed + more // 2) // split_bytes
+            if middle > place:
+                close()
+                place = middle
+            gathered += [file.entry for file in group]
+            size += more
+            passed += more
+    close()
+    return found
+
+
+def files_to_open(
+    units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Pieces | None = None
+) -> list[FileEntry]:
+    """Files whose pieces tell where to cut: those of groups with few files and too many bytes."""
+    known = pieces or {}
+    return [
+        file.entry
+        for unit in units
+        for group in overlapping(unit.files)
+        if 1 < len(group) <= OPENED_MAX and _size(group, known) > LARGE * split_bytes
+        for file in group
+        if file.entry.path not in known
+    ]
+
+
+def _size(files: Iterable[PlannedFile], pieces: Pieces) -> int:
+    return sum(_file_size(file.entry, pieces) for file in files)
+
+
+def _file_size(entry: FileEntry, pieces: Pieces) -> int:
+    known = pieces.get(entry.path)
+    return entry.size if known is None else sum(piece.size for piece in known)
+
+
+def _cut(group: Sequence[PlannedFile], split_bytes: int, pieces: Pieces) -> Iterator[Split]:
+    """A group that is too large, in several splits."""
+    entries = [file.entry for file in group]
+    if len(entries) == 1:
+        yield from _cut_file(entries[0], split_bytes, pieces.get(entries[0].path))
+        return
+    total = _size(group, pieces)
+    begins = {one.path: piece_sizes(pieces[one.path]) for one in entries if one.path in pieces}
+    ranges = cut_files(entries, split_bytes, begins)
+    for keys in ranges:
+        inside = tuple(one for one in entries if has_keys(one, keys))
+        yield Split(entries=inside, keys=keys, size=total // len(ranges))
+
+
+def _cut_file(entry: FileEntry, split_bytes: int, pieces: Sequence[Piece] | None) -> Iterator[Split]:
+    """A file that overlaps no other: some of its pieces each, where these are known, else as many rows."""
+    size = entry.size if pieces is None else sum(piece.size for piece in pieces)
+    count = max(1, min(round(size / split_bytes), entry.rows // _ROWS_MIN))
+    if pieces is None:
+        begins = [entry.rows * number // count for number in range(count)]
+    else:
+        before = np.cumsum([0, *(piece.size for piece in pieces[:-1])])
+        places = np.searchsorted(before, [size * number // count for number in range(count)])
+        begins = [pieces[at].first_row for at in dict.fromkeys(places.tolist()) if at < len(pieces)]
+    for begin, end in itertools.pairwise([*begins, EVERY_ROW[1]]):
+        yield Split(entries=(entry,), rows=(begin, end), size=size // len(begins))

@@ -1,0 +1,264 @@
+"""Reading a table as of a snapshot: what a scan of it is asked for, and the forms its rows come in.
+
+Invariant: one :class:`TableScan` reads one snapshot, found when it is first asked for anything,
+however often and in whatever forms its rows are taken.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr, parse_where
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.cost import counting
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion, ask_indexes
+from lakehouse.storage.scan.aggregate import Question
+from lakehouse.storage.scan.report import ScanReport
+from lakehouse.storage.scan.scan import Scan
+from lakehouse.storage.schema.row_ttl import shown_where
+from lakehouse.storage.tables.long_reads import reading
+from lakehouse.storage.tables.open_tables import OpenTable, View
+
+__all__ = ["Freshness", "TableRuns", "TableScan", "ask_table", "is_fresh", "to_expr"]
+
+Freshness = Literal["snapshot", "wal"]
+"""Whether a read sees one snapshot, or also what the write-ahead log holds above the newest."""
+
+
+def is_fresh(freshness: object) -> bool:
+    """Whether it says ``wal``; InvalidInputError when it says neither."""
+    if freshness not in ("snapshot", "wal"):
+        raise InvalidInputError(f"freshness is 'snapshot' or 'wal', not {freshness!r}")
+    return freshness == "wal"
+
+
+def to_expr(where: Expr | str | None) -> Expr | None:
+    """A condition as an expression; text is SQL."""
+    if where is None or isinstance(where, Expr):
+        return where
+    if isinstance(where, str):
+        return parse_where(where)
+    raise InvalidInputError(
+        f"a condition is SQL text such as \"amount > 10\", or lakehouse.col('amount') > 10, not {where!r}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableRuns:
+    """Opens a table's files for reads with one schema."""
+
+    core: OpenTable
+    schema: TableSchema
+
+    async def open(self, entry: FileEntry) -> RunReader:
+        """A reader of the file."""
+        return await self.core.open(entry, self.schema)
+
+
+async def ask_table(core: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+    """What the indexes of some files of a table say, unless ``table.scan_indexes`` is off."""
+    if not core.env.settings.table.scan_indexes:
+        return IndexAnswers()
+    return await ask_indexes(
+        core.env.store,
+        core.root,
+        question,
+        files,
+        caches=core.env.caches.runs,
+        settings=core.env.settings.index,
+    )
+
+
+class TableScan:
+    """The rows of a table that match a condition, as of one snapshot.
+
+    Nothing is read before rows are asked for. Made by ``Table.scan``.
+
+    Example::
+
+        scan = table.scan(where="amount > 10", columns=["id", "amount"])
+        async for batch in scan.batches():
+            print(batch.num_rows)
+        print(scan.report)
+    """
+
+    def __init__(
+        self,
+        core: OpenTable,
+        *,
+        where: Expr | str | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
+        snapshot: int | None,
+        timestamp: dt.datetime | int | str | None,
+        tag: str | None,
+        freshness: Freshness = "snapshot",
+    ) -> None:
+        _check(columns, limit)
+        self._core = core
+        self._where, self._limit = to_expr(where), limit
+        self._columns = None if columns is None else tuple(columns)
+        self._at: dict[str, Any] = {"snapshot": snapshot, "timestamp": timestamp, "tag": tag}
+        self._at["fresh"] = is_fresh(freshness)
+        self._view: View | None = None
+        self.report = ScanReport()
+        """What the last reading looked at, left out and paid."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidInputError(
+            f"a scan of {self._core.name} cannot be pickled: pickle the table and scan it there, by "
+            "snapshot= where both are to read the same"
+        )
+
+    async def _read_view(self) -> View:
+        if self._view is None:
+            self._view = await self._core.view(**self._at)
+        return self._view
+
+    async def _reading(self) -> AbstractAsyncContextManager[None]:
+        view = await self._read_view()
+        return reading(self._core, view)
+
+    async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
+        """A scan, planned and not begun."""
+        view = await self._read_view()
+        found = Scan(
+            await view.entries(),
+            view.schema,
+            TableRuns(self._core, view.schema),
+            columns=self._columns if columns is None else columns,
+            where=shown_where(self._where, view.shows),
+            limit=self._limit,
+            settings=self._core.env.settings.table,
+        )
+        self.report = found.report
+        await found.ask_indexes(partial(ask_table, self._core))
+        return found
+
+    async def tables(self) -> AsyncGenerator[pa.Table, None]:
+        """The rows in pieces as they are read, in bounded memory."""
+        async with await self._reading():
+            scan = await self._scan()
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    yield table
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """The rows as record batches, in bounded memory.
+
+        Rows come by bucket, and by key within one; an append-only table's as they were written.
+        """
+        async with aclosing(self.tables()) as tables:
+            async for table in tables:
+                for batch in table.to_batches():
+                    yield batch
+
+    async def to_arrow(self) -> pa.Table:
+        """All rows."""
+        async with await self._reading():
+            scan = await self._scan()
+            found = [table async for table in scan.tables()]
+        return pa.concat_tables(found) if found else scan.schema.empty_table()
+
+    async def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        rows = await self.to_arrow()
+        return await in_thread(rows.to_pandas)
+
+    async def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise _missing("polars") from error
+        rows = await self.to_arrow()
+        return await in_thread(pl.from_arrow, rows)
+
+    async def to_pylist(self) -> list[dict[str, Any]]:
+        """All rows as dicts."""
+        rows = await self.to_arrow()
+        found: list[dict[str, Any]] = await in_thread(rows.to_pylist)
+        return found
+
+    async def to_duckdb(self, name: str = "rows", connection: Any = None) -> Any:
+        """All rows as a table of a DuckDB connection, which is returned.
+
+        Args:
+            name: of the table in DuckDB.
+            connection: an open one; a new one in memory when not given.
+        """
+        try:
+            import duckdb
+        except ImportError as error:
+            raise _missing("duckdb") from error
+        rows = await self.to_arrow()
+        found = connection if connection is not None else duckdb.connect()
+        found.register(name, rows)
+        return found
+
+    async def count(self) -> int:
+        """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
+        async with await self._reading():
+            scan = await self._scan(columns=())
+            return await scan.count()
+
+    async def aggregate(
+        self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
+    ) -> pa.Table:
+        """Counts, least and greatest values; of files whose statistics tell, no row is read.
+
+        Args:
+            wanted: by name ``"count"``, ``("count", column)`` (values that are not null),
+                ``("min", column)`` or ``("max", column)``. NaN is above every number.
+            group_by: partition columns; a row for each combination that has rows.
+
+        Example::
+
+            await table.scan("id > 10").aggregate({"rows": "count", "most": ("max", "amount")})
+        """
+        if self._limit is not None:
+            raise InvalidInputError("aggregate() is about all rows that match: leave out the limit")
+        question = Question.parse((await self._read_view()).schema, wanted, group_by)
+        async with await self._reading():
+            scan = await self._scan(columns=question.columns)
+            answers, rest = question.of_told(scan.files.units)
+            scan.files = replace(scan.files, units=tuple(rest))
+            async with aclosing(scan.tables()) as tables:
+                async for table in tables:
+                    await in_thread(answers.add_rows, table)
+        return answers.table()
+
+    async def explain(self) -> ScanReport:
+        """Which files the scan would read and why others not; no data file is opened.
+
+        After rows were read, :attr:`report` says what they cost as well.
+        """
+        self.report = ScanReport()
+        with counting(self.report.cost):
+            async with await self._reading():
+                scan = await self._scan()
+        return scan.report
+
+
+def _check(columns: object, limit: object) -> None:
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is a list of names, not the text {columns!r}")
+    if columns is not None and not columns:
+        raise InvalidInputError("columns names no column: leave it out for all, or count() the rows")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidInputError(f"limit is a number of rows from 0, not {limit!r}")
+
+
+def _missing(package: str) -> InvalidInputError:
+    return InvalidInputError(f"this needs the {package} package: pip install {package}", kind="missing-extra")

@@ -1,0 +1,1 @@
+"""Changes of a table's schema, its indexes and the time that rows are shown."""

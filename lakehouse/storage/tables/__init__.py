@@ -1,0 +1,1 @@
+"""Open tables and their names: found, dropped, brought back, pinned, described."""

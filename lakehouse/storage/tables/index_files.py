@@ -1,0 +1,117 @@
+"""The index files of a warehouse's tables, as its snapshots refer to them.
+
+Invariant: a file is named once, by the newest snapshot of the table it belongs to; of a table that the
+caller may not see nothing is read but its name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import google_crc32c
+
+from lakehouse.errors import FormatError, NotFoundError
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.index.greptime.layout import region_id_of
+from lakehouse.index.metas.sources import FileProblem, IndexFile, IsVisible
+from lakehouse.index.models import IndexFileLocator
+from lakehouse.io.store import ObjectStore
+from lakehouse.storage.metadata.paths import join
+from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.tables.open_tables import Environment, open_table
+
+__all__ = ["TableIndexSource", "table_id"]
+
+
+def table_id(table: uuid.UUID) -> int:
+    """The number of 32 bits that stands for a table in rows: the CRC32C of its uuid's bytes."""
+    return int(google_crc32c.value(table.bytes))
+
+
+class TableIndexSource:
+    """A source of index files; see :class:`lakehouse.index.metas.sources.GuardedSource`.
+
+    Args:
+        env: what the connection shares.
+        names: of databases and tables.
+        database: only this one; None = all.
+        table: only this one of the database; None = all.
+    """
+
+    def __init__(
+        self, env: Environment, names: Names, *, database: str | None = None, table: str | None = None
+    ) -> None:
+        self._env, self._names = env, names
+        self._database, self._table = database, table
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the files are."""
+        return self._env.store
+
+    def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """The files by table, in the order of the manifests."""
+        return self._files(None)
+
+    def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
+        """The same of tables that may be seen."""
+        return self._files(is_visible)
+
+    async def _files(self, is_visible: IsVisible | None) -> AsyncIterator[IndexFile | FileProblem]:
+        async for name in self._tables():
+            directory = ""
+            try:
+                core = await open_table(self._env, self._names, name)
+                directory = join(core.root, "")
+                if is_visible is not None and not await is_visible(directory):
+                    continue
+                entries = await (await core.newest()).files()
+            except NotFoundError as missing:
+                if missing.kind == "missing-bucket" or self._table is not None:
+                    raise
+                continue  # dropped meanwhile
+            except FormatError as error:
+                yield FileProblem.of(str(error.context.get("key", directory)), error, table_dir=directory)
+                continue
+            number = table_id(core.uuid)
+            for entry in entries:
+                if entry.index is not None:
+                    yield _index_file(core.root, number, entry)
+
+    async def _tables(self) -> AsyncIterator[TableName]:
+        if self._database is not None and self._table is not None:
+            yield TableName(self._database, self._table)
+            return
+        databases = [self._database] if self._database is not None else self._names.databases()
+        for database in [one async for one in _each(databases)]:
+            async with aclosing(self._names.tables(database)) as tables:
+                async for name in tables:
+                    yield name
+
+
+async def _each(found: list[str] | AsyncIterator[str]) -> AsyncIterator[str]:
+    if isinstance(found, list):
+        for one in found:
+            yield one
+    else:
+        async for one in found:
+            yield one
+
+
+def _index_file(root: str, table: int, entry: FileEntry) -> IndexFile:
+    index = entry.index
+    assert index is not None
+    key = join(root, index.path)
+    return IndexFile(
+        locator=IndexFileLocator(
+            table_dir=join(root, ""),
+            region_id=region_id_of(table, entry.bucket),
+            file_id=entry.path.rpartition("/")[2].partition(".")[0],
+            index_file_path=key,
+            index_file_size=index.size,
+        ),
+        size=index.size,
+        tail_bytes=index.footer_bytes or None,
+    )

@@ -1,0 +1,135 @@
+"""Reads that may take long: told when their snapshot has expired, and pinned when they are slow.
+
+Objects of an expired snapshot stay for ``delete_grace_s``. Whoever reads for longer than half of that pins
+the snapshot then, in time before anything can be deleted; whoever is quicker leaves nothing in the history.
+
+Invariant: a read that has begun fails of no deletion as long as its event loop runs, unless its snapshot had
+expired before half of the grace was over. Its pin is gone when it ends, or a day later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+
+import anyio
+
+from lakehouse.errors import AlreadyExistsError, LakehouseError, NotFoundError, UnavailableError
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.log import get_logger
+from lakehouse.storage.metadata.expiry_guard import while_reading
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.pins import drop_pin, make_pin
+
+__all__ = ["PIN_S", "grace_s_of", "holding", "reading", "until_pinned_s"]
+
+_log = get_logger(__name__)
+
+PIN_S = 24 * 3600.0
+"""How long the pin of a read holds when its process ends without taking it away."""
+_SHARE = 0.5
+"""Of the grace: when so much of it is over, what is still read is pinned."""
+_AGAIN_SHARE = 0.1
+"""Of the grace: so much later it is tried again when the store was away."""
+_END_S = 30.0
+
+
+def grace_s_of(schema: TableSchema) -> float:
+    """The table's option ``delete_grace_s``."""
+    return TableOptions.parse(schema.options).delete_grace_s
+
+
+def until_pinned_s(grace_s: float) -> float:
+    """Seconds that a read may take without a pin."""
+    return grace_s * _SHARE
+
+
+@contextlib.asynccontextmanager
+async def reading(core: OpenTable, *views: View) -> AsyncGenerator[None, None]:
+    """Holds the states that are read while the block runs."""
+    grace_s = min(view.options.delete_grace_s for view in views)
+    numbers = [view.snapshot.id for view in views]
+    segments = [view.first_segment for view in views if view.first_segment is not None]
+    async with holding(core, *numbers, grace_s=grace_s, segment=min(segments, default=None)):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def holding(
+    core: OpenTable,
+    *snapshots: int,
+    grace_s: float,
+    segment: int | None = None,
+    age_s: float = 0.0,
+    pin: str | None = None,
+) -> AsyncGenerator[None, None]:
+    """Holds snapshots while the block runs, and tells which has expired when something of them is missing.
+
+    Args:
+        core: the table.
+        snapshots: ids.
+        grace_s: the table's option ``delete_grace_s``.
+        segment: the first segment of the write-ahead log that is read above the snapshots.
+        age_s: seconds since the read began, elsewhere.
+        pin: name of the pin when other processes read too: it is made once and ends by itself.
+    """
+    hold = _Hold(core, snapshots, grace_s, pin)
+    hold.pin_after(max(0.0, until_pinned_s(grace_s) - age_s))
+    try:
+        async with while_reading(core.history, *snapshots, segment=segment):
+            yield
+    finally:
+        await hold.end()
+
+
+class _Hold:
+    """Pins snapshots once a read has taken long."""
+
+    def __init__(self, core: OpenTable, snapshots: Sequence[int], grace_s: float, pin: str | None) -> None:
+        self._core, self._snapshots, self._grace_s = core, snapshots, grace_s
+        self._is_shared = pin is not None
+        self._name = pin or f"pin-{uuid.uuid4().hex}"
+        self._made = 0
+        self._names: list[str] = []
+        """Pins that were made, or may have been."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._pinning: asyncio.Task[None] | None = None
+
+    def pin_after(self, seconds: float) -> None:
+        """Begins to pin when so many seconds have passed."""
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._pinning = asyncio.get_running_loop().create_task(self._pin())
+
+    async def _pin(self) -> None:
+        try:
+            for snapshot in self._snapshots[self._made :]:
+                name = f"{self._name}-{self._made}" if self._made else self._name
+                self._names.append(name)
+                with contextlib.suppress(AlreadyExistsError):  # another task of the same read was first
+                    await make_pin(self._core, snapshot, name=name, ttl_s=PIN_S)
+                self._made += 1
+        except UnavailableError as error:
+            _log.warning("a long read is not pinned yet", table=self._core.root, error=error)
+            self.pin_after(self._grace_s * _AGAIN_SHARE)
+        except NotFoundError:
+            _log.info("a long read cannot be pinned: its snapshot has expired", table=self._core.root)
+        except LakehouseError as error:
+            _log.warning("a long read cannot be pinned", table=self._core.root, error=error)
+
+    async def end(self) -> None:
+        """Takes the pins away that are this read's own."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pinning is None:
+            return
+        with anyio.move_on_after(_END_S, shield=True):
+            await asyncio.wait([self._pinning])
+            if self._timer is not None:
+                self._timer.cancel()
+            for name in () if self._is_shared else dict.fromkeys(self._names):
+                await drop_pin(self._core, name)

@@ -1,0 +1,508 @@
+"""One table as this process sees it: its snapshots, schemas, files and commits, wired together.
+
+Invariant: everything a :class:`View` says is of one snapshot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from lakehouse.cache import CacheBudget
+from lakehouse.clock import Clock
+from lakehouse.config import Settings
+from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
+from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
+from lakehouse.format.metadata.name_pointer import NamePointer, NameState
+from lakehouse.format.metadata.snapshot import CommitKind, SegmentRange, Snapshot, encode_snapshot
+from lakehouse.format.schema.schema_object import SchemaObject
+from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.ids import new_token, new_uuid
+from lakehouse.io.store import ObjectStore
+from lakehouse.storage.commit.committer import Change, Committed, Committer
+from lakehouse.storage.files.open import open_run
+from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+from lakehouse.storage.metadata.expiry_guard import from_head
+from lakehouse.storage.metadata.manifests import Manifests
+from lakehouse.storage.metadata.paths import join, table_directory
+from lakehouse.storage.metadata.schemas import Schemas
+from lakehouse.storage.metadata.snapshots import History, Spawn
+from lakehouse.storage.metadata.store_clock import StoreTime
+from lakehouse.storage.metadata.table_caches import TableCaches
+from lakehouse.storage.rows.missing_columns import Missing
+from lakehouse.storage.schema.row_ttl import Lifetime, lifetime
+from lakehouse.storage.tables.names import Names, TableName, taken
+from lakehouse.storage.tables.recheck import Recheck
+from lakehouse.storage.wal.appender import WalAppender, take_over
+from lakehouse.storage.wal.log import Wal
+from lakehouse.storage.wal.segment_runs import SegmentRuns
+from lakehouse.storage.wal.tail import Tail
+
+__all__ = [
+    "CommitListener",
+    "Environment",
+    "OpenTable",
+    "View",
+    "create_table",
+    "is_dropped",
+    "open_table",
+    "shared_table",
+    "time_ms_of",
+]
+
+_WRITTEN_MAX = 256
+"""Tables beyond these are looked after when the next one is written to, not when the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What all tables of one connection share.
+
+    Args:
+        store: its root is the warehouse.
+        settings: bounds.
+        clock: time.
+        caches: what is remembered.
+        spawn: starts work that nobody waits for; None = there is none.
+        opened: tables in use.
+    """
+
+    store: ObjectStore
+    settings: Settings
+    clock: Clock
+    caches: TableCaches
+    spawn: Spawn | None = None
+    time: StoreTime = field(init=False)
+    """What is known of the store's clock."""
+    opened: WeakValueDictionary[uuid.UUID, OpenTable] = field(default_factory=WeakValueDictionary)
+    """Tables in use. Whoever opens one again shares what is known of it, and takes turns in committing."""
+    written: dict[uuid.UUID, OpenTable] = field(default_factory=dict)
+    """Tables that were written to, where it is looked after what was acknowledged."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time", StoreTime(self.clock, self.store.url))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was learnt stays where it was learnt, and so does the lake's background.
+        return _arrived, (self.store, self.settings, self.clock)
+
+    def expect_commit(self) -> None:
+        """Says that a commit follows; refuses a store that is not safe, or begins to find out."""
+        self.store.expect_commit(self.spawn)
+
+    async def recheck(self) -> None:
+        """Looks once more after all that was acknowledged; raises what was first found lost.
+
+        Every table is looked at, in one time for all of them: a store that is away delays the end once.
+        """
+        ends = self.clock.steady() + self.store.settings.recheck_grace_s
+        lost: CorruptionError | None = None
+        while self.written:
+            _, table = self.written.popitem()
+            try:
+                await table.recheck.at_end(grace_s=max(ends - self.clock.steady(), 0))
+            except CorruptionError as error:
+                lost = lost or error
+        if lost is not None:
+            raise lost
+
+
+def _arrived(store: ObjectStore, settings: Settings, clock: Clock) -> Environment:
+    return Environment(store, settings, clock, TableCaches(CacheBudget(settings.cache)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A snapshot with its schema."""
+
+    snapshot: Snapshot
+    schema_object: SchemaObject
+    manifests: Manifests
+    runs: SegmentRuns
+    fresh: SegmentRange | None = None
+    """Acknowledged WAL segments that the snapshot does not cover, for reads that are to see them."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that the snapshot reads with."""
+        return self.schema_object.schema
+
+    @property
+    def options(self) -> TableOptions:
+        """The table's options as of the snapshot."""
+        return TableOptions.parse(self.schema.options)
+
+    async def files(self) -> tuple[FileEntry, ...]:
+        """The live files."""
+        return await self.manifests.entries(self.snapshot)
+
+    @property
+    def first_segment(self) -> int | None:
+        """Number of the first segment that is read above the snapshot; None = none is."""
+        return None if self.fresh is None else self.fresh.first
+
+    @property
+    def shows(self) -> Lifetime | None:
+        """Which of its rows are not too old; None = all."""
+        return lifetime(self.schema, self.snapshot.time_ms)
+
+    async def entries(self) -> tuple[FileEntry, ...]:
+        """All runs: live files, and WAL segments that are in no file yet."""
+        files, ranges = await self.files(), self.snapshot.carried().segments
+        if self.fresh is not None:
+            ranges = (*ranges, self.fresh)
+        return (*files, *await self.runs.entries(ranges, self.schema, together=True)) if ranges else files
+
+
+class CommitListener(Protocol):
+    """Is called after each commit that this process makes to a table."""
+
+    def on_commit(self, table: OpenTable, view: View, done: Committed) -> None:
+        """Takes note of a new snapshot, made under the options of ``view``; must not wait or raise."""
+        ...
+
+
+class OpenTable:
+    """One incarnation of a table.
+
+    Args:
+        env: what its connection shares.
+        name: what it was opened as; for messages.
+        pointer: where it is.
+    """
+
+    def __init__(self, env: Environment, name: TableName, pointer: NamePointer) -> None:
+        self.env, self.name, self.pointer = env, name, pointer
+        self.root, self.uuid = pointer.path, pointer.table
+        self.listeners: list[CommitListener] = []
+        """Called in this order after every commit that this process makes."""
+        store, caches = env.store, env.caches
+        self.history = History(
+            store,
+            self.root,
+            table=self.uuid,
+            clock=env.clock,
+            deadline_s=TableOptions().commit_deadline_s,
+            cache=caches.snapshots,
+            spawn=env.spawn,
+            time=env.time,
+        )
+        self.manifests = Manifests(store, self.root, self.uuid, caches.manifests)
+        self.schemas = Schemas(store, self.root, self.uuid, caches.schemas, env.time)
+        self.wal = Wal(store, self.root, self.uuid)
+        self.runs = SegmentRuns(self.wal, self.root, caches.runs.blocks)
+        self._committer = Committer(
+            store,
+            self.root,
+            history=self.history,
+            manifests=self.manifests,
+            schemas=self.schemas,
+            wal=self.wal,
+            runs=self.runs,
+            clock=env.clock,
+            guard=self.before_write,
+        )
+        self.recheck = Recheck(store, self.root, self.history, self.wal, env.clock, env.spawn)
+
+    def expect_commit(self) -> None:
+        """Says that a commit follows; see :meth:`Environment.expect_commit`."""
+        self.recheck.refuse()
+        self.env.expect_commit()
+
+    async def before_write(self) -> None:
+        """Refuses to commit or to append when something that was acknowledged is found lost."""
+        await self.recheck.before_write()
+        if not self.env.store.capabilities.commit_proven:
+            written = self.env.written
+            written[self.uuid] = self
+            if len(written) > _WRITTEN_MAX:
+                await written.pop(next(iter(written))).recheck.at_end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.env, self.name, self.pointer)
+
+    async def known(self) -> View:
+        """The newest state this process knows: good enough to prepare a write."""
+        self.expect_commit()
+        return await self._remembered()
+
+    async def _remembered(self) -> View:
+        known = (await self.history.known_head()).snapshot
+        return await from_head(self.history, known, self.view_of)
+
+    async def newest(self) -> View:
+        """The newest state there is."""
+        head = (await self.history.head()).snapshot
+        return await from_head(self.history, head, self._live_view)
+
+    async def view(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        fresh: bool = False,
+    ) -> View:
+        """The state asked for: by id, as of a time, by tag, or the newest.
+
+        Args:
+            snapshot: its id.
+            timestamp: the last one not after it.
+            tag: a tag or pin.
+            fresh: the newest with all that the write-ahead log holds above it.
+        """
+        if fresh:
+            if (snapshot, timestamp, tag) != (None, None, None):
+                raise InvalidInputError(
+                    "freshness='wal' reads what is newest: it goes with no snapshot, timestamp or tag"
+                )
+            return await self.freshest()
+        if sum(one is not None for one in (snapshot, timestamp, tag)) > 1:
+            raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
+        try:
+            head = self.history.check_live((await self.history.head()).snapshot)
+        except FormatError:
+            if snapshot is None:
+                raise
+            # A damaged head takes no older snapshot with it.
+            head = await self.history.newest_sound()
+            if snapshot > head.id:
+                raise
+
+        async def of(head: Snapshot) -> View:
+            return await self._view_under(self.history.check_live(head), snapshot, timestamp, tag)
+
+        return await from_head(self.history, head, of)
+
+    async def _view_under(
+        self, head: Snapshot, snapshot: int | None, timestamp: dt.datetime | int | str | None, tag: str | None
+    ) -> View:
+        """The state asked for, as far as a head has it."""
+        if tag is not None:
+            ref = head.refs.get(tag)
+            if ref is None:
+                raise NotFoundError(
+                    f"{self.name} has no tag {tag!r}; it has {sorted(head.refs) or 'none'}", tag=tag
+                )
+            snapshot = ref.snapshot
+        if snapshot is not None:
+            return await self.view_of(await self.history.snapshot(snapshot, head))
+        if timestamp is not None:
+            return await self.view_of(await self.history.at_time(time_ms_of(timestamp), head))
+        return await self.view_of(head)
+
+    async def _live_view(self, head: Snapshot) -> View:
+        return await self.view_of(self.history.check_live(head))
+
+    async def view_of(self, snapshot: Snapshot) -> View:
+        """A snapshot with its schema."""
+        self.env.store.check_open()
+        found = await self.schemas.read(snapshot.schema)
+        return View(snapshot=snapshot, schema_object=found, manifests=self.manifests, runs=self.runs)
+
+    async def freshest(self) -> View:
+        """The newest state and every row that was acknowledged before the call.
+
+        The log is listed first and the head read after it: what was acknowledged before one of the rows
+        was put is there too. The other way round a commit between the two would be missing below rows
+        that were put after it, and a sum would be one there never was.
+        """
+        view = await self._remembered()
+        if view.snapshot.wal is None:
+            view = await self.newest()
+        if view.snapshot.wal is None:
+            return view
+        return await from_head(self.history, view.snapshot, self._fresh_above)
+
+    async def _fresh_above(self, known: Snapshot) -> View:
+        """The newest state with what the log holds above it, listed from where a known snapshot covers it."""
+        listed = await self.wal.listed(after=_covered(known))
+        view = await self.newest()
+        if view.snapshot.wal is None:
+            return view
+        upto = view.snapshot.wal.upto
+        fresh = self.wal.tail_of(listed, after=upto).above(upto, view.snapshot.id + 1)
+        return dataclasses.replace(view, fresh=fresh)
+
+    async def tail(self, view: View) -> Tail | None:
+        """What the log holds that the view's snapshot does not cover; None in a table without one.
+
+        When some of that is deleted by now, because others have covered and flushed it, it begins where the
+        newest snapshot ends.
+        """
+        if view.snapshot.wal is None:
+            return None
+        return await from_head(self.history, view.snapshot, self.wal.tail)
+
+    async def take_log_over(self, head: Snapshot, *, deadline_s: float) -> WalAppender:
+        """Fences off whoever writes the log, which the head has, and is the one to append to it."""
+
+        async def over(head: Snapshot) -> WalAppender:
+            clock = self.env.clock
+            return await take_over(
+                self.wal, head, clock=clock, deadline_s=deadline_s, schema_id=head.schema.id
+            )
+
+        return await from_head(self.history, head, over)
+
+    async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
+        """A reader of one of the table's runs, for reads with a schema."""
+        if entry.format is FileFormat.WAL:
+            return await self.runs.open(entry, schema)
+        try:
+            return await open_run(self.env.store, self.root, entry, schema, self.env.caches.runs)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            key = join(self.root, entry.path)
+            raise CorruptionError(
+                f"data file {key} is missing, and snapshots since {entry.at} refer to it",
+                key=key,
+                snapshot=entry.at,
+            ) from missing
+
+    async def write(
+        self, view: View, data: object, *, deletes: bool = False, missing: Missing | None = "null"
+    ) -> WrittenRows:
+        """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows.
+
+        ``missing`` is as for :func:`lakehouse.storage.files.row_writer.write_rows`.
+        """
+        return await write_rows(
+            self.env.store,
+            self.root,
+            view.schema,
+            view.options,
+            data,
+            deletes=deletes,
+            missing=missing,
+            settings=self.env.settings.table,
+        )
+
+    async def commit(
+        self,
+        change: Change,
+        *,
+        view: View,
+        writer: tuple[str, int] | None = None,
+        uploaded_ms: int | None = None,
+        tail: Tail | None = None,
+        undrops: bool = False,
+    ) -> Committed:
+        """Commits a change under the options that ``view`` shows.
+
+        Args:
+            change: what to do.
+            view: a state of the table.
+            writer: see :meth:`Committer.commit`, also for what follows.
+            uploaded_ms: likewise.
+            tail: of the log, if it was read.
+            undrops: likewise.
+        """
+        self.expect_commit()
+        options = view.options
+        self.history.adopt_deadline(options.commit_deadline_s, snapshot=view.snapshot.id)
+        done = await self._committer.commit(
+            change,
+            writer=writer,
+            uploaded_ms=uploaded_ms,
+            max_retries=options.commit_max_retries,
+            tail=tail,
+            undrops=undrops,
+        )
+        self.recheck.beside_write()
+        if done.changed:
+            for listener in self.listeners:
+                listener.on_commit(self, view, done)
+        return done
+
+
+def _covered(snapshot: Snapshot) -> int:
+    return snapshot.wal.upto if snapshot.wal is not None else 0
+
+
+def time_ms_of(when: dt.datetime | int | str) -> int:
+    """Milliseconds since 1970 of a moment; text is ISO 8601, without a zone it is UTC."""
+    if isinstance(when, bool) or not isinstance(when, dt.datetime | int | str):
+        raise InvalidInputError(f"a timestamp is a datetime, ISO text or milliseconds, not {when!r}")
+    if isinstance(when, int):
+        return when
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{when!r} is not a timestamp: write it as '2026-01-31 12:00:00' or with a zone"
+            ) from error
+    moment = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
+    return int(moment.timestamp() * 1000)
+
+
+async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
+    """The table that a name stands for."""
+    return shared_table(env, name, await names.resolve(name))
+
+
+def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> OpenTable:
+    """The one open table of a pointer; nothing is read.
+
+    A table that is open under an older name goes on under this one: a second object of the same table
+    would know another head, race the first in committing, and compact beside it.
+    """
+    table = env.opened.get(pointer.table)
+    if table is None:
+        table = env.opened[pointer.table] = OpenTable(env, name, pointer)
+    table.name, table.pointer = name, pointer
+    return table
+
+
+async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
+    """A new table under a free name; AlreadyExistsError when the name is not free."""
+    env.expect_commit()
+    table, now_ms = new_uuid(), env.time.now_ms()
+    holder = await names.find(name)
+    if holder is not None:
+        if not await is_dropped(OpenTable(env, name, holder)):
+            raise taken(name)
+        # A drop that ended before it gave the name back.
+        await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms, token=holder.token)
+    pointer = NamePointer(
+        name=str(name),
+        table=table,
+        path=table_directory(name.database, name.table, table.hex),
+        token=new_token(),
+        time_ms=now_ms,
+    )
+    core = OpenTable(env, name, pointer)
+    written = await core.schemas.write(schema, time_ms=now_ms)
+    first = Snapshot(
+        id=1,
+        token=new_token(),
+        parent=None,
+        kind=CommitKind.CREATE,
+        time_ms=env.time.now_ms(),  # the store has told it now
+        table=table,
+        schema=written,
+    )
+    await core.before_write()
+    began = env.clock.steady()
+    stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
+    core.history.time.learn(stored.store_time_ms)
+    await names.claim(name, pointer, first=True)
+    core.history.note(first, began)
+    env.opened[table] = core
+    return core
+
+
+async def is_dropped(core: OpenTable) -> bool:
+    """Whether a table's newest snapshot is a drop, or there is none."""
+    try:
+        return (await core.history.head()).snapshot.kind is CommitKind.DROP
+    except NotFoundError:
+        return True

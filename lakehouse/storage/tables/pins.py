@@ -1,0 +1,41 @@
+"""Pins: names that keep a snapshot for as long as somebody reads it, made and dropped by commits.
+
+Invariant: when a pin ends is a moment by the store's clock, which is asked when the pin is made.
+"""
+
+from __future__ import annotations
+
+from lakehouse.errors import LakehouseError, NotFoundError
+from lakehouse.format.metadata.snapshot import Ref, RefKind
+from lakehouse.log import get_logger
+from lakehouse.storage.commit.changes import ChangeRefs
+from lakehouse.storage.tables.open_tables import OpenTable
+
+__all__ = ["drop_pin", "make_pin"]
+
+_log = get_logger(__name__)
+
+
+async def make_pin(core: OpenTable, snapshot: int, *, name: str, ttl_s: float) -> None:
+    """Keeps a snapshot, until the pin is dropped or so many seconds have passed by the store's clock.
+
+    Args:
+        core: the table.
+        snapshot: id of the snapshot.
+        name: of the pin.
+        ttl_s: seconds.
+    """
+    view = await core.known()
+    expires = await core.history.store_now_ms(view.snapshot) + int(ttl_s * 1000)
+    ref = Ref(snapshot=snapshot, kind=RefKind.PIN, expires_ms=expires)
+    await core.commit(ChangeRefs(make={name: ref}), view=view)
+
+
+async def drop_pin(core: OpenTable, name: str) -> None:
+    """Takes a pin away; one that cannot be taken away is told of, and ends by itself."""
+    try:
+        await core.commit(ChangeRefs(drop=(name,)), view=await core.known())
+    except NotFoundError:
+        pass
+    except LakehouseError as error:
+        _log.warning("a pin stays until it ends", pin=name, error=error)

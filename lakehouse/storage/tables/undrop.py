@@ -1,0 +1,257 @@
+"""Bringing dropped tables back: a commit right behind the drop, then the name.
+
+A purge turns the table's pointer to ``purging`` before it deletes anything, and an undrop turns the same
+pointer to ``live``; each replaces the version it looked at, so one of the two succeeds.
+
+Invariant: a pointer turns live only while the table's objects are all there, and an undrop that does not
+get the name leaves the table dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass, field
+
+from lakehouse.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+)
+from lakehouse.format.metadata.name_pointer import DroppedTable, NamePointer, NameState
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.ids import new_token
+from lakehouse.io.cost import Cost, measure
+from lakehouse.storage.commit.changes import Undrop
+from lakehouse.storage.tables.drop import drop_table, give_back
+from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped, shared_table
+
+__all__ = ["DatabaseUndropResult", "undrop_database", "undrop_table"]
+
+_LOOKS = 5
+"""How often a pointer is looked at that others change meanwhile."""
+_PURGED = "purged"
+_PREFIX = 8
+"""Digits of a uuid that are enough to name a table; its directory has as many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseUndropResult:
+    """A database that was brought back, and the tables that were dropped with it."""
+
+    database: str
+    tables: tuple[str, ...] = ()
+    """Names of those that came back by this call."""
+    lost: tuple[tuple[str, str], ...] = ()
+    """Names of those that cannot come back, each with the reason: purged, or the name is taken."""
+    cost: Cost = field(default_factory=Cost, compare=False)
+    """Requests and bytes of the whole call."""
+
+    def __str__(self) -> str:
+        said = f"{self.database} is back, with {len(self.tables):,} tables"
+        return "; ".join([said, *(f"{name} is not: {reason}" for name, reason in self.lost)])
+
+
+async def undrop_table(
+    env: Environment, names: Names, name: TableName, *, table: uuid.UUID | str | None = None
+) -> OpenTable:
+    """Brings a dropped table back; see ``Lake.undrop_table``."""
+    if not await names.has_database(name.database):
+        raise NotFoundError(
+            f"there is no database {name.database!r}: if it was dropped, bring it back first, with "
+            "undrop_database",
+            database=name.database,
+        )
+    return await _undrop(env, names, name, table)
+
+
+async def undrop_database(env: Environment, names: Names, name: str) -> DatabaseUndropResult:
+    """Brings a database back and the tables that were dropped with it; see ``Lake.undrop_database``.
+
+    The marker turns live last, so that a call which ended anywhere is gone on with by the next.
+    """
+    with measure() as cost:
+        token, tables, lost = await names.cascade_token(name), list[str](), list[tuple[str, str]]()
+        dropped = [
+            TableName.parse(one.name)
+            async for one in names.pointers(name)
+            if one.cascade == token and one.state in (NameState.DROPPED, NameState.PURGING)
+        ]
+        for table in dropped:
+            try:
+                await _undrop(env, names, table, None)
+                tables.append(str(table))
+            except (AlreadyExistsError, NotFoundError) as error:
+                if error.kind == "missing-bucket":
+                    raise
+                lost.append((str(table), error.message))
+        if not await names.restore_database(name) and not dropped:
+            raise AlreadyExistsError(f"there is a database {name!r}: it is not dropped", database=name)
+    return DatabaseUndropResult(database=name, tables=tuple(tables), lost=tuple(lost), cost=cost)
+
+
+async def _undrop(
+    env: Environment, names: Names, name: TableName, table: uuid.UUID | str | None
+) -> OpenTable:
+    attempt = _Attempt(env, names, name, table)
+    try:
+        for _ in range(_LOOKS):
+            core = await attempt.once()
+            if core is not None:
+                return core
+    except (AlreadyExistsError, NotFoundError, ConflictError, CommitUnknownError):
+        raise
+    except LakehouseError as error:
+        if not attempt.has_begun:
+            raise
+        raise CommitUnknownError(
+            f"table {str(name)!r} may be back, and it is not known whether it has its name: {error} "
+            "Undrop it again.",
+            table=str(name),
+        ) from error
+    raise ConflictError(f"the pointer of {name} is replaced by others again and again", table=str(name))
+
+
+class _Attempt:
+    """One undrop, which goes on with the same table however often the pointer is replaced by others."""
+
+    def __init__(
+        self, env: Environment, names: Names, name: TableName, table: uuid.UUID | str | None
+    ) -> None:
+        self._env, self._names, self._name = env, names, name
+        self._wanted: uuid.UUID | str | None = table
+        self._core: OpenTable | None = None
+        self._drop: Snapshot | None = None
+        """The drop that this call undoes; while there is none, a table that is live was live before."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there may be a commit of this call."""
+        return self._drop is not None
+
+    async def once(self) -> OpenTable | None:
+        """The table when it has its name back; None when the pointer was replaced meanwhile."""
+        # The pointer first, the log second: what others do to both in between changes this version.
+        pointer, version = await self._look()
+        try:
+            found = _chosen(pointer, self._name, self._wanted)
+        except NotFoundError as error:
+            if error.kind == _PURGED:
+                await self._end_again()
+            raise
+        self._wanted = found.table
+        own = NamePointer(
+            name=str(self._name),
+            table=found.table,
+            path=found.path,
+            token=new_token(),
+            time_ms=self._env.clock.now_ms(),
+        )
+        live = pointer.given_to(own)
+        core = self._core = shared_table(self._env, self._name, live)
+        await self._commit(core)
+        if pointer.state is NameState.LIVE and not self.has_begun:
+            raise _name_taken(pointer, self._name)
+        try:
+            await self._names.replace(live, version=version)
+        except ConflictError:
+            return None
+        if await is_dropped(core):
+            await give_back(core, self._names)
+            raise _dropped_again(self._name)
+        return core
+
+    async def _look(self) -> tuple[NamePointer, str]:
+        try:
+            return await self._names.look(self._name)
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            never = f"there never was a table {str(self._name)!r}"
+            raise NotFoundError(never, table=str(self._name)) from missing
+
+    async def _commit(self, core: OpenTable) -> None:
+        """Makes the commit behind the drop, if the drop is the newest snapshot."""
+        try:
+            head = (await core.history.head()).snapshot
+        except NotFoundError as missing:
+            if missing.kind == "missing-bucket":
+                raise
+            raise _purged(self._name) from missing
+        if head.kind is not CommitKind.DROP:
+            return
+        self._drop = self._drop or head
+        if head.token != self._drop.token:
+            raise _dropped_again(self._name)
+        await core.commit(Undrop(drop=head), view=await core.view_of(head), undrops=True)
+
+    async def _end_again(self) -> None:
+        """Ends the table for whoever has it open, when a purge was first and the commit is there already."""
+        if self.has_begun and self._core is not None:
+            with contextlib.suppress(LakehouseError):
+                await drop_table(self._core)
+
+
+def _chosen(pointer: NamePointer, name: TableName, wanted: uuid.UUID | str | None) -> DroppedTable:
+    """The table to bring back: the one that is asked for, or that had the name last."""
+    known = list(pointer.before)
+    if pointer.state is not NameState.MOVED:
+        known.append(
+            DroppedTable(table=pointer.table, path=pointer.path, state=pointer.state, time_ms=pointer.time_ms)
+        )
+    if wanted is None:
+        left = [one for one in known if one.state is not NameState.PURGING]
+        if not left and pointer.moved_to is not None:
+            raise NotFoundError(
+                f"there is no dropped table {str(name)!r}: it is called {pointer.moved_to!r} now",
+                table=str(name),
+            )
+    else:
+        digits = wanted.hex if isinstance(wanted, uuid.UUID) else _digits(wanted)
+        left = [one for one in known if one.table.hex.startswith(digits)]
+        if len(left) != 1:
+            uuids = ", ".join(str(one.table) for one in known) or "none"
+            raise NotFoundError(
+                f"no dropped table {str(name)!r} has the uuid {wanted}; there are: {uuids}", table=str(name)
+            )
+    if not left or left[-1].state is NameState.PURGING:
+        raise _purged(name)
+    if pointer.state is NameState.LIVE and left[-1].table != pointer.table:
+        raise _name_taken(pointer, name)
+    return left[-1]
+
+
+def _digits(text: str) -> str:
+    digits = text.replace("-", "").lower()
+    if len(digits) < _PREFIX or not set(digits) <= set("0123456789abcdef"):
+        raise InvalidInputError(
+            f"{text!r} is not the uuid of a table: write it, or at least its first {_PREFIX} digits"
+        )
+    return digits
+
+
+def _name_taken(pointer: NamePointer, name: TableName) -> AlreadyExistsError:
+    left = [str(one.table) for one in pointer.before if one.state is NameState.DROPPED]
+    if not left:
+        return AlreadyExistsError(f"table {str(name)!r} is there: it is not dropped", table=str(name))
+    return AlreadyExistsError(
+        f"there is a table {str(name)!r}, made since: rename it, then undrop; or drop it, then undrop by "
+        f"uuid (dropped before: {', '.join(left)})",
+        table=str(name),
+    )
+
+
+def _dropped_again(name: TableName) -> ConflictError:
+    return ConflictError(f"table {str(name)!r} was dropped again by others meanwhile", table=str(name))
+
+
+def _purged(name: TableName) -> NotFoundError:
+    return NotFoundError(
+        f"table {str(name)!r} cannot come back: its objects are deleted, or are being",
+        kind=_PURGED,
+        table=str(name),
+    )

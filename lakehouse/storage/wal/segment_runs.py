@@ -1,0 +1,257 @@
+"""WAL segments as runs: the rows of each merge unit, folded and in key order, in memory.
+
+A segment holds rows as they were put. For reads it is cut by merge unit, and every part is described by
+an entry like that of a data file, so that plans, scans and lookups need not know where rows come from.
+Small neighbours are taken together: a run has its price, and a busy log has a thousand segments.
+
+Invariant: no other run stands between segments that are taken together, as one snapshot covered them and
+none of them is missing. An entry made here has the format ``wal`` and a known position, stands in no
+manifest and no snapshot, and is opened by nobody but :class:`SegmentRuns`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.cache import CacheRegion
+from lakehouse.format.keys.column_stats import stats_of
+from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.metadata.snapshot import SegmentRange
+from lakehouse.format.metadata.wal_segment import WalSegment
+from lakehouse.format.schema.projection import project
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import Field
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.kernels.arrays import I64
+from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.merge.engines import folded_input
+from lakehouse.storage.merge.ordering import kinds_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.partitioner import cut_rows, joined
+from lakehouse.storage.wal.log import Wal, segment_path
+
+__all__ = ["MemoryRun", "SegmentRuns", "segment_rows"]
+
+_READS = 16
+"""Runs that are made at once, and segments of each that are read at once."""
+_TOGETHER = (64, 8, 1)
+"""Segments that make a run together: those whose numbers agree but for the remainder by one of these.
+
+The newest are in small groups, so that with one more segment few of those known are read again.
+"""
+_SMALL_BYTES = 64 * 1024
+"""Segments that are larger on average are runs of their own."""
+_ENTRY_BYTES = 1_200
+
+
+def segment_rows(segments: Iterable[WalSegment], schema: TableSchema) -> pa.Table:
+    """The rows of segments in the order they were put, as a schema has them, kinds where there are any."""
+    tables = [batch.rows for segment in segments for batch in segment.batches]
+    has_kinds = any(KIND_COLUMN in table.column_names for table in tables)
+    arrow = pa.schema([field.with_nullable(True) for field in schema.arrow()])
+    found = []
+    for table in tables:
+        rows = project(table, schema.fields).cast(arrow)
+        if has_kinds:
+            kinds = kinds_of([table])
+            filled = np.zeros(table.num_rows, np.int8) if kinds is None else kinds.astype(np.int8)
+            rows = rows.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(filled))
+        found.append(rows)
+    return joined(found) if found else arrow.empty_table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """The rows of one merge unit in a segment, and their entry without positions."""
+
+    entry: FileEntry
+    rows: pa.Table
+
+
+class _Runs:
+    """What a segment holds."""
+
+    __slots__ = ("runs", "weight")
+
+    def __init__(self, runs: Sequence[_Run]) -> None:
+        self.runs = tuple(runs)
+        self.weight = sum(one.rows.nbytes + _ENTRY_BYTES for one in runs)
+
+
+class SegmentRuns:
+    """Reads the segments of one table as runs.
+
+    Args:
+        wal: the table's log.
+        root: its directory.
+        cache: decoded rows by (root, path, …).
+    """
+
+    def __init__(self, wal: Wal, root: str, cache: CacheRegion) -> None:  # type: ignore[type-arg]
+        self._wal, self._root, self._cache = wal, root, cache
+
+    async def entries(
+        self, ranges: Iterable[SegmentRange], schema: TableSchema, *, together: bool = False
+    ) -> list[FileEntry]:
+        """The runs of segments, oldest first, as entries for reads with a schema.
+
+        Args:
+            ranges: of segments; they say ``at``.
+            schema: what the runs are read with.
+            together: whether small segments share runs. Whoever compares the runs of two states by their
+                paths wants each by itself.
+        """
+
+        async def read(place: tuple[int, int, int | None]) -> list[FileEntry]:
+            first, last, at = place
+            assert at is not None
+            found = await self._runs(first, last, schema, at)
+            lo, hi = (at, 0, first), (at, 0, last)
+            return [dataclasses.replace(one.entry, at=at, lo=lo, hi=hi) for one in found.runs]
+
+        places = [place for one in ranges for place in _groups(one, _TOGETHER if together else (1,))]
+        return [entry async for entries in map_bounded(read, places, _READS) for entry in entries]
+
+    async def open(self, entry: FileEntry, schema: TableSchema) -> MemoryRun:
+        """A reader of one of these runs."""
+        place = entry.path.rpartition("#")[2]
+        assert entry.lo is not None
+        assert entry.hi is not None
+        found = await self._runs(entry.lo[2], entry.hi[2], schema, entry.hi[0])
+        return MemoryRun(entry, found.runs[int(place)].rows, schema)
+
+    async def _runs(self, first: int, last: int, schema: TableSchema, snapshot: int) -> _Runs:
+        async def read(number: int) -> WalSegment:
+            return await self._wal.read(number, snapshot=snapshot)
+
+        async def load(_: object) -> _Runs:
+            reads = map_bounded(read, range(first, last + 1), _READS)
+            segments = [segment async for segment in reads]
+            return await in_thread(_cut, segments, schema)
+
+        found: _Runs | None = await self._cache.get(
+            (self._root, segment_path(first), last, schema.id, schema.buckets), load
+        )
+        assert found is not None
+        return found
+
+
+def _groups(segments: SegmentRange, sizes: Sequence[int]) -> Iterator[tuple[int, int, int | None]]:
+    """First and last number of those that make runs together, and ``at``; sizes are from large to 1.
+
+    A group that is there stays as it is when the range grows.
+    """
+    first, last = segments.first, segments.last
+    if segments.size > _SMALL_BYTES * (last - first + 1):
+        sizes = (1,)
+    while first <= last:
+        ends = (first - first % size + size - 1 for size in sizes)
+        end = next(end for end in ends if end <= last)
+        yield first, end, segments.at
+        first = end + 1
+
+
+def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
+    rows = folded_input(segment_rows(segments, schema), schema)
+    if not rows.num_rows:
+        return _Runs(())
+    keyed = bool(schema.primary_key)
+    parts = cut_rows(
+        rows,
+        schema,
+        partition_fields=schema.partition_fields if not keyed or schema.key_holds_partition else (),
+    )
+    codec = RowKeyCodec(schema.key_fields) if keyed else None
+    path = segment_path(segments[0].header.number) + (f"+{len(segments) - 1}" if len(segments) > 1 else "")
+    runs = []
+    for place, part in enumerate(parts):
+        table = part.rows()
+        kinds = kinds_of([table])
+        counts = np.bincount(kinds, minlength=len(RowKind)) if kinds is not None else np.zeros(3, int)
+        low, high = (None, None) if codec is None else part.key_range(codec, schema.primary_key)
+        runs.append(
+            _Run(
+                entry=FileEntry(
+                    path=f"{path}#{place}",
+                    partition=part.partition,
+                    bucket=part.bucket,
+                    total_buckets=schema.buckets,
+                    format=FileFormat.WAL,
+                    size=table.nbytes,
+                    rows=table.num_rows,
+                    deletes=int(counts[RowKind.DELETE]),
+                    updates=int(counts[RowKind.UPDATE]),
+                    min_key=low,
+                    max_key=high,
+                    stats=stats_of(table, schema.fields),
+                    schema_id=schema.id,
+                ),
+                rows=table,
+            )
+        )
+    return _Runs(runs)
+
+
+class MemoryRun:
+    """Rows in memory, sorted by key, as a run."""
+
+    def __init__(self, entry: FileEntry, rows: pa.Table, schema: TableSchema) -> None:
+        self._entry, self._rows = entry, rows
+        self._keys = KeyColumns(schema.key_fields) if schema.primary_key else None
+        self.pieces: Sequence[Piece] = (
+            Piece(
+                rows=rows.num_rows,
+                first_row=0,
+                size=rows.nbytes,
+                min_key=entry.min_key,
+                max_key=entry.max_key,
+                stats=entry.stats,
+            ),
+        )
+
+    @property
+    def entry(self) -> FileEntry:
+        """What it was opened as."""
+        return self._entry
+
+    async def read(
+        self,
+        fields: Sequence[Field],
+        pieces: Sequence[int] | None = None,
+        *,
+        kinds: bool = False,
+        rows: I64 | None = None,
+    ) -> pa.Table:
+        """These columns, and ``_VALUE_KIND`` last when asked for."""
+        found = self._rows if pieces is None or len(pieces) else self._rows.slice(0, 0)
+        return self._columns(found if rows is None else found.take(pa.array(rows)), fields, kinds)
+
+    async def load(
+        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
+    ) -> MemoryRun:
+        """The rows as they are: nothing is fetched."""
+        return self
+
+    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The row of that row key with its ``_VALUE_KIND``, as a table of one row, or of none."""
+        assert self._keys is not None
+        begin = self._keys.rows_below(self._rows, key)
+        end = self._keys.rows_below(self._rows, key, included=True)
+        return self._columns(self._rows.slice(begin, end - begin), fields, True)
+
+    def _columns(self, rows: pa.Table, fields: Sequence[Field], kinds: bool) -> pa.Table:
+        found = project(rows, fields)
+        if not kinds:
+            return found
+        if KIND_COLUMN in rows.column_names:
+            column = rows.column(KIND_COLUMN)
+        else:
+            column = pa.chunked_array([np.zeros(rows.num_rows, np.int8)], pa.int8())
+        return found.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), column)

@@ -1,0 +1,1 @@
+"""Writes: blind, conditional, distributed and streaming; and the flush of the log."""

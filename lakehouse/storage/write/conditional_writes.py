@@ -1,0 +1,469 @@
+"""Writes that read: delete and overwrite by a condition, inserts that must not meet a row.
+
+Each is decided at a base. When others commit first, it looks at what they added: files that cannot
+match the condition, and hold no key it wrote, change nothing; otherwise it decides again.
+
+Invariant: the snapshot that a reading write makes is what it would have made had it begun when its
+parent was committed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import ClassVar
+
+import pyarrow as pa
+
+from lakehouse.errors import AlreadyExistsError, InvalidInputError
+from lakehouse.expr import Expr, any_of, matching
+from lakehouse.expr.bounds import Verdict
+from lakehouse.expr.nodes import IsNull
+from lakehouse.format.keys.order_value import decode_value
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.metadata.snapshot import CommitKind
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema.types import arrow_field
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.commit.changes import check_flushed
+from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.files.file_writer import delete_files, object_paths
+from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.indexes.search import IndexQuestion
+from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.storage.scan.lookup import Lookup
+from lakehouse.storage.scan.pruner import Pruner
+from lakehouse.storage.scan.scan import Scan
+from lakehouse.storage.scan.table_scan import TableRuns, ask_table
+from lakehouse.storage.schema.row_ttl import shown_where
+from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.wal.tail import Tail
+from lakehouse.storage.write.blind_writes import WriterId, replace_partitions, with_current_schema
+
+__all__ = [
+    "commit_replacing",
+    "delete_matching",
+    "insert_rows",
+    "matching_rows",
+    "overwrite_matching",
+    "partition_test",
+    "refuse_ignored_deletes",
+]
+
+_REWRITES = 4
+"""Files of an append-only table that are rewritten at once."""
+
+
+async def delete_matching(
+    core: OpenTable, where: Expr, *, writer: WriterId | None = None, message: str | None = None
+) -> CommitResult:
+    """Deletes the rows that match."""
+    return await _replace_matching(core, where, None, CommitKind.DELETE, writer, message)
+
+
+async def overwrite_matching(
+    core: OpenTable, data: object, where: Expr, *, writer: WriterId | None = None, message: str | None = None
+) -> CommitResult:
+    """Replaces the rows that match by others, which must match too."""
+    view = await core.known()
+    if partition_test(where, view.schema) is not None:
+
+        def holds(view: View):  # type: ignore[no-untyped-def]
+            return partition_test(where, view.schema)
+
+        return await replace_partitions(core, data, holds=holds, writer=writer, message=message)
+    return await _replace_matching(core, where, data, CommitKind.OVERWRITE, writer, message)
+
+
+async def _replace_matching(
+    core: OpenTable,
+    where: Expr,
+    data: object | None,
+    kind: CommitKind,
+    writer: WriterId | None,
+    message: str | None,
+) -> CommitResult:
+
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
+        bind_where(where, view.schema)
+        refuse_ignored_deletes(core, view)
+        new = WrittenRows()
+        if data is not None:
+            rows = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
+            new = await core.write(view, rows)
+        async with committed_or_deleted(core, lambda: object_paths(new.entries)) as fate:
+            done = await commit_replacing(
+                core, where, new, view=view, tail=tail, kind=kind, writer=writer, message=message
+            )
+            fate.kept = done.changed
+        return done
+
+    return await with_current_schema(core, data if data is not None else (), attempt)
+
+
+async def commit_replacing(
+    core: OpenTable,
+    where: Expr,
+    new: WrittenRows,
+    *,
+    view: View,
+    tail: Awaitable[Tail | None],
+    kind: CommitKind,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Takes the rows away that match, and adds others that are uploaded; their files are the caller's to
+    delete if nothing comes of it."""
+    change = _ReplaceMatching(core, where, new, kind=kind, must_commit=writer is not None, message=message)
+    async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+        done = await core.commit(
+            change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
+        )
+        fate.kept = done.changed
+    if done.changed:
+        await delete_files(core.env.store, core.root, change.abandoned())
+    found = result_of(done, change.written)
+    return dataclasses.replace(found, rows=change.deleted if kind is CommitKind.DELETE else new.rows)
+
+
+def refuse_ignored_deletes(core: OpenTable, view: View) -> None:
+    """Nothing when rows of the table can be taken away by a condition."""
+    if view.schema.merging.ignores_deletes:
+        raise InvalidInputError(
+            f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
+            "condition; overwrite the whole table or whole partitions",
+            option="ignore_delete",
+        )
+
+
+async def matching_rows(
+    data: object, schema: TableSchema, where: Expr, *, chunk_bytes: int
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows handed in, each of which must match."""
+    bound, first = bind_where(where, schema), 0
+    chunks = chunks_of(data, schema.fields, chunk_bytes=chunk_bytes)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            rows = conform(chunk, schema, first_row=first)
+            outside = rows.filter(pa.compute.invert(pa.compute.fill_null(matching(bound, rows), False)))
+            if outside.num_rows:
+                raise InvalidInputError(
+                    f"{outside.num_rows:,} of the new rows do not match the condition of the overwrite, such "
+                    f"as {_shown(outside)}: leave them out, or widen the condition"
+                )
+            first += chunk.num_rows
+            yield rows
+
+
+def _shown(rows: pa.Table) -> str:
+    text = str(rows.slice(0, 1).to_pylist()[0])
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+class _ReplaceMatching:
+    """Takes the rows away that match a condition, and adds others.
+
+    Args:
+        core: the table.
+        where: the condition.
+        new: rows to add, uploaded.
+        kind: what the snapshot says it is.
+        must_commit: also when nothing matches.
+        message: for people.
+    """
+
+    blind: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        core: OpenTable,
+        where: Expr,
+        new: WrittenRows,
+        *,
+        kind: CommitKind,
+        must_commit: bool,
+        message: str | None,
+    ) -> None:
+        self._core, self._where, self._new = core, where, new
+        self._kind, self._must_commit, self._message = kind, must_commit, message
+        self._own = OwnManifest(core.env.store, core.root)
+        self._base: Base | None = None
+        self._draft: Draft | None = None
+        self.uploaded: list[str] = []
+        """Every file that was uploaded here, for whatever base."""
+        self.first_upload_ms = new.first_upload_ms
+        self.written = new
+        """What the last draft adds."""
+        self.deleted = 0
+        """Rows that the last draft takes away."""
+
+    def abandoned(self) -> list[str]:
+        """Files of drafts that were given up."""
+        kept = set(object_paths(self.written.entries))
+        return [path for path in self.uploaded if path not in kept]
+
+    async def draft(self, base: Base) -> Draft | None:
+        """The same as before when what others committed meanwhile cannot matter."""
+        if self._base is None or not await self._still_right(self._base, base):
+            self._draft = await self._decide(base)
+            self._base = base
+        return self._draft
+
+    async def _still_right(self, old: Base, new: Base) -> bool:
+        if self._draft is None or self._draft.removed or new.snapshot.schema != old.snapshot.schema:
+            return False
+        known, entries = {one.path for one in await old.entries()}, await new.entries()
+        if not known <= {one.path for one in entries}:
+            # What is gone may have hidden older rows, as after a rollback.
+            return False
+        view = await self._core.view_of(new.snapshot)
+        pruner = Pruner(bind_where(self._where, view.schema), view.schema)
+        folds = view.schema.merging.folds  # then a row may match together with those of other files
+        return not any(
+            pruner.judge(one)[0] is not Verdict.NONE
+            or _overlaps(one, self.written.entries)
+            or (folds and _overlaps(one, [other for other in entries if other is not one]))
+            for one in entries
+            if one.path not in known
+        )
+
+    async def _decide(self, base: Base) -> Draft | None:
+        view = await self._core.view_of(base.snapshot)
+        bound = bind_where(self._where, view.schema)
+        entries = await base.entries()
+        holds = partition_test(self._where, view.schema)
+        if holds is not None:
+            removed = tuple(one for one in entries if holds(one.partition))
+            check_flushed(removed)
+            self.deleted = sum(one.rows for one in removed)
+            added: tuple[FileEntry, ...] = ()
+        elif view.schema.primary_key:
+            removed = ()
+            added = await self._deletions(view, entries)
+        else:
+            removed, added = await self._rewritten(view, entries, bound)
+        after = max((one.run + 1 for one in added if one.lo is None), default=0)
+        added += tuple(dataclasses.replace(one, run=one.run + after) for one in self._new.entries)
+        self.written = dataclasses.replace(
+            self._new, entries=added, bytes=sum(one.size for one in added), rows=self._new.rows
+        )
+        if not added and not removed and not self._must_commit:
+            return None
+        return Draft(
+            kind=self._kind,
+            added=added,
+            manifest=await self._own.of(added, base.snapshot),
+            removed=removed,
+            uploaded_ms=self.first_upload_ms,
+            message=self._message,
+        )
+
+    async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
+        """Rows that delete the keys of the rows that match."""
+        scan = Scan(
+            entries,
+            view.schema,
+            TableRuns(self._core, view.schema),
+            columns=view.schema.primary_key,
+            where=shown_where(self._where, view.shows),
+            settings=self._core.env.settings.table,
+        )
+        await scan.ask_indexes(partial(ask_table, self._core))
+        written = await self._write(view, scan.tables(), deletes=True)
+        self.deleted = written.rows
+        return written.entries
+
+    async def _rewritten(
+        self, view: View, entries: Sequence[FileEntry], bound: Expr
+    ) -> tuple[tuple[FileEntry, ...], tuple[FileEntry, ...]]:
+        """Files of a table without a key that hold rows that match, and files of their other rows."""
+        pruner = Pruner(bound, view.schema)
+        others = any_of(~self._where, IsNull(self._where))
+
+        async def rewrite(entry: FileEntry) -> tuple[FileEntry, WrittenRows] | None:
+            scan = Scan(
+                [entry],
+                view.schema,
+                TableRuns(self._core, view.schema),
+                where=others,
+                settings=self._core.env.settings.table,
+            )
+            written = await self._write(view, scan.tables())
+            if written.rows == entry.rows:
+                self.uploaded += object_paths(written.entries)
+                return None
+            return entry, written
+
+        touched = [one for one in entries if pruner.judge(one)[0] is not Verdict.NONE]
+        answers = await ask_table(self._core, IndexQuestion(self._where, view.schema), touched)
+        touched = [one for one in touched if not answers.excludes(one)]
+        check_flushed(touched)
+        removed, added = [], []
+        async for found in map_bounded(rewrite, touched, _REWRITES):
+            if found is None:
+                continue
+            entry, written = found
+            removed.append(entry)
+            # The rows stay where they were in the order of the table.
+            added += [dataclasses.replace(one, lo=entry.lo, hi=entry.hi) for one in written.entries]
+        self.deleted = sum(one.rows for one in removed) - sum(one.rows for one in added)
+        return tuple(removed), tuple(added)
+
+    async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
+        written = await self._core.write(view, rows, deletes=deletes)
+        self.uploaded += object_paths(written.entries)
+        if self.first_upload_ms is None:
+            self.first_upload_ms = written.first_upload_ms
+        return written
+
+
+def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped-def]
+    """Whether a partition matches, for a condition that speaks of whole partitions; else None.
+
+    Files of a partition may be taken away unread only where they cannot hide rows of another.
+    """
+    bound = bind_where(where, schema)
+    names = bound.columns()
+    independent = schema.key_holds_partition or not schema.primary_key
+    if not names or not names <= set(schema.partition_by) or not independent:
+        return None
+    fields = schema.partition_fields
+    arrow = pa.schema([arrow_field(one) for one in fields])
+
+    def holds(partition: tuple[bytes, ...]) -> bool:
+        values = {
+            one.name: decode_value(value, one.type) for one, value in zip(fields, partition, strict=True)
+        }
+        row = pa.Table.from_pylist([values], arrow)
+        return bool(matching(bound, row)[0].as_py())
+
+    return holds
+
+
+def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
+    """Whether a file may hold a key of one of these."""
+    low, high = entry.min_key, entry.max_key
+    return any(
+        low is None
+        or high is None
+        or one.min_key is None
+        or one.max_key is None
+        or (one.min_key <= high and low <= one.max_key)
+        for one in others
+    )
+
+
+async def insert_rows(
+    core: OpenTable,
+    data: object,
+    *,
+    missing: Missing | None = None,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Adds rows whose keys must be new; AlreadyExistsError names one that is there.
+
+    A key that two of the rows have is refused as well, however far apart they are, before the commit.
+    ``missing`` is ``error`` to refuse rows without all columns; no older row can lose a value.
+    """
+    if missing == "keep":
+        raise InvalidInputError(
+            "missing='keep' keeps values of older rows, and with on_conflict='error' there are none"
+        )
+
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
+        keys: list[pa.Table] = []
+        check = refusing_missing(view.schema, missing or "null")
+        written = await core.write(view, _remembered(data, view, keys, check))
+        change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
+        async with committed_or_deleted(core, lambda: object_paths(written.entries)) as fate:
+            done = await core.commit(
+                change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
+            )
+            fate.kept = done.changed
+        return result_of(done, written)
+
+    return await with_current_schema(core, data, attempt)
+
+
+async def _remembered(
+    data: object, view: View, keys: list[pa.Table], check: CheckNames | None
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows, their keys kept aside; refuses a key that comes again."""
+    first = 0
+    limit = view.options.write_buffer_bytes
+    chunks = chunks_of(data, view.schema.fields, chunk_bytes=limit, check=check)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            rows = conform(chunk, view.schema, first_row=first)
+            first += chunk.num_rows
+            keys.append(rows.select(view.schema.primary_key))
+            yield rows
+    if keys:
+        await in_thread(_refuse_repeated, keys, view.schema)
+
+
+def _refuse_repeated(keys: Sequence[pa.Table], schema: TableSchema) -> None:
+    refuse_repeated_keys(pa.concat_tables(keys).combine_chunks(), KeyColumns(schema.key_fields))
+
+
+class _InsertNew:
+    """Adds files of rows whose keys the head must not have."""
+
+    blind: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        core: OpenTable,
+        written: WrittenRows,
+        keys: Collection[pa.Table],
+        *,
+        must_commit: bool,
+        message: str | None,
+    ) -> None:
+        self._core, self._written = core, written
+        self._keys = pa.concat_tables(keys) if keys else None
+        self._must_commit, self._message = must_commit, message
+        self._own = OwnManifest(core.env.store, core.root)
+        self._checked: frozenset[str] = frozenset()
+        """Files among which none of the keys is."""
+
+    async def draft(self, base: Base) -> Draft | None:
+        """Looks for the keys, unless the files are those of the last look."""
+        if not self._written.entries and not self._must_commit:
+            return None
+        if self._keys is not None and self._keys.num_rows:
+            await self._refuse_known(base)
+        return Draft(
+            kind=CommitKind.APPEND,
+            added=self._written.entries,
+            manifest=await self._own.of(self._written.entries, base.snapshot),
+            message=self._message,
+        )
+
+    async def _refuse_known(self, base: Base) -> None:
+        entries = await base.entries()
+        paths = frozenset(one.path for one in entries)
+        if paths == self._checked:
+            return
+        view = await self._core.view_of(base.snapshot)
+        lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema), shows=view.shows)
+        found = await lookup.get_many(self._keys, columns=view.schema.primary_key)
+        if found.num_rows:
+            raise AlreadyExistsError(
+                f"{found.num_rows:,} of the new rows have keys that are there already, such as "
+                f"{found.slice(0, 1).to_pylist()[0]}: use upsert to replace them",
+                rows=found.num_rows,
+                key=found.slice(0, 1).to_pylist()[0],
+            )
+        self._checked = paths

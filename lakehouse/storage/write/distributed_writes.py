@@ -1,0 +1,258 @@
+"""Commits of files that other processes uploaded: the tasks of a job that is one write.
+
+Rows of a key stand in the order of the runs. Tasks have no order among each other, so what they
+uploaded is put into runs by key ranges alone: files whose ranges are apart form one run, and a task's
+later run stays above its earlier ones. Of two tasks' rows of one key none would be the newer; what has
+to be so is refused (:mod:`lakehouse.storage.write.conflicting_keys`) or cannot happen, because rows of a key
+were brought together first.
+
+Invariant: the runs that tasks' files come to depend on the ranges of their keys, not on the order in
+which the tasks ended. Files are deleted when it is known that no snapshot refers to them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
+
+from lakehouse.expr import Expr
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.cost import measure
+from lakehouse.io.work.background import beside
+from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
+from lakehouse.storage.commit.committer import Change, OwnManifest
+from lakehouse.storage.files.file_writer import object_paths
+from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.scan.file_plan import Unit, unit_of
+from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.wal.tail import Tail
+from lakehouse.storage.write.add_if_unchanged import AddDecided, KeyRange
+from lakehouse.storage.write.blind_writes import WriterId, flushing
+from lakehouse.storage.write.conditional_writes import commit_replacing
+
+__all__ = ["commit_decided", "commit_uploaded", "in_runs", "overwrite_uploaded", "replace_uploaded"]
+
+
+async def commit_uploaded(
+    core: OpenTable,
+    written: Sequence[WrittenRows],
+    schema: TableSchema,
+    *,
+    kind: CommitKind,
+    clears: bool = False,
+    tail: Tail | None = None,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Adds what several processes uploaded, in one commit.
+
+    Args:
+        core: the table.
+        written: what each of them uploaded.
+        schema: with which all of them wrote.
+        kind: what the snapshot says it is.
+        clears: takes every older row away in the same commit.
+        tail: of the write-ahead log, read after the write was called; None = it is read now.
+        writer: makes the commit safe to repeat.
+        message: for people.
+    """
+    whole = in_runs(written, schema)
+    change = AddFiles(
+        kind=kind,
+        entries=whole.entries,
+        own=OwnManifest(core.env.store, core.root),
+        clears=clears,
+        must_commit=writer is not None,
+        message=message,
+    )
+    return await _committed(core, change, whole, tail, writer)
+
+
+async def replace_uploaded(
+    core: OpenTable,
+    written: Sequence[WrittenRows],
+    schema: TableSchema,
+    *,
+    holds: Callable[[tuple[bytes, ...]], bool],
+    tail: Tail | None = None,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Replaces all rows of whole partitions by what several processes uploaded."""
+    whole = in_runs(written, schema)
+    change = ReplacePartitions(
+        kind=CommitKind.OVERWRITE,
+        holds=holds,
+        entries=whole.entries,
+        own=OwnManifest(core.env.store, core.root),
+        must_commit=writer is not None,
+        message=message,
+    )
+    return await _committed(core, change, whole, tail, writer)
+
+
+async def overwrite_uploaded(
+    core: OpenTable,
+    written: Sequence[WrittenRows],
+    schema: TableSchema,
+    where: Expr,
+    *,
+    tail: Tail | None = None,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Replaces the rows that match a condition by what several processes uploaded, all of which match."""
+    whole = in_runs(written, schema)
+
+    async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
+        return await commit_replacing(
+            core,
+            where,
+            whole,
+            view=view,
+            tail=read,
+            kind=CommitKind.OVERWRITE,
+            writer=writer,
+            message=message,
+        )
+
+    return await _attempted(core, whole, tail, attempt)
+
+
+async def commit_decided(
+    core: OpenTable,
+    written: Sequence[WrittenRows],
+    schema: TableSchema,
+    read: Snapshot,
+    *,
+    looked_at: Sequence[KeyRange] | None,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Adds rows that were decided from a snapshot, which covers all that the write-ahead log held then.
+
+    Args:
+        core: the table.
+        written: what each process uploaded.
+        schema: with which all of them wrote.
+        read: the snapshot.
+        looked_at: the keys that the decision depends on; None = all.
+        writer: makes the commit safe to repeat.
+        message: for people.
+
+    Raises:
+        ConflictError: rows that were looked at may have changed; the files are deleted.
+    """
+    whole = in_runs(written, schema)
+    change = AddDecided(
+        core,
+        read,
+        whole.entries,
+        looked_at=looked_at,
+        must_commit=writer is not None,
+        message=message,
+    )
+    # Exactly what was read: rows put into the log since then stay above.
+    tail = None if read.wal is None else Tail(after=read.wal.upto)
+    return await _committed(core, change, whole, tail, writer)
+
+
+async def _committed(
+    core: OpenTable, change: Change, whole: WrittenRows, tail: Tail | None, writer: WriterId | None
+) -> CommitResult:
+    async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
+        done = await core.commit(
+            change, view=view, writer=writer, uploaded_ms=whole.first_upload_ms, tail=await read
+        )
+        return result_of(done, whole)
+
+    return await _attempted(core, whole, tail, attempt)
+
+
+async def _attempted(
+    core: OpenTable,
+    whole: WrittenRows,
+    tail: Tail | None,
+    attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
+) -> CommitResult:
+    """The commit; rows of the log that it takes away are flushed first."""
+
+    async def read(view: View) -> Tail | None:
+        return tail if tail is not None else await core.tail(view)
+
+    with measure() as cost:
+        async with committed_or_deleted(core, lambda: object_paths(whole.entries)) as fate:
+            view = await core.known()
+            async with beside(read(view)) as found:
+                result = await flushing(core, view, found, attempt)
+            fate.kept = result.changed
+    return dataclasses.replace(result, cost=cost)
+
+
+def in_runs(written: Sequence[WrittenRows], schema: TableSchema) -> WrittenRows:
+    """What several processes uploaded as one write, with the numbers of its runs."""
+    firsts = [one.first_upload_ms for one in written if one.first_upload_ms is not None]
+    if schema.primary_key:
+        entries = _keyed(written, schema)
+    else:
+        # Rows without a key stand in the order of the processes, and within them as they came.
+        entries = []
+        for one in written:
+            entries += [
+                dataclasses.replace(entry, run=len(entries) + place)
+                for place, entry in enumerate(one.entries)
+            ]
+    return WrittenRows(
+        entries=tuple(entries),
+        rows=sum(one.rows for one in written),
+        bytes=sum(one.bytes for one in written),
+        first_upload_ms=min(firsts, default=None),
+    )
+
+
+@dataclasses.dataclass(slots=True)
+class _Block:
+    """The files that one process wrote into one run of a merge unit; their keys are disjoint."""
+
+    low: bytes
+    high: bytes
+    entries: list[FileEntry]
+
+
+def _keyed(written: Sequence[WrittenRows], schema: TableSchema) -> list[FileEntry]:
+    units: dict[Unit, dict[int, list[_Block]]] = {}
+    for one in written:
+        mine: dict[tuple[Unit, int], _Block] = {}
+        for entry in one.entries:
+            low, high = entry.min_key or b"", entry.max_key or b""
+            unit = unit_of(entry, schema)
+            block = mine.get((unit, entry.run))
+            if block is None:
+                block = mine[unit, entry.run] = _Block(low, high, [])
+                units.setdefault(unit, {}).setdefault(entry.run, []).append(block)
+            block.low, block.high = min(low, block.low), max(high, block.high)
+            block.entries.append(entry)
+    found = []
+    for unit in sorted(units):
+        first = 0
+        for run in sorted(units[unit]):
+            numbers = _numbered(units[unit][run])
+            for number, block in numbers:
+                found += [dataclasses.replace(entry, run=first + number) for entry in block.entries]
+            first += max(number for number, _ in numbers) + 1
+    return sorted(found, key=lambda one: (one.run, one.partition, one.bucket, one.min_key or b""))
+
+
+def _numbered(blocks: list[_Block]) -> list[tuple[int, _Block]]:
+    """Each block in the first run all of whose keys are below it."""
+    reach: list[bytes] = []
+    found = []
+    for block in sorted(blocks, key=attrgetter("low", "high")):
+        number = next((at for at, high in enumerate(reach) if high < block.low), len(reach))
+        reach[number : number + 1] = [block.high]
+        found.append((number, block))
+    return found

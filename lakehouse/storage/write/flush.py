@@ -1,0 +1,285 @@
+"""Flushing: covered WAL segments become data files, at the places in the order that they have.
+
+A flush is compaction of segments: what a snapshot reads before and after it is the same. Any process may
+do it; the streaming writer does it with rows that it still holds in memory.
+
+Invariant: files of a group of segments stand where the segments stood, and no other run stands between
+the segments of a group. Whoever finds, when it commits, that this is so no longer gives way.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, Position, RowKind
+from lakehouse.format.metadata.snapshot import CommitKind, SegmentRange
+from lakehouse.format.metadata.wal_segment import WalSegment
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.cost import measure
+from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files, object_paths
+from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.merge.engines import folded_input
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.key_sort import last_of_each
+from lakehouse.storage.rows.partitioner import Part, cut_rows
+from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.long_reads import holding
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.wal.segment_runs import segment_rows
+from lakehouse.storage.wal.tail import Tail, covered
+
+__all__ = ["Segments", "flush_table", "plan_groups"]
+
+_READS = 16
+_ROUNDS = 8
+"""Times a flush is planned anew behind others that cover or flush."""
+
+Segments = Callable[[Sequence[int]], Awaitable[list[WalSegment]]]
+"""Reads segments of these numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Segments that were put into files together."""
+
+    numbers: tuple[int, ...]
+    entries: tuple[FileEntry, ...]
+    """Without positions."""
+
+
+def plan_groups(
+    segments: Sequence[SegmentRange], files: Iterable[FileEntry], *, max_bytes: int
+) -> list[tuple[int, ...]]:
+    """The segments that may be put into files together, oldest first.
+
+    Args:
+        segments: covered and not flushed, ascending; ``at`` is known.
+        files: the live ones, positions filled in.
+        max_bytes: what a group holds at most, unless one segment has more.
+    """
+    starts = sorted({interval(one)[0] for one in files})
+    groups: list[list[int]] = []
+    held, last = 0.0, (0, 0, 0)
+    for one in segments:
+        assert one.at is not None
+        each = one.size / (one.last - one.first + 1)
+        for number in range(one.first, one.last + 1):
+            place = (one.at, 0, number)
+            parted = bisect.bisect(starts, place) != bisect.bisect(starts, last)
+            if not groups or parted or held + each > max_bytes:
+                groups.append([])
+                held = 0.0
+            groups[-1].append(number)
+            held, last = held + each, place
+    return [tuple(group) for group in groups]
+
+
+async def flush_table(
+    core: OpenTable,
+    *,
+    upto: int | None = None,
+    segments: Segments | None = None,
+) -> CommitResult:
+    """Puts the rows of the write-ahead log into data files.
+
+    Args:
+        core: the table.
+        upto: the last segment to be flushed; None = all that were there when the call began.
+        segments: where the rows come from; None = they are read from the store.
+    """
+    with measure() as cost:
+        view = await core.known()
+        if view.snapshot.wal is None:
+            # A log may have been begun by another process.
+            view = await core.newest()
+        tail = await core.tail(view)
+        if tail is not None and view.snapshot.wal is not None and tail.after > view.snapshot.wal.upto:
+            # Others have covered and flushed what the view has not.
+            view = await core.newest()
+        if tail is not None and upto is not None:
+            # What is not flushed need not be covered: readers would have to read it segment by segment.
+            tail = tail.down_to(upto)
+        found: CommitResult | None = None
+        for _ in range(_ROUNDS):
+            first = None if view.snapshot.wal is None else view.snapshot.wal.upto + 1
+            grace_s = view.options.delete_grace_s
+            async with holding(core, view.snapshot.id, grace_s=grace_s, segment=first):
+                one = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
+            found = one if found is None else _sum(found, one)
+            if not one.changed:
+                break
+            view = await core.newest()
+            if not _left(view, upto if upto is not None else tail.upto if tail else 0):
+                break
+        assert found is not None
+    return dataclasses.replace(found, cost=cost)
+
+
+def _left(view: View, upto: int) -> bool:
+    return any(one.first <= upto for one in view.snapshot.segments)
+
+
+def _sum(one: CommitResult, other: CommitResult) -> CommitResult:
+    return dataclasses.replace(
+        other,
+        changed=one.changed or other.changed,
+        rows=one.rows + other.rows,
+        files=one.files + other.files,
+        bytes=one.bytes + other.bytes,
+        attempts=one.attempts + other.attempts,
+    )
+
+
+async def _flush_once(
+    core: OpenTable, view: View, tail: Tail | None, upto: int | None, segments: Segments
+) -> CommitResult:
+    """Uploads what can be flushed as far as is known, and commits it where that still holds."""
+    ranges = covered(view.snapshot, tail, at=view.snapshot.id + 1)
+    if upto is not None:
+        ranges = tuple(
+            left for one in ranges for left in one.without(range(max(one.first, upto + 1), one.last + 1))
+        )
+    planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
+    uploads = FileUploads(
+        core.env.store,
+        core.root,
+        view.schema,
+        view.options,
+        format=FileFormat(view.options.file_format_level0),
+    )
+    groups: list[_Group] = []
+    rows = 0
+    change = _Flush(core, groups, view.schema.buckets)
+    async with committed_or_deleted(core, lambda: uploads.paths) as fate:
+        for numbers in planned:
+            group = await in_thread(segment_rows, await segments(numbers), view.schema)
+            rows += group.num_rows
+            entries = await _written(core, uploads, group, view)
+            groups.append(_Group(numbers=numbers, entries=entries))
+        done = await core.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
+        fate.kept = done.changed
+    kept = set(object_paths(change.added))
+    lost = [path for path in uploads.paths if path not in kept]
+    if done.changed and lost:
+        await delete_files(core.env.store, core.root, lost)
+    written = WrittenRows(entries=change.added, rows=rows, bytes=sum(one.size for one in change.added))
+    return result_of(done, written)
+
+
+def _from_store(core: OpenTable, view: View) -> Segments:
+    async def read(numbers: Sequence[int]) -> list[WalSegment]:
+        async def one(number: int) -> WalSegment:
+            return await core.wal.read(number, snapshot=view.snapshot.id)
+
+        async with aclosing(map_bounded(one, numbers, _READS)) as found:
+            return [segment async for segment in found]
+
+    return read
+
+
+class _Flush:
+    """Takes segments out of the state and adds the files that hold their rows."""
+
+    blind: ClassVar[bool] = False
+
+    def __init__(self, core: OpenTable, groups: Sequence[_Group], buckets: int) -> None:
+        self._groups, self._buckets = groups, buckets
+        self._own = OwnManifest(core.env.store, core.root)
+        self.added: tuple[FileEntry, ...] = ()
+        """What the last draft adds."""
+
+    async def draft(self, base: Base) -> Draft | None:
+        """Those groups that are still whole and unbroken; the cover alone when none is."""
+        places = {
+            number: (0 if one.at == base.snapshot.id + 1 else one.at or 0, 0, number)
+            for one in base.segments
+            for number in range(one.first, one.last + 1)
+        }
+        starts = sorted({interval(one)[0] for one in await base.files()})
+        entries: list[FileEntry] = []
+        flushed: list[int] = []
+        for group in self._groups:
+            if all(number in places for number in group.numbers):
+                lo, hi = places[group.numbers[0]], places[group.numbers[-1]]
+                if not _parted(starts, lo, hi):
+                    entries += [dataclasses.replace(one, lo=lo, hi=hi) for one in group.entries]
+                    flushed += group.numbers
+        if entries and (await base.schemas.read(base.snapshot.schema)).schema.buckets != self._buckets:
+            entries, flushed = [], []
+        self.added = tuple(entries)
+        wal = base.snapshot.wal
+        covers = wal is not None and base.tail is not None and base.tail.upto > wal.upto
+        if not flushed and not covers:
+            return None
+        return Draft(
+            kind=CommitKind.FLUSH if flushed else CommitKind.WAL,
+            added=self.added,
+            manifest=await self._own.of(self.added, base.snapshot),
+            flushed=frozenset(flushed),
+        )
+
+
+def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
+    """Whether a run stands between two positions; snapshot 0 is the one that is being made."""
+    if hi[0] == 0:
+        return lo[0] != 0 and bool(starts) and starts[-1] > lo
+    return bisect.bisect(starts, lo) != bisect.bisect(starts, hi)
+
+
+async def _written(
+    core: OpenTable, uploads: FileUploads, rows: pa.Table, view: View
+) -> tuple[FileEntry, ...]:
+    """The files of one group's rows."""
+    if not rows.num_rows:
+        return ()
+    files = await in_thread(_files, rows, view.schema, uploads)
+    concurrency = core.env.settings.table.write_concurrency
+    async with aclosing(map_bounded(uploads.upload, files, concurrency, ordered=False)) as entries:
+        found = {number: entry async for number, entry in entries}
+    return tuple(found[number] for number in sorted(found))
+
+
+def _files(rows: pa.Table, schema: TableSchema, uploads: FileUploads) -> list[FileRows]:
+    """What to write: parts of one run, cut to size."""
+    found: list[FileRows] = []
+    for part in _parts(rows, schema):
+        step = max(1, uploads.fitting_rows(part))
+        for begin in range(0, len(part), step):
+            slice_ = part.slice(begin, min(step, len(part) - begin))
+            bucket = part.bucket if schema.primary_key else len(found) % schema.buckets
+            found.append(FileRows(part=slice_, bucket=bucket, run=0, number=len(found)))
+    return found
+
+
+def _parts(rows: pa.Table, schema: TableSchema) -> list[Part]:
+    """The rows by partition and bucket, each key once."""
+    rows = folded_input(rows, schema)
+    kinds = rows.column(KIND_COLUMN).to_numpy() if KIND_COLUMN in rows.column_names else None
+    moves = bool(schema.primary_key) and not schema.key_holds_partition
+    if kinds is None or not moves:
+        return cut_rows(rows, schema, partition_fields=schema.partition_fields)
+    # Rows that delete do not tell their partition; of a key that has both, the later one stays.
+    (keys,) = KeyColumns(schema.key_fields).arrays([rows])
+    order = last_of_each(keys)
+    if order is not None:
+        rows = rows.take(pa.array(order))
+    deletes = pc.equal(rows.column(KIND_COLUMN), pa.scalar(int(RowKind.DELETE), pa.int8()))
+    found = []
+    for mask, fields in ((pc.invert(deletes), schema.partition_fields), (deletes, ())):
+        some = rows.filter(mask).combine_chunks()
+        if some.num_rows:
+            found += cut_rows(some, schema, partition_fields=fields)
+    return found

@@ -1,0 +1,219 @@
+"""Upserts of some columns that keep what older rows have in the others: ``missing="keep"``.
+
+The rows of the call are held in memory; those that lack a column have the older rows of their keys looked
+up at a base, and whole rows are written. Others may commit meanwhile: when they may have added or taken
+away rows of keys that were looked up, these are looked up again, and the files are written anew if that
+found something else. Rows that lack nothing are written without reading.
+
+Invariant: the snapshot that is made is what the upsert would have made had it read its parent.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Awaitable, Sequence
+from contextlib import aclosing
+from functools import partial
+
+import pyarrow as pa
+
+from lakehouse.errors import ConflictError, InvalidInputError
+from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.metadata.snapshot import CommitKind
+from lakehouse.format.schema.merge_rules import Engine
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.files.file_writer import delete_files, object_paths
+from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.rows.input_tables import chunks_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.scan.lookup import Lookup
+from lakehouse.storage.scan.table_scan import TableRuns
+from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.wal.tail import Tail
+from lakehouse.storage.write.blind_writes import WriterId, add_rows, recorded_snapshot, with_current_schema
+from lakehouse.storage.write.given_rows import GivenChunk, GivenRows, given_chunk
+
+__all__ = ["upsert_keeping"]
+
+
+async def upsert_keeping(
+    core: OpenTable,
+    data: object,
+    *,
+    kind: CommitKind,
+    writer: WriterId | None = None,
+    message: str | None = None,
+) -> CommitResult:
+    """Adds rows whose missing columns have the values of the older rows of their keys.
+
+    Other engines than deduplicate keep values by themselves, so nothing is read for them; columns of
+    which they would take null for a value are refused.
+
+    Args:
+        core: a table with a primary key.
+        data: rows; of several rows of a key, each column has the value of the last one that has it.
+        kind: what the snapshot says it is.
+        writer: makes the call safe to repeat.
+        message: for people.
+    """
+
+    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
+        recorded = recorded_snapshot(view, writer)
+        if recorded is not None:
+            return CommitResult(snapshot=recorded, changed=False)
+        given = await _gathered(core, view, data)
+        change = _KeepMissing(core, view, given, kind=kind, must_commit=writer is not None, message=message)
+        async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+            done = await core.commit(change, view=view, writer=writer, tail=await tail)
+            fate.kept = done.changed
+        if done.changed:
+            await delete_files(core.env.store, core.root, change.abandoned())
+        return result_of(done, change.written)
+
+    if (await core.known()).schema.merging.engine is not Engine.DEDUPLICATE:
+        return await add_rows(core, data, kind=kind, missing=None, writer=writer, message=message)
+    return await with_current_schema(core, data, attempt)
+
+
+async def _gathered(core: OpenTable, view: View, data: object) -> GivenRows:
+    """All rows of the call, which must not be too many."""
+    most, held, first = core.env.settings.table.keep_memory_bytes, 0, 0
+    chunks: list[GivenChunk] = []
+    source = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes, marks=True)
+    async with aclosing(source) as tables:
+        async for table in tables:
+            held += table.nbytes
+            if held > most:
+                raise InvalidInputError(
+                    f"missing='keep' holds the rows of a call in memory, and these are more than {most:,} "
+                    "bytes: write them in several calls, through lakehouse.spark.write, or raise the setting "
+                    "table.keep_memory_bytes",
+                    setting="table.keep_memory_bytes",
+                )
+            chunks.append(await in_thread(partial(given_chunk, table, view.schema, first_row=first)))
+            first += table.num_rows
+    return await in_thread(GivenRows.of, chunks, view.schema)
+
+
+class _KeepMissing:
+    """Adds rows, filled from the older rows of their keys.
+
+    Args:
+        core: the table.
+        view: the state whose schema the rows were fitted to.
+        given: the rows.
+        kind: what the snapshot says it is.
+        must_commit: also when there are no rows.
+        message: for people.
+    """
+
+    def __init__(
+        self,
+        core: OpenTable,
+        view: View,
+        given: GivenRows,
+        *,
+        kind: CommitKind,
+        must_commit: bool,
+        message: str | None,
+    ) -> None:
+        self._core, self._view, self._given = core, view, given
+        self._kind, self._must_commit, self._message = kind, must_commit, message
+        self._keys = given.keys_to_read()
+        self._names: list[bytes] = sorted(_encoded(self._keys, given.schema))
+        self._own = OwnManifest(core.env.store, core.root)
+        self._base: Base | None = None
+        self._filled: pa.Table | None = None
+        self.written = WrittenRows()
+        """What the last draft adds."""
+        self.uploaded: list[str] = []
+        """Every file that was uploaded here, for whatever base."""
+
+    @property
+    def blind(self) -> bool:
+        """Whether nothing has to be looked up."""
+        return not self._names
+
+    def abandoned(self) -> list[str]:
+        """Files of drafts that were given up."""
+        kept = set(object_paths(self.written.entries))
+        return [path for path in self.uploaded if path not in kept]
+
+    async def draft(self, base: Base) -> Draft | None:
+        """The files of the last draft, unless older rows of the keys may be others now."""
+        if not self._given.rows.num_rows and not self._must_commit:
+            return None
+        if base.snapshot.schema != self._view.snapshot.schema:
+            raise ConflictError(
+                f"the schema was changed with snapshot {base.snapshot.id} or before it, while rows were "
+                "filled up under an older one: write them again",
+                snapshot=base.snapshot.id,
+            )
+        if self._base is None or not await self._still_right(self._base, base):
+            await self._write(await self._whole(base))
+            self._base = base
+        return Draft(
+            kind=self._kind,
+            added=self.written.entries,
+            manifest=await self._own.of(self.written.entries, base.snapshot),
+            uploaded_ms=self.written.first_upload_ms,
+            message=self._message,
+        )
+
+    async def _still_right(self, old: Base, new: Base) -> bool:
+        if not self._names:
+            return True
+        if self._view.shows is not None:
+            return False  # which rows are too old depends on the time of the snapshot
+        known, entries = {one.path for one in await old.entries()}, await new.entries()
+        if not known <= {one.path for one in entries}:
+            return False
+        return not any(self._may_have_keys(one) for one in entries if one.path not in known)
+
+    def _may_have_keys(self, entry: FileEntry) -> bool:
+        low, high = entry.min_key, entry.max_key
+        if low is None or high is None:
+            return True
+        at = bisect_left(self._names, low)
+        return at < len(self._names) and self._names[at] <= high
+
+    async def _whole(self, base: Base) -> pa.Table:
+        """The rows with the values that rows of their keys have at the base."""
+        given = self._given
+        if not self._names:
+            return given.rows
+        view = await self._core.view_of(base.snapshot)
+        lookup = Lookup(
+            await base.entries(),
+            view.schema,
+            TableRuns(self._core, view.schema),
+            shows=view.shows,
+            settings=self._core.env.settings.table,
+        )
+        found = await lookup.find(self._keys, given.lacking)
+        return await in_thread(given.filled, found)
+
+    async def _write(self, whole: pa.Table) -> None:
+        """Uploads the rows, unless they are those of the last draft."""
+        if self._filled is not None and self._filled.equals(whole):
+            return
+        written = await self._core.write(self._view, whole)
+        self.uploaded += object_paths(written.entries)
+        self.written = WrittenRows(
+            entries=written.entries,
+            rows=self._given.handed_in,
+            bytes=written.bytes,
+            first_upload_ms=written.first_upload_ms,
+        )
+        self._filled = whole
+
+
+def _encoded(keys: pa.Table, schema: TableSchema) -> Sequence[bytes]:
+    if not keys.num_rows:
+        return []
+    found: list[bytes] = KeyColumns(schema.key_fields).encoded(keys).to_pylist()
+    return found

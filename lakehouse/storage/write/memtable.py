@@ -1,0 +1,153 @@
+"""Rows of a streaming writer that are durable in the log and in no data file yet.
+
+A memtable collects whole segments, so that it can be put into files without another look at the log.
+Rows are sorted when they are flushed, by vectors of keys; a structure that kept them sorted would cost
+more on every put than that sort costs once. Buckets are told apart at the flush as well: a segment
+leaves the log with the rows of all its buckets.
+
+Invariant: memtables are flushed in the order they were filled; what they hold is what is counted. No more
+wait than are allowed to: while so many do, the active one stays open, whatever its size.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lakehouse.format.metadata.wal_segment import WalSegment
+
+__all__ = ["Memtable", "MemtableState", "Memtables"]
+
+_FULL = 0.8
+"""Part of its size at which a memtable is closed: the segment under way still fits."""
+_SEGMENT_BYTES, _COLUMN_BYTES = 350, 1_000
+"""About what a segment and each of its columns take beside values: objects, buffers, what they are rounded
+up to. Of small segments it is most of what they take."""
+
+
+class MemtableState(enum.StrEnum):
+    """How far a memtable has got."""
+
+    ACTIVE = "active"
+    IMMUTABLE = "immutable"
+    FLUSHING = "flushing"
+    FLUSHED = "flushed"
+
+
+@dataclass(slots=True, kw_only=True)
+class Memtable:
+    """Neighbouring segments."""
+
+    began: float
+    """When the first segment came, by the steady clock."""
+    state: MemtableState = MemtableState.ACTIVE
+    segments: list[WalSegment] = field(default_factory=list)
+    bytes: int = 0
+    """Of keys, values and what holds them."""
+    rows: int = 0
+
+    @property
+    def first(self) -> int:
+        """Number of the first segment."""
+        return self.segments[0].header.number
+
+    @property
+    def last(self) -> int:
+        """Number of the last segment."""
+        return self.segments[-1].header.number
+
+    def add(self, segment: WalSegment) -> None:
+        """Takes the next segment in."""
+        self.segments.append(segment)
+        self.bytes += _SEGMENT_BYTES
+        for batch in segment.batches:
+            self.bytes += batch.rows.nbytes + _COLUMN_BYTES * batch.rows.num_columns
+            self.rows += batch.rows.num_rows
+
+
+class Memtables:
+    """The memtables of one writer, oldest first.
+
+    Args:
+        max_bytes: of one of them.
+        max_segments: likewise.
+        max_waiting: how many may be closed and not flushed.
+    """
+
+    def __init__(self, *, max_bytes: int, max_segments: int, max_waiting: int) -> None:
+        self._max_bytes, self._max_segments = max_bytes, max_segments
+        self.max_waiting = max_waiting
+        self._active: Memtable | None = None
+        self._closed: deque[Memtable] = deque()
+
+    @property
+    def bytes(self) -> int:
+        """Of all rows held."""
+        return sum(one.bytes for one in self.all())
+
+    @property
+    def waiting(self) -> int:
+        """How many are closed and not flushed."""
+        return len(self._closed)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another one may be closed."""
+        return len(self._closed) < self.max_waiting
+
+    def all(self) -> Sequence[Memtable]:
+        """Oldest first."""
+        return (*self._closed, *([self._active] if self._active else ()))
+
+    def segments(self) -> Iterator[WalSegment]:
+        """All segments held, oldest first."""
+        for one in self.all():
+            yield from one.segments
+
+    def add(self, segment: WalSegment, now: float) -> bool:
+        """Takes a segment in; whether a memtable was closed by it."""
+        if segment.is_fence:
+            return False
+        if self._active is None:
+            self._active = Memtable(began=now)
+        self._active.add(segment)
+        return self._is_full(self._active) and self.close()
+
+    def _is_full(self, memtable: Memtable) -> bool:
+        return memtable.bytes >= _FULL * self._max_bytes or len(memtable.segments) >= self._max_segments
+
+    def close(self, *, began_before: float | None = None, upto: int | None = None) -> bool:
+        """Closes the active memtable, if there is one and room for it; whether it did.
+
+        Args:
+            began_before: only if it began before that time.
+            upto: only if it holds this segment or older ones.
+        """
+        active = self._active
+        if active is None or not self.has_room:
+            return False
+        if (began_before is not None and active.began > began_before) or (
+            upto is not None and active.first > upto
+        ):
+            return False
+        active.state = MemtableState.IMMUTABLE
+        self._closed.append(active)
+        self._active = None
+        return True
+
+    def oldest(self) -> Memtable | None:
+        """The next one to be flushed, marked so; None when none is closed."""
+        if not self._closed:
+            return None
+        self._closed[0].state = MemtableState.FLUSHING
+        return self._closed[0]
+
+    def flushed(self, memtable: Memtable) -> None:
+        """Lets go of the oldest, which may make room for one that is full."""
+        memtable.state = MemtableState.FLUSHED
+        removed = self._closed.popleft()
+        assert removed is memtable
+        if self._active is not None and self._is_full(self._active):
+            self.close()

@@ -1,0 +1,585 @@
+"""An open streaming writer: rows are durable once they are in the log, and in data files soon after.
+
+What is put is checked and queued; one task makes segments of the queue, one segment at a time, and
+acknowledges; another flushes memtables beside it. What comes while a segment is on its way is the next.
+
+Invariant: an acknowledged row is in the log, which every commit covers, so it is lost by no crash and
+read by whoever asks for ``freshness="wal"``. Acknowledgements come in the order of the puts. After an
+error that leaves the outcome of a segment open, nothing more is acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import (
+    CommitUnknownError,
+    FencedError,
+    InternalError,
+    InvalidInputError,
+    LakehouseError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
+from lakehouse.format.metadata.snapshot import CommitKind
+from lakehouse.format.metadata.wal_segment import SegmentHeader, WalBatch, WalSegment
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.threads import in_thread
+from lakehouse.log import get_logger
+from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.compact.background import auto_compaction
+from lakehouse.storage.merge.engines import merge_engine
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.wal.appender import WalAppender
+from lakehouse.storage.write.blind_writes import check_writer
+from lakehouse.storage.write.flush import flush_table
+from lakehouse.storage.write.log_wait import LogWait
+from lakehouse.storage.write.memtable import Memtables
+
+__all__ = ["Ack", "WriterReport", "WriterSession", "closed"]
+
+_log = get_logger(__name__)
+_PUT_BYTES_MAX = 512 * 1024 * 1024
+_QUEUE_SEGMENTS = 4
+"""Segments' worth of puts that may wait for the log before further ones wait to be queued."""
+_PAUSE_S, _PAUSE_MAX_S = 0.05, 2.0
+_TICK_S = 0.005
+_FEW_ROWS = 4_096
+"""Handing rows to a thread takes longer than working on so few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterReport:
+    """What a streaming writer has done and what it holds."""
+
+    epoch: int
+    puts: int = 0
+    rows: int = 0
+    """Rows acknowledged."""
+    segments: int = 0
+    """Objects of the log written."""
+    flushes: int = 0
+    queued_bytes: int = 0
+    """Of puts that are not acknowledged."""
+    memory_bytes: int = 0
+    """Of rows acknowledged and in no data file yet."""
+    memtables_waiting: int = 0
+    waiting_s: float = 0.0
+    """Seconds for which the log has not taken the segment that is being written; 0 when none is."""
+
+
+class Ack:
+    """Durability of one put: ``await ack`` returns the number of the segment that holds its rows.
+
+    It may be awaited any number of times, or not at all.
+    """
+
+    __slots__ = ("_done", "is_heard")
+
+    def __init__(self, done: asyncio.Future[int]) -> None:
+        self._done = done
+        self.is_heard = False
+        """Whether somebody has awaited it, and so is told if it fails."""
+
+    def __await__(self) -> Generator[Any, None, int]:
+        self.is_heard = True
+        # Giving up on one wait must not take the outcome from others.
+        return asyncio.shield(self._done).__await__()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._done.done()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Put:
+    rows: pa.Table
+    schema: TableSchema
+    bytes: int
+    done: asyncio.Future[int]
+    ack: Ack
+    mark: tuple[str, int] | None = None
+
+
+class _BeginLog:
+    """The commit that says that a table has a log."""
+
+    blind: ClassVar[bool] = False
+
+    async def draft(self, base: Base) -> Draft | None:
+        """Nothing where it is said already."""
+        return None if base.snapshot.wal is not None else Draft(kind=CommitKind.WAL, begins_log=True)
+
+
+class WriterSession:
+    """An open streaming writer.
+
+    Args:
+        core: the table.
+        view: the newest state, in which the table has a log.
+        appender: the log, taken over.
+    """
+
+    def __init__(self, core: OpenTable, view: View, appender: WalAppender) -> None:
+        self._core, self._view, self._appender = core, view, appender
+        self._clock = core.env.clock
+        options = view.options
+        self._memtables = Memtables(
+            max_bytes=options.write_memtable_bytes,
+            max_segments=options.wal_segments_max,
+            max_waiting=options.write_memtables,
+        )
+        self._queue: deque[_Put] = deque()
+        self._queued = 0
+        self._wait = LogWait(str(core.name), self._clock, lambda: len(self._queue))
+        self._pending: dict[str, tuple[int, asyncio.Future[int]]] = {}
+        """Of clients that count their puts, the last one queued."""
+        self._last_done: asyncio.Future[int] | None = None
+        """Of the newest put."""
+        self._some_put = asyncio.Event()
+        """Something was put, or the writer is to end."""
+        self._some_closed = asyncio.Event()
+        """A memtable was closed."""
+        self._moved = asyncio.Event()
+        """Room was made, rows were flushed, or something failed."""
+        self._closing = False
+        self._failure: LakehouseError | None = None
+        self._lost: list[Ack] = []
+        """Of puts that failed."""
+        self._flush_failure: tuple[float, LakehouseError] | None = None
+        self._puts = self._rows = self._segments = self._flushes = 0
+        self._auto = auto_compaction(core)
+        self._open = contextlib.ExitStack()
+        self._open.enter_context(self._auto.writing())
+        self._inherited = appender.last if _has_unflushed(view, appender) else None
+        """Up to where rows of earlier writers are in no data file."""
+        loop = asyncio.get_running_loop()
+        self._log_task = loop.create_task(self._write_log())
+        self._flush_task = loop.create_task(self._flush_memtables())
+        for task in (self._log_task, self._flush_task):
+            task.add_done_callback(self._ended)
+
+    @classmethod
+    async def open(cls, core: OpenTable) -> Self:
+        """Takes the table's log over."""
+        core.expect_commit()
+        view = await core.newest()
+        if view.snapshot.wal is None:
+            await core.commit(_BeginLog(), view=view)
+            view = await core.newest()
+        appender = await core.take_log_over(view.snapshot, deadline_s=view.options.commit_deadline_s)
+        # Whoever dropped the table meanwhile may have fenced the log off before it was taken over here.
+        return cls(core, await core.newest(), appender)
+
+    async def close(self) -> None:
+        """Waits until everything put is durable and flushed, and ends.
+
+        A put that failed is an error here too, unless somebody awaited it.
+        """
+        try:
+            if self._failure is None and not self._log_task.done():
+                await self.flush()
+        finally:
+            await self.stop()
+        await self._core.recheck.at_end()
+        lost, self._lost = self._lost, []
+        if self._failure is not None and not all(ack.is_heard for ack in lost):
+            self._raise_failure(self._failure)
+
+    async def stop(self) -> None:
+        """Ends without a flush: what is durable is in the log, where the next commit finds it."""
+        self._closing = True
+        self._some_put.set()
+        self._moved.set()
+        self._flush_task.cancel()
+        await asyncio.wait([self._log_task, self._flush_task])
+        self._open.close()
+        self._fail_queue(closed())
+
+    # --- putting ------------------------------------------------------------------
+
+    async def put(
+        self, data: object, mark: tuple[str, int] | None, *, deletes: bool, missing: Missing | None
+    ) -> Ack:
+        """Queues rows, or keys to be deleted."""
+        self._check_open()
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(_looked_at)
+        check_writer(mark)
+        if mark is not None and (known := self._known(mark)) is not None:
+            return Ack(known)
+        schema, rows = await self._conformed(data, deletes=deletes, missing=missing)
+        weight = _weight(rows, schema)
+        if weight > _PUT_BYTES_MAX:
+            raise InvalidInputError(
+                f"one put holds {weight:,} bytes, and a segment of the log at most {_PUT_BYTES_MAX:,}: "
+                "write such amounts with append or upsert, or in smaller puts"
+            )
+        await self._room(weight)
+        if mark is not None and (known := self._known(mark)) is not None:
+            return Ack(known)
+        ack = Ack(done)
+        self._queue.append(_Put(rows=rows, schema=schema, bytes=weight, done=done, ack=ack, mark=mark))
+        self._queued += weight
+        self._last_done = done
+        if mark is not None:
+            self._pending[mark[0]] = mark[1], done
+        self._some_put.set()
+        return ack
+
+    def _known(self, mark: tuple[str, int]) -> asyncio.Future[int] | None:
+        """The outcome of the put that has this sequence of the client, if there was one."""
+        name, sequence = mark
+        pending = self._pending.get(name)
+        if pending is not None and pending[0] >= sequence:
+            return pending[1]
+        if self._appender.marks.get(name, -1) < sequence:
+            return None
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        done.set_result(self._appender.last)
+        return done
+
+    async def _conformed(
+        self, data: object, *, deletes: bool, missing: Missing | None
+    ) -> tuple[TableSchema, pa.Table]:
+        """The rows as the schema has them: the one this writer knows, or else the newest."""
+        schema = self._view.schema
+        try:
+            return schema, await _rows_of(data, schema, deletes=deletes, missing=missing)
+        except InvalidInputError:
+            view = await self._core.newest()
+            if view.schema == schema:
+                raise
+            self._view = view
+            return view.schema, await _rows_of(data, view.schema, deletes=deletes, missing=missing)
+
+    async def _room(self, weight: int) -> None:
+        """Waits until there is room in the queue and in the memtables."""
+        options = self._view.options
+        limit = _QUEUE_SEGMENTS * options.wal_segment_bytes
+        while (self._queued and self._queued + weight > limit) or not self._memtables.has_room:
+            self._check_open()
+            failed = self._flush_failure
+            if failed is not None and self._clock.steady() - failed[0] > options.commit_deadline_s:
+                raise UnavailableError(
+                    f"rows cannot be flushed since {self._clock.steady() - failed[0]:.0f} s, and memory is "
+                    f"full: {failed[1]}"
+                ) from failed[1]
+            self._moved.clear()
+            await self._moved.wait()
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            self._raise_failure(self._failure)
+        if self._closing:
+            raise closed()
+
+    def _raise_failure(self, error: LakehouseError) -> NoReturn:
+        raise type(error)(error.message, kind=error.kind, **error.context) from error
+
+    # --- reading and flushing -----------------------------------------------------
+
+    async def flush(self) -> None:
+        """Waits until everything put before is durable and in data files."""
+        self._check_open()
+        if self._last_done is not None:
+            await asyncio.shield(self._last_done)
+        upto = self._appender.last
+        self._some_closed.set()
+        while self._inherited is not None or any(one.first <= upto for one in self._memtables.all()):
+            if self._memtables.close(upto=upto):
+                self._some_closed.set()
+            self._check_open()
+            if self._flush_failure is not None:
+                raise self._flush_failure[1]
+            self._moved.clear()
+            await self._moved.wait()
+
+    def report(self) -> WriterReport:
+        """What the writer has done and what it holds."""
+        self._check_open()
+        return WriterReport(
+            epoch=self._appender.epoch,
+            puts=self._puts,
+            rows=self._rows,
+            segments=self._segments,
+            flushes=self._flushes,
+            queued_bytes=self._queued,
+            memory_bytes=self._memtables.bytes,
+            memtables_waiting=self._memtables.waiting,
+            waiting_s=self._wait.seconds,
+        )
+
+    # --- the log ------------------------------------------------------------------
+
+    async def _write_log(self) -> None:
+        """Makes segments of what is queued until the writer ends."""
+        while True:
+            while not self._queue:
+                if self._closing:
+                    return
+                self._some_put.clear()
+                await self._some_put.wait()
+            interval = self._view.options.wal_interval_ms
+            if interval and not self._closing:
+                await asyncio.sleep(interval / 1000)
+            try:
+                await self._write_segment(self._next_group())
+            except LakehouseError as error:
+                self._fail(error)
+                return
+
+    def _next_group(self) -> list[_Put]:
+        """The puts of the next segment: of one schema, and not too many bytes."""
+        limit, held = self._view.options.wal_segment_bytes, 0
+        group: list[_Put] = []
+        while self._queue and (
+            not group or (self._queue[0].schema == group[0].schema and held + self._queue[0].bytes <= limit)
+        ):
+            group.append(self._queue.popleft())
+            held += group[-1].bytes
+        return group
+
+    async def _write_segment(self, group: list[_Put]) -> None:
+        """Puts a group into the log and acknowledges it."""
+        schema = group[0].schema
+        for put in group:
+            if put.mark is not None:
+                self._appender.marks.pop(put.mark[0], None)
+                self._appender.marks[put.mark[0]] = put.mark[1]
+        header = self._appender.header(schema.id)
+        filled = [put.rows for put in group if put.rows.num_rows]
+        try:
+            await self._core.before_write()
+            batches = [await _made(filled, schema)] if filled else []
+            segment = None
+            if batches:
+                with self._wait.waiting(len(group), self._view.options.commit_deadline_s):
+                    segment = await self._append(header, batches)
+        except BaseException as error:
+            failure = error if isinstance(error, LakehouseError) else _interrupted()
+            for put in group:
+                self._fail_put(put, failure)
+            raise
+        finally:
+            self._queued -= sum(put.bytes for put in group)
+            self._moved.set()
+        if segment is not None:
+            self._core.recheck.beside_write()
+            self._segments += 1
+            if self._memtables.add(segment, self._clock.steady()):
+                self._some_closed.set()
+        self._puts += len(group)
+        self._rows += sum(put.rows.num_rows for put in group)
+        for put in group:
+            put.done.set_result(self._appender.last)
+            if put.mark is not None and self._pending.get(put.mark[0]) == (put.mark[1], put.done):
+                del self._pending[put.mark[0]]
+
+    async def _append(self, header: SegmentHeader, batches: Sequence[WalBatch]) -> WalSegment:
+        """Appends, and tries again while the store answers nothing that can be relied upon."""
+        options = self._view.options
+        began, pause = self._clock.steady(), _PAUSE_S
+        unknown: CommitUnknownError | None = None
+        while True:
+            try:
+                return await self._appender.append(header, batches, codec=options.wal_compression)
+            except FencedError:
+                # Whoever dropped the table fenced its writer: say that, then.
+                await self._core.newest()
+                raise
+            except (CommitUnknownError, UnavailableError) as error:
+                if isinstance(error, CommitUnknownError):
+                    unknown = error
+                if self._clock.steady() - began > options.commit_deadline_s or self._closing:
+                    # That nothing was sent in the end says nothing about an attempt before.
+                    raise unknown or error from error
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _PAUSE_MAX_S)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Whoever waits must not wait for a task that is no more."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._failure is None:
+            self._fail(InternalError(f"the writer of {self._core.name} ended by {error!r}"))
+
+    def _fail(self, error: LakehouseError) -> None:
+        """Nothing can be put any more."""
+        self._failure = error
+        self._fail_queue(error)
+        self._moved.set()
+
+    def _fail_queue(self, error: LakehouseError) -> None:
+        while self._queue:
+            put = self._queue.popleft()
+            self._queued -= put.bytes
+            self._fail_put(put, error)
+
+    def _fail_put(self, put: _Put, error: LakehouseError) -> None:
+        self._lost.append(put.ack)
+        put.done.set_exception(error)
+
+    # --- flushing -----------------------------------------------------------------
+
+    async def _flush_memtables(self) -> None:
+        """Flushes memtables as they are closed, and closes them when they have become old."""
+        pause = _PAUSE_S
+        while True:
+            interval = self._view.options.snapshot_interval_s
+            self._memtables.close(began_before=self._clock.steady() - interval)
+            memtable = self._memtables.oldest()
+            if memtable is None and self._inherited is None:
+                self._some_closed.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(interval / 4, _TICK_S)):
+                        await self._some_closed.wait()
+                continue
+            upto = self._inherited if memtable is None else memtable.last
+            held = {one.header.number: one for one in memtable.segments} if memtable is not None else {}
+            try:
+                await self._auto.make_room(self._core)
+                await flush_table(self._core, upto=upto, segments=self._held_or_stored(held))
+            except NotFoundError as gone:
+                # The table was dropped.
+                self._fail(gone)
+                return
+            except LakehouseError as error:
+                if self._flush_failure is None:
+                    self._flush_failure = self._clock.steady(), error
+                _log.warning("a flush failed and is tried again", table=str(self._core.name), error=error)
+                self._moved.set()
+                await self._clock.sleep(pause)
+                pause = min(2 * pause, _PAUSE_MAX_S)
+                continue
+            pause, self._flush_failure, self._inherited = _PAUSE_S, None, None
+            if memtable is not None:
+                self._memtables.flushed(memtable)
+                self._flushes += 1
+            self._view = await self._core.known()
+            self._memtables.max_waiting = self._view.options.write_memtables
+            self._moved.set()
+
+    def _held_or_stored(self, held: Mapping[int, WalSegment]):  # type: ignore[no-untyped-def]
+        """Reads segments: those of other writers from the store."""
+
+        async def read(numbers: Sequence[int]) -> list[WalSegment]:
+            return [held.get(number) or await self._core.wal.read(number) for number in numbers]
+
+        return read
+
+
+def _has_unflushed(view: View, appender: WalAppender) -> bool:
+    """Whether rows that others put are in no data file."""
+    wal = view.snapshot.wal
+    return bool(view.snapshot.segments) or (wal is not None and wal.upto < appender.last - 1)
+
+
+def _looked_at(done: asyncio.Future[int]) -> None:
+    """Marks an error as seen: whoever does not await an acknowledgement does not want to know."""
+    if not done.cancelled():
+        done.exception()
+
+
+def closed() -> InvalidInputError:
+    """What is raised by a writer that is not open."""
+    return InvalidInputError(
+        "the writer is not open: use it inside 'async with table.writer() as writer'", kind="closed"
+    )
+
+
+def _interrupted() -> LakehouseError:
+    return CommitUnknownError("the writer was ended while these rows were on their way to the log")
+
+
+def _weight(rows: pa.Table, schema: TableSchema) -> int:
+    """Bytes of rows in the log, where the columns that they lack are null."""
+    lacking = [one.type for one in schema.arrow() if one.name not in rows.column_names]
+    return int(rows.nbytes + rows.num_rows * sum(pa.nulls(1, kind).nbytes for kind in lacking))
+
+
+async def _rows_of(data: object, schema: TableSchema, *, deletes: bool, missing: Missing | None) -> pa.Table:
+    """All rows handed in, checked; with their kinds when they delete."""
+    taken = dataclasses.replace(schema, fields=schema.key_fields, partition_by=()) if deletes else schema
+    if deletes and not schema.primary_key:
+        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    check = None if deletes else refusing_missing(schema, missing)
+    if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
+        if check is not None and data.num_rows:
+            check(data.column_names, None)
+        rows = conform(data, taken)
+    else:
+        rows = await _conformed_chunks(data, taken, check)
+    engine = merge_engine(schema)
+    if not deletes:
+        return engine.operands(rows)
+    kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
+    rows = rows.append_column(_KIND, pa.array(kinds))
+    return rows.slice(0, 0) if engine.ignores_deletes else rows
+
+
+async def _conformed_chunks(data: object, schema: TableSchema, check: CheckNames | None) -> pa.Table:
+    tables: list[pa.Table] = []
+    first = 0
+    source = chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
+    async with aclosing(source) as chunks:
+        async for chunk in chunks:
+            tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))
+            first += chunk.num_rows
+    return pa.concat_tables(tables) if tables else schema.arrow().empty_table()
+
+
+async def _made(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
+    if sum(table.num_rows for table in tables) <= _FEW_ROWS:
+        return _batch(tables, schema)
+    return await in_thread(_batch, tables, schema)
+
+
+_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
+
+
+def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
+    """Rows of several puts, in their order, as one batch."""
+    kinds = any(KIND_COLUMN in table.column_names for table in tables)
+    names = schema.arrow().names
+    filled = []
+    for table in tables:
+        for place, name in enumerate(names):
+            if name not in table.column_names:
+                field = schema.arrow().field(place).with_nullable(True)
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+        if kinds and KIND_COLUMN not in table.column_names:
+            table = table.append_column(_KIND, pa.array(np.zeros(table.num_rows, np.int8)))
+        # Keys to delete come in the order of the primary key.
+        filled.append(table.select([*names, KIND_COLUMN] if kinds else names))
+    if kinds:
+        arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), _KIND])
+        filled = [table.cast(arrow) for table in filled]
+    # Copied also where it is one table: rows are held after the acknowledgement, whatever the caller does
+    # with its arrays by then, and a slice would hold all that it was cut from.
+    rows = pa.concat_tables([*filled, filled[0].slice(0, 0)]).combine_chunks()
+    if not schema.primary_key:
+        return WalBatch(rows=rows)
+    keys = KeyColumns(schema.key_fields).encoded(rows)
+    low, high = pa.compute.min_max(keys).values()
+    return WalBatch(rows=rows, min_key=low.as_py(), max_key=high.as_py())

@@ -1,0 +1,147 @@
+"""The merge kernel against a plain model, for keys of every kind."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
+from lakehouse.format.schema.types import (
+    BinaryType,
+    DataType,
+    DecimalType,
+    Field,
+    Primitive,
+    StringType,
+    arrow_type,
+)
+from lakehouse.storage.merge.ordering import kinds_of, merge_order, survivors
+from lakehouse.storage.rows.key_arrays import KeyColumns
+
+WORDS = st.sampled_from(
+    ["user-0001", "user-00012", "user-", "user-0001\x00", "user-0001\x00\x00", "tenant/a/1"]
+)
+VALUES: dict[str, tuple[DataType, st.SearchStrategy[Any]]] = {
+    "int64": (Primitive("int64"), st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)),
+    "int8": (Primitive("int8"), st.integers(-128, 127)),
+    "boolean": (Primitive("boolean"), st.booleans()),
+    "date": (Primitive("date"), st.dates()),
+    "time": (Primitive("time"), st.times()),
+    "timestamp": (Primitive("timestamp"), st.datetimes(timezones=st.just(dt.UTC))),
+    "decimal": (DecimalType(30, 2), st.decimals(-(10**25), 10**25, places=2)),
+    "string": (StringType(), st.text(max_size=12) | WORDS | st.text("ab", max_size=20)),
+    "binary": (BinaryType(), st.binary(max_size=12) | st.binary(max_size=2).map(lambda one: one * 9)),
+}
+
+
+def runs_of(columns: list[str], commits: list[list[tuple[Any, ...]]]) -> tuple[KeyColumns, list[pa.Table]]:
+    """Each commit's keys, sorted and without repetition, as a table."""
+    fields = [
+        Field(id=at, name=f"k{at}", type=VALUES[kind][0], required=True) for at, kind in enumerate(columns, 1)
+    ]
+    tables = []
+    for keys in commits:
+        rows = sorted(set(keys))
+        tables.append(
+            pa.table(
+                [
+                    pa.array([row[at] for row in rows], arrow_type(field.type))
+                    for at, field in enumerate(fields)
+                ],
+                names=[field.name for field in fields],
+            )
+        )
+    return KeyColumns(fields), tables
+
+
+@st.composite
+def commits_of_keys(draw: st.DrawFn) -> tuple[list[str], list[list[tuple[Any, ...]]]]:
+    """Types of one to three key columns, and the keys of some commits."""
+    columns = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
+    key = st.tuples(*(VALUES[kind][1] for kind in columns))
+    pool = draw(st.lists(key, min_size=1, max_size=12))
+    commit = st.lists(st.sampled_from(pool), max_size=12)
+    return columns, draw(st.lists(commit, min_size=1, max_size=5))
+
+
+@given(drawn=commits_of_keys())
+@settings(max_examples=300, deadline=None)
+def test_rows_come_by_key_and_then_by_age(drawn: tuple[list[str], list[list[tuple[Any, ...]]]]) -> None:
+    """Rows of any keys are ordered by key, those of one key from the oldest to the newest."""
+    keys, tables = runs_of(*drawn)
+    order = merge_order(keys.arrays(tables))
+    rows = [(tuple(row.values()), age) for age, table in enumerate(tables) for row in table.to_pylist()]
+    expected = sorted(range(len(rows)), key=lambda at: rows[at])
+    assert order.rows.tolist() == expected
+    ends = [
+        at + 1 == len(expected) or rows[expected[at]][0] != rows[expected[at + 1]][0]
+        for at in range(len(expected))
+    ]
+    assert order.ends.tolist() == ends
+    assert order.keys == sum(ends)
+
+
+@given(drawn=commits_of_keys(), data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_rows_below_a_key_are_counted(
+    drawn: tuple[list[str], list[list[tuple[Any, ...]]]], data: st.DataObject
+) -> None:
+    """A key divides a sorted table where its values do, whatever their types."""
+    keys, tables = runs_of(*drawn)
+    every = [tuple(row.values()) for table in tables for row in table.to_pylist()]
+    if not every:
+        return
+    wanted = data.draw(st.sampled_from(every))
+    for table in tables:
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+        assert keys.rows_below(table, keys.codec.encode_one(wanted)) == sum(row < wanted for row in rows)
+
+
+@pytest.mark.parametrize("spread", [1, 40, 3_000])
+def test_texts_that_agree_in_their_first_bytes(spread: int) -> None:
+    """Texts are in order however many of them agree in the bytes that are compared first."""
+    random = np.random.default_rng(spread)
+    texts = [f"{'x' * (at % 3)}{at % spread:09}/{at:06}" for at in range(3_000)]
+    runs = [sorted(random.choice(texts, 1_000, replace=False).tolist()) for _ in range(4)]
+    order = merge_order([pa.array(run) for run in runs])
+    every = [text for run in runs for text in run]
+    assert [every[at] for at in order.rows] == sorted(every)
+    assert order.keys == len(set(every))
+
+
+def test_slices_are_merged_as_they_are() -> None:
+    """Arrays that begin within a buffer count from their own first row."""
+    runs = [pa.array(["z", "a", "c", "d"]).slice(1), pa.array(["y", "b", "c"]).slice(1)]
+    order = merge_order(runs)
+    assert order.rows.tolist() == [0, 3, 1, 4, 2]
+    assert order.ends.tolist() == [True, True, False, True, True]
+
+
+def test_the_newest_row_stays_unless_it_deletes() -> None:
+    """Of each key the newest row is left, and none where that is a deletion."""
+    order = merge_order([np.array([1, 2, 3]), np.array([2, 4]), np.array([2, 3])])
+    kinds = np.array([0, 0, 0, 2, 0, 0, 2], np.uint8)
+    assert survivors(order, None).tolist() == [0, 5, 6, 4]
+    assert survivors(order, kinds).tolist() == [0, 5, 4]
+
+
+def test_no_runs_have_no_order() -> None:
+    """Nothing to merge is merged to nothing."""
+    assert merge_order([]).rows.tolist() == []
+    assert merge_order([np.array([], np.int64), np.array([5])]).rows.tolist() == [0]
+
+
+def test_tables_without_kinds_hold_inserts() -> None:
+    """Kinds are those of the column where there is one, and inserts elsewhere."""
+    plain = pa.table({"a": [1, 2]})
+    marked = plain.append_column(KIND_COLUMN, pa.array([2, 0], pa.int8()))
+    assert kinds_of([plain]) is None
+    found = kinds_of([plain, marked])
+    assert found is not None
+    assert found.tolist() == [RowKind.INSERT, RowKind.INSERT, RowKind.DELETE, RowKind.INSERT]
