@@ -18,8 +18,9 @@ import rjieba
 from benchmarks.model import Goal, Params, Report, Result, Table
 from benchmarks.runner import Case, Plan, compare, say
 from benchmarks.tables import pivot
-from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder, query_tokens, tokenize
+from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder
 from lakehouse.format.text.config import Analyzer, FulltextConfig
+from lakehouse.format.text.tokens import query_tokens, tokenize
 
 __all__ = ["TITLE", "goals", "run", "tables"]
 

@@ -29,8 +29,8 @@ from lakehouse.format.index.inverted_search import (
     plan_bitmaps,
     segments_of,
 )
-from lakehouse.format.index.roaring import U32, encode_many
-from lakehouse.kernels.arrays import I64
+from lakehouse.format.index.roaring import encode_many
+from lakehouse.kernels.arrays import I64, U32
 
 __all__ = ["TITLE", "goals", "run", "tables"]
 

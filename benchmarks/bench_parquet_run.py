@@ -30,7 +30,7 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import Field, Primitive, StringType
 from lakehouse.io import ObjectStore, open_store
 from lakehouse.storage.files.parquet import ParquetRun, open_parquet
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.testing import memory_store
 
 __all__ = ["TITLE", "goals", "run", "tables"]

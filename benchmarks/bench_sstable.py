@@ -34,7 +34,7 @@ from lakehouse.format.sstable.reader import SstableFile, decode_sstable
 from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
 from lakehouse.io import ObjectStore, map_bounded, open_store
 from lakehouse.storage.files.sstable import SstableRun, open_sstable
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server
 

@@ -33,15 +33,17 @@ from lakehouse.io.proofs.check import check_store
 from lakehouse.io.proofs.proof import gated
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.work.background import Background
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.storage.compact.background import watched
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.maintenance.purge import PurgeReport, purge_dropped
-from lakehouse.storage.metadata.table_caches import TableCaches
+from lakehouse.storage.metadata.caches import TableCaches
+from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.table import Table
+from lakehouse.storage.tables.create import create_table, open_table
 from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult, drop_database, drop_named
 from lakehouse.storage.tables.index_files import TableIndexSource
-from lakehouse.storage.tables.names import Names, TableName
-from lakehouse.storage.tables.open_tables import Environment, create_table, open_table, shared_table
+from lakehouse.storage.tables.names import Names
+from lakehouse.storage.tables.open_tables import Environment, shared_table
 from lakehouse.storage.tables.undrop import DatabaseUndropResult, undrop_database, undrop_table
 
 __all__ = ["Lake", "connect"]

@@ -24,14 +24,13 @@ from lakehouse.format.schema.target_key import (
 from lakehouse.format.text.config import Analyzer, FulltextConfig
 from lakehouse.format.text.match import matches
 from lakehouse.index.building.builder import IndexSpec, PuffinIndexBuilder
-from lakehouse.index.greptime.sources import GreptimeManifests
+from lakehouse.index.greptime.sources import GreptimeListing, GreptimeManifests
 from lakehouse.index.metas.enumerate import Authorise, IndexMetaScan, ScanStats, iterate_index_metas
 from lakehouse.index.metas.json_schemas import SCHEMA_NAMES, json_schema
 from lakehouse.index.metas.rows import COMPACT, FLAT, GREPTIME, SHAPES, RowShape, parse_row
 from lakehouse.index.metas.sources import (
     FileListSource,
     FileProblem,
-    GreptimeListing,
     GuardedSource,
     IndexFile,
     IndexSource,

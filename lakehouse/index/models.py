@@ -17,7 +17,7 @@ from typing import Self
 from lakehouse.format.index.bloom import BloomMeta, BloomSummary
 from lakehouse.format.index.inverted import InvertedColumn, InvertedMetas
 from lakehouse.format.schema.target_key import IndexTarget
-from lakehouse.index.greptime.layout import region_group, region_number, region_sequence, table_id
+from lakehouse.index.region_ids import region_group, region_number, region_sequence, table_id
 
 __all__ = [
     "BloomInfo",

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["I32", "I64", "U8", "U64", "Mask"]
+__all__ = ["I32", "I64", "U8", "U32", "U64", "Mask"]
 
 U8: TypeAlias = npt.NDArray[np.uint8]
 """Bytes."""
@@ -23,3 +23,7 @@ U64: TypeAlias = npt.NDArray[np.uint64]
 """Hashes, words of bits, and numbers as protobuf has them."""
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """One truth value for each element."""
+
+
+U32: TypeAlias = npt.NDArray[np.uint32]
+"""Numbers of a bitmap, ascending."""

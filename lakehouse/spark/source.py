@@ -47,7 +47,7 @@ from lakehouse.spark.streaming.reader import LakehouseStreamReader
 from lakehouse.spark.streaming.writer import LakehouseStreamWriter
 from lakehouse.spark.writing.source_writer import LakehouseWriter, TableTarget, wanted_by
 from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN
-from lakehouse.storage.tables.open_tables import View
+from lakehouse.storage.tables.view import View
 
 __all__ = ["LakehouseSource", "register"]
 

@@ -18,14 +18,15 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.format.metadata.snapshot import CommitKind, Ref
 from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.log import get_logger
 from lakehouse.storage.cdc.follow import ChangeBatch, changes_between, follow_changes
 from lakehouse.storage.commit.alter import restored_schema
 from lakehouse.storage.commit.changes import ChangeRefs, Rollback
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.compact.executor import CompactResult, compact_table
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.metadata.expiry_guard import while_reading
+from lakehouse.storage.metadata.table_name import check_new_name
 from lakehouse.storage.rows.missing_columns import Missing, check_missing
 from lakehouse.storage.scan.lookup import Lookup
 from lakehouse.storage.scan.table_scan import Freshness, TableRuns, TableScan, is_fresh, to_expr
@@ -34,9 +35,9 @@ from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
 from lakehouse.storage.table_relations import TableRelations
 from lakehouse.storage.tables.commit_result import CommitResult, commit_change
-from lakehouse.storage.tables.names import check_new_name
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.pins import drop_pin, make_pin
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.write.blind_writes import WriterId, add_rows, check_message, check_writer
 from lakehouse.storage.write.conditional_writes import delete_matching, insert_rows, overwrite_matching
 from lakehouse.storage.write.flush import flush_table

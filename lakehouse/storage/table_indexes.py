@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.expr import Expr
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.storage.commit.alter import Alter
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.maintenance.index_rebuild import RebuildResult, rebuild_indexes
 from lakehouse.storage.schema.index_evolution import AddIndex, AlterIndex, DropIndex, IndexChange
 from lakehouse.storage.tables.commit_result import CommitResult, commit_change

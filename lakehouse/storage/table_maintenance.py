@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.storage.compact.rescaling import RescaleReport, rescale
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
 from lakehouse.storage.maintenance.orphans import OrphanReport, remove_orphans
 from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport, expire_partitions
@@ -17,7 +17,8 @@ from lakehouse.storage.maintenance.repair import repair_table
 from lakehouse.storage.maintenance.repair_report import RepairReport
 from lakehouse.storage.maintenance.verify import verify_table
 from lakehouse.storage.maintenance.verify_report import VerifyReport
-from lakehouse.storage.tables.open_tables import OpenTable, time_ms_of
+from lakehouse.storage.tables.moments import time_ms_of
+from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["TableMaintenance"]
 

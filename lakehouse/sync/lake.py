@@ -19,9 +19,9 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.index.metas.enumerate import Authorise
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin.reader import MetaCache
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.lake import Lake as AsyncLake
 from lakehouse.lake import connect as async_connect
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.maintenance.purge import PurgeReport
 from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult
 from lakehouse.storage.tables.undrop import DatabaseUndropResult

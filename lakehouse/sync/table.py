@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lakehouse.expr import Expr
 from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.storage.cdc.follow import ChangeBatch
 from lakehouse.storage.compact.executor import CompactResult
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.rows.missing_columns import Missing
 from lakehouse.storage.scan.table_scan import Freshness
 from lakehouse.storage.table import Table as AsyncTable

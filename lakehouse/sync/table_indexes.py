@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.expr import Expr
-from lakehouse.storage.maintenance.deletions import ProgressCallback
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.storage.maintenance.index_rebuild import RebuildResult
 from lakehouse.storage.table_indexes import TableIndexes as AsyncTableIndexes
 from lakehouse.storage.tables.commit_result import CommitResult

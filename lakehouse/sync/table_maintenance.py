@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.storage.compact.rescaling import RescaleReport
-from lakehouse.storage.maintenance.deletions import ProgressCallback
 from lakehouse.storage.maintenance.expire import ExpireReport
 from lakehouse.storage.maintenance.orphans import OrphanReport
 from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport

@@ -14,7 +14,7 @@ from lakehouse.cache import CacheBudget
 from lakehouse.errors import CorruptionError
 from lakehouse.format.metadata.file_entry import KIND_COLUMN
 from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from tests.kit.blob_samples import flipped
 from tests.kit.parquet_files import PATH, ROOT, StoredFile, key_of, stored
 from tests.kit.parquet_samples import FIELDS, KEYED, many_rows

@@ -29,7 +29,7 @@ from lakehouse.format.metadata.hint import encode_hint
 from lakehouse.format.metadata.name_pointer import decode_pointer, encode_pointer
 from lakehouse.format.metadata.sealed_json import seal
 from lakehouse.format.metadata.snapshot import decode_snapshot, encode_snapshot
-from lakehouse.storage.commit import committer as commit
+from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.table import Table
 from lakehouse.testing import ManualClock
 from tests.kit.blob_samples import flipped
@@ -112,7 +112,7 @@ async def _known() -> Known:
 async def known() -> Known:
     """Two tables of the same history, with manifests of their own and files of both formats."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "_OWN_ENTRIES_MAX", 1)
+        patch.setattr(spilled_manifest, "_OWN_ENTRIES_MAX", 1)
         found = await _known()
     kinds = {found.kind(key) for key in found.objects()}
     assert {"snapshot", "schema", "manifest", "data", "db/_tables/t", "db/_database"} == kinds

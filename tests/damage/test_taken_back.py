@@ -12,9 +12,7 @@ import pytest
 from lakehouse.io import ObjectMeta, ObjectStore
 from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.protocols import ListPage
-from lakehouse.storage.metadata.object_kinds import snapshot_path
-from lakehouse.storage.metadata.paths import join
-from lakehouse.storage.wal.log import segment_path
+from lakehouse.storage.metadata.paths import join, segment_path, snapshot_path
 from lakehouse.testing import RecordingStore, memory_store
 from tests.kit.streaming import made, opened, rows_of, some, vanish
 from tests.kit.table_logs import HEAD, ROOT, log_of, put, taken_over, values_in

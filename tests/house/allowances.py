@@ -84,7 +84,7 @@ ASSERTS: dict[str, int] = {
     "lakehouse/storage/compact/run_merger.py": 1,
     "lakehouse/storage/files/parquet.py": 2,
     "lakehouse/storage/scan/file_plan.py": 1,
-    "lakehouse/storage/scan/scan.py": 2,
+    "lakehouse/storage/scan/admission.py": 2,
     "lakehouse/storage/metadata/schemas.py": 1,
     "lakehouse/storage/scan/section_reader.py": 3,
     "lakehouse/storage/wal/segment_runs.py": 5,

@@ -10,11 +10,12 @@ from lakehouse.ids import new_token, new_uuid
 from lakehouse.io import ObjectStore, RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.storage.commit.changes import AddFiles
-from lakehouse.storage.commit.committer import Committer, OwnManifest
+from lakehouse.storage.commit.committer import Committer
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.metadata.schemas import Schemas
 from lakehouse.storage.metadata.snapshots import History
-from lakehouse.storage.metadata.table_caches import TableCaches
 from lakehouse.storage.tables.recheck import Recheck
 from lakehouse.storage.wal.log import Wal
 from lakehouse.storage.wal.segment_runs import SegmentRuns
@@ -79,7 +80,7 @@ class TestTable:
         change = AddFiles(
             kind=CommitKind.APPEND,
             entries=tuple(map(entry, paths)),
-            own=OwnManifest(self.store, ROOT),
+            own=SpilledManifest(self.store, ROOT),
             must_commit=writer is not None,
         )
         done = await self.committer.commit(

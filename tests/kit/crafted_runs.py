@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.format.index.protobuf import encode_varint
 from lakehouse.format.parquet.decode import decode_chunks
 from lakehouse.format.parquet.leaf_columns import leaf_count
 from lakehouse.format.parquet.run_footer import (
@@ -24,6 +23,7 @@ from lakehouse.format.parquet.run_footer import (
     seal,
 )
 from lakehouse.kernels.arrays import U8
+from lakehouse.kernels.varint import encode_varint
 
 __all__ = [
     "claimed_dictionary",

@@ -24,7 +24,7 @@ import pyarrow as pa
 from lakehouse.format.schema.type_notation import parse_type, type_text
 from lakehouse.format.schema.types import arrow_type
 from lakehouse.lake import Lake
-from lakehouse.storage.commit import committer as commit
+from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.schema.evolution import AddColumn, DropColumn, RenameColumn, WidenColumn
 from lakehouse.storage.table import Table
 from tests.kit.worlds import Row, World, process, restored, saved
@@ -180,7 +180,7 @@ async def partitioned(lake: Lake) -> Table:
             for city in ("a b", "x/y=ü")
         ]
 
-    with mock.patch.object(commit, "_OWN_ENTRIES_MAX", 2):
+    with mock.patch.object(spilled_manifest, "_OWN_ENTRIES_MAX", 2):
         await table.append(rows(0.0))
         await table.set_option("file.format.level0", "sst")
         await table.upsert(rows(0.5)[::3])

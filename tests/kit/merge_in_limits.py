@@ -13,7 +13,7 @@ from lakehouse.spark.jobs.compaction import MergePart, merge_part
 from lakehouse.spark.jobs.job import memory_of_task
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.storage.compact.executor import plan_table
-from lakehouse.storage.scan.sections import EVERY_KEY
+from lakehouse.storage.files.reader import EVERY_KEY
 
 
 def main(url: str, limit: int) -> None:

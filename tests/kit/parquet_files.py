@@ -15,7 +15,7 @@ from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.decorators import InstrumentedStore
 from lakehouse.storage.files.parquet import ParquetRun, open_parquet
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.testing import RecordingStore, memory_store
 
 __all__ = ["ROOT", "StoredFile", "key_of", "stored"]

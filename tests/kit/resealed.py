@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from lakehouse.format.metadata.sealed_json import seal
 from lakehouse.format.puffin.lz4_frame import compress_lz4
 from lakehouse.format.sstable.frame import BlockType, Footer, open_block, seal_block
-from lakehouse.storage.commit import committer as commit
+from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.schema.evolution import AddColumn
 from lakehouse.testing import memory_store
 from tests.kit.worlds import NAME, World, process, saved
@@ -69,12 +69,12 @@ async def known_world() -> World:
         options={"index.min_rows": 1, "compaction.auto": "off"},
         indexes={"v": "inverted", "part": "bloom", "t": {"fulltext": {"backend": "bloom"}}},
     )
-    own = commit._OWN_ENTRIES_MAX
+    own = spilled_manifest._OWN_ENTRIES_MAX
     try:
-        commit._OWN_ENTRIES_MAX = 1
+        spilled_manifest._OWN_ENTRIES_MAX = 1
         await table.append(rows(*range(20)), writer=("w", 1), message="hello")
     finally:
-        commit._OWN_ENTRIES_MAX = own
+        spilled_manifest._OWN_ENTRIES_MAX = own
     await table.set_option("file.format.level0", "sst")
     await table.upsert(rows(1, 2, 30))
     await table.alter(AddColumn("c", "int", default=3), AddColumn("d", "timestamp", default=None))

@@ -15,7 +15,7 @@ from lakehouse.io.decorators import InstrumentedStore
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.files.row_writer import write_rows
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.testing import RecordingStore, memory_store
 
 __all__ = ["StoredRuns"]

@@ -24,7 +24,7 @@ from lakehouse.format.schema.types import Field, Primitive, StringType
 from lakehouse.io import ObjectStore
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.row_writer import WrittenRows
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 
 ROOT = "db/t-00000000"
 FIELDS = (

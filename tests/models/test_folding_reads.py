@@ -21,7 +21,7 @@ from lakehouse.config import TableSettings
 from lakehouse.expr import Expr, col
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, Position, RowKind
-from lakehouse.format.parquet.writer import KIND_FIELD
+from lakehouse.format.schema.types import KIND_FIELD
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.scan import file_plan as plan
 from lakehouse.storage.scan import sections

@@ -25,17 +25,12 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
-from lakehouse.storage.commit.committer import Committed, OwnManifest
+from lakehouse.storage.commit.committer import Committed
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.compact.executor import ReplaceRuns
-from lakehouse.storage.compact.plan import (
-    CompactionReason,
-    CompactionTask,
-    Interval,
-    covered_intervals,
-    hull,
-)
+from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
-from lakehouse.storage.scan.file_plan import units_of
+from lakehouse.storage.metadata.run_order import Interval, covered_intervals, hull, units_of
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut, memory_store
@@ -350,7 +345,7 @@ class TableHistory(RuleBasedStateMachine):
 
         async def work() -> Committed | None:
             view = await core.newest()
-            change = ReplaceRuns([merged], view.schema, OwnManifest(core.env.store, core.root))
+            change = ReplaceRuns([merged], view.schema, SpilledManifest(core.env.store, core.root))
             with contextlib.suppress(ConflictError):
                 return await core.commit(change, view=view)
             return None

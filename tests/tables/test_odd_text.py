@@ -117,7 +117,7 @@ async def test_longer_names_that_are_there_already_work(monkeypatch: pytest.Monk
     long, store = "ä" * 127, memory_store()
     name = f"{long}.{long}"
     with monkeypatch.context() as earlier:
-        earlier.setattr("lakehouse.storage.tables.names._NAME_BYTES_MAX", 1_000)
+        earlier.setattr("lakehouse.storage.metadata.table_name._NAME_BYTES_MAX", 1_000)
         lake = process(store)
         await lake.create_database(long)
         table = await lake.create_table(name, SCHEMA, primary_key="id")

@@ -14,7 +14,7 @@ INDEXES = (
     # --- indexes of tables ------------------------------------------------------------
     Mutant(
         rule="indexes: files that one excludes are left out although they hide older rows",
-        path="lakehouse/storage/indexes/search.py",
+        path="lakehouse/storage/scan/pruner.py",
         old="        return self._inner.excludes_keys(entry)",
         new="        return 'index' if self._answers.excludes(entry) else self._inner.excludes_keys(entry)",
         tests=(f"{_INDEXES}::test_what_hides_older_rows_is_read",),

@@ -146,7 +146,7 @@ LOG = (
     ),
     Mutant(
         rule="compaction: covered segments are no barrier",
-        path="lakehouse/storage/compact/plan.py",
+        path="lakehouse/storage/metadata/run_order.py",
         old="        ((at, 0, one.first), (at, 0, one.last))\n        for one in snapshot.segments\n",
         new="        ((at, 0, one.first), (at, 0, one.last))\n        for one in ()\n",
         tests=(f"{_FLUSH}::test_a_compaction_does_not_merge_around_segments",),

@@ -10,8 +10,8 @@ from rich.progress import Progress as Bar
 
 from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
 from lakehouse.cli.output import error_console, human_bytes, print_json, say
+from lakehouse.io.work.progress import Progress
 from lakehouse.storage.compact.executor import CompactResult
-from lakehouse.storage.maintenance.deletions import Progress
 from lakehouse.storage.table import Table
 
 __all__ = ["compact"]

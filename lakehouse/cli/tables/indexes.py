@@ -15,7 +15,7 @@ from lakehouse.cli.output import error_console, human_bytes, print_json, say
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.schema.index_definition import Backend, IndexKind
 from lakehouse.format.text.config import Analyzer
-from lakehouse.storage.maintenance.deletions import Progress
+from lakehouse.io.work.progress import Progress
 from lakehouse.storage.maintenance.index_rebuild import RebuildResult
 from lakehouse.storage.table import Table
 

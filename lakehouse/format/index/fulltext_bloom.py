@@ -13,14 +13,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakehouse.format.index.bloom_builder import BloomBuilder
-from lakehouse.format.text.chinese import chinese_tokens
+from lakehouse.format.schema.index_defaults import FALSE_POSITIVE_RATE
 from lakehouse.format.text.config import GRANULARITY, Analyzer, FulltextConfig
-from lakehouse.format.text.english import english_tokens, text_slices
+from lakehouse.format.text.english import text_slices
+from lakehouse.format.text.tokens import tokenize
 
-__all__ = ["FALSE_POSITIVE_RATE", "FulltextBloomBuilder", "query_tokens", "tokenize"]
-
-FALSE_POSITIVE_RATE = 0.01
-"""Of a filter, unless told otherwise."""
+__all__ = ["FulltextBloomBuilder"]
 
 
 class FulltextBloomBuilder:
@@ -50,15 +48,3 @@ class FulltextBloomBuilder:
     def finish(self) -> bytes:
         """The blob; the builder is used up."""
         return self._bloom.finish()
-
-
-def tokenize(texts: pa.Array | pa.ChunkedArray, config: FulltextConfig) -> pa.ChunkedArray:
-    """For each row the list of its tokens, as the index has them."""
-    tokens = chinese_tokens if config.analyzer is Analyzer.CHINESE else english_tokens
-    return tokens(texts, case_sensitive=config.case_sensitive)
-
-
-def query_tokens(text: str, config: FulltextConfig) -> list[bytes]:
-    """The distinct tokens of a query, in the order of the text; a row that matches has them all."""
-    (found,) = tokenize(pa.array([text], pa.string()), config).to_pylist()
-    return list(dict.fromkeys(found))

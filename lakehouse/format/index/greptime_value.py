@@ -30,8 +30,9 @@ import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.kernels.arrays import I64, U8, Mask
+from lakehouse.kernels.binary_arrays import binary_parts
 
-__all__ = ["binary_parts", "decode_array", "decode_scalar", "encode_array", "encode_scalar"]
+__all__ = ["decode_array", "decode_scalar", "encode_array", "encode_scalar"]
 
 _SOME = 1
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
@@ -158,21 +159,6 @@ def encode_scalar(value: Any, type_: pa.DataType) -> bytes:
 def decode_scalar(data: bytes, type_: pa.DataType) -> pa.Scalar:
     """The value of one encoding, as an Arrow scalar of that type."""
     return decode_array(pa.array([data], pa.binary()), type_)[0]
-
-
-def binary_parts(array: pa.Array) -> tuple[I64, U8]:
-    """Offsets (one more than there are values) and bytes of a binary or string array.
-
-    The slots of nulls may have bytes, too.
-    """
-    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
-    _, offsets, data = array.buffers()
-    width = np.int64 if wide else np.int32
-    if offsets is None or len(array) == 0:
-        return np.zeros(1, np.int64), np.empty(0, np.uint8)
-    first = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    body = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return first, body
 
 
 def _valid(array: pa.Array) -> Mask:

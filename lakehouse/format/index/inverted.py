@@ -22,11 +22,11 @@ from typing import Any, Self
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.index.protobuf import Field, Message
+from lakehouse.format.schema.index_defaults import SEGMENT_ROW_COUNT
 from lakehouse.kernels.need_more import LENGTH_BYTES, NeedMore, metadata_from_tail
 
 __all__ = [
     "BLOB_TYPE",
-    "SEGMENT_ROW_COUNT",
     "BitmapType",
     "InvertedColumn",
     "InvertedMetas",
@@ -36,8 +36,6 @@ __all__ = [
 
 BLOB_TYPE = "greptime-inverted-index-v1"
 """The puffin blob's type; one blob holds all columns of a file."""
-SEGMENT_ROW_COUNT = 1024
-"""Rows of a segment unless told otherwise."""
 _SEGMENTS_MAX = 1 << 32
 """Bitmaps hold 32-bit numbers."""
 

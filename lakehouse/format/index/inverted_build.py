@@ -20,14 +20,9 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.fst.fst import build_fst
-from lakehouse.format.index.inverted import (
-    SEGMENT_ROW_COUNT,
-    BitmapType,
-    InvertedColumn,
-    InvertedMetas,
-    InvertedStats,
-)
+from lakehouse.format.index.inverted import BitmapType, InvertedColumn, InvertedMetas, InvertedStats
 from lakehouse.format.index.roaring import encode_many, encode_one
+from lakehouse.format.schema.index_defaults import SEGMENT_ROW_COUNT
 from lakehouse.kernels.arrays import I64, Mask
 from lakehouse.kernels.need_more import LENGTH_BYTES
 

@@ -21,8 +21,8 @@ from lakehouse.format.fst.partial import FstParts
 from lakehouse.format.fst.read import ALL_KEYS, STEPS_MAX, KeyRange
 from lakehouse.format.fst.regex import values_matching
 from lakehouse.format.index.inverted import BitmapType, InvertedColumn, InvertedMetas
-from lakehouse.format.index.roaring import U32, union_many
-from lakehouse.kernels.arrays import I64, U64, Mask
+from lakehouse.format.index.roaring import union_many
+from lakehouse.kernels.arrays import I64, U32, U64, Mask
 
 __all__ = [
     "AllOf",

@@ -25,8 +25,9 @@ import numpy as np
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.kernels.arrays import I64, U8, U64
+from lakehouse.kernels.varint import encode_varint
 
-__all__ = ["Field", "Kind", "Message", "decode_varints", "encode_varint", "encode_varints"]
+__all__ = ["Field", "Kind", "Message", "decode_varints", "encode_varints"]
 
 Kind: TypeAlias = Literal[
     "uint64", "uint32", "enum", "bool", "bytes", "string", "message", "columns", "packed"
@@ -402,18 +403,6 @@ def _more_rows(data: bytes, first: int, pos: int, end: int, spans: list[int]) ->
 
 def _delimited(number: int, body: bytes) -> bytes:
     return encode_varint(number << 3 | _BYTES) + encode_varint(len(body)) + body
-
-
-def encode_varint(value: int) -> bytes:
-    """One unsigned number of at most 64 bits."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 _THRESHOLDS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)

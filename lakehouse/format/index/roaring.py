@@ -20,18 +20,14 @@ unfolded beyond the numbers its reader said there can be.
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
-from lakehouse.kernels.arrays import I64, U8, Mask
+from lakehouse.kernels.arrays import I64, U8, U32, Mask
 
-__all__ = ["EMPTY", "U32", "encode_many", "encode_one", "read_bitmap", "union_many"]
+__all__ = ["EMPTY", "encode_many", "encode_one", "read_bitmap", "union_many"]
 
-U32: TypeAlias = npt.NDArray[np.uint32]
-"""Numbers of a bitmap, ascending."""
 
 _COOKIE = 12346
 """Stored; says there are no run containers."""

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.format.index.bloom_filter import BLOCK_BYTES, block_count, build_filters, draws_of
-from lakehouse.format.index.greptime_value import binary_parts
 from lakehouse.format.text.english import AsciiText
 from lakehouse.kernels.arrays import I64, U64
+from lakehouse.kernels.binary_arrays import binary_parts
 from lakehouse.kernels.padded_words import padded_words
 
 __all__ = ["SegmentTerms"]

@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.format.index.greptime_value import binary_parts
 from lakehouse.format.index.term_loops import TERM_LOOPS
 from lakehouse.kernels.arrays import I64, U64
+from lakehouse.kernels.binary_arrays import binary_parts
 from lakehouse.kernels.padded_words import padded_words
 
 __all__ = ["hash_values"]

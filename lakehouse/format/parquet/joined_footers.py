@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakehouse.format.index.protobuf import encode_varint
 from lakehouse.format.parquet.thrift_cursor import LONG, STRUCT, ThriftCursor
+from lakehouse.kernels.varint import encode_varint
 
 __all__ = ["join_footers"]
 

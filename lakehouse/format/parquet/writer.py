@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import InternalError
 from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
+from lakehouse.format.metadata.file_entry import KIND_COLUMN
 from lakehouse.format.parquet.encodings import ColumnEncodings, choose_encodings
 from lakehouse.format.parquet.joined_footers import join_footers
 from lakehouse.format.parquet.leaf_columns import leaf_count
@@ -41,19 +41,12 @@ from lakehouse.format.parquet.run_footer import (
     seal,
 )
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, Primitive, arrow_field
+from lakehouse.format.schema.types import KIND_FIELD, SEQUENCE_FIELD, arrow_field
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.cores import on_cores
 
-__all__ = ["KIND_FIELD", "SEQUENCE_FIELD", "ParquetOptions", "encode_parquet"]
+__all__ = ["ParquetOptions", "encode_parquet"]
 
-SEQUENCE_FIELD = Field(id=2_147_483_400, name=SEQUENCE_COLUMN, type=Primitive("int64"))
-"""The snapshot a row came with, null = that of the file's first position.
-
-The ids of both are below those that Iceberg reserves (2,147,483,447 and up), and above all others.
-"""
-KIND_FIELD = Field(id=2_147_483_401, name=KIND_COLUMN, type=Primitive("int8"), initial_default=0)
-"""What a row does to the older rows of its key; files without it have inserts alone."""
 
 _SHARE_BYTES = 4 * 1024 * 1024
 """Least of rows in memory that a core of its own is worth."""

@@ -21,9 +21,8 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col, evaluate, parse_where, to_sql
 from lakehouse.expr.nodes import Call, Column, Constant
 from lakehouse.expr.rewrite import rewritten
-from lakehouse.format.index.fulltext_bloom import FALSE_POSITIVE_RATE
-from lakehouse.format.index.inverted import SEGMENT_ROW_COUNT
 from lakehouse.format.schema.column_path import column_steps
+from lakehouse.format.schema.index_defaults import FALSE_POSITIVE_RATE, SEGMENT_ROW_COUNT
 from lakehouse.format.schema.target_key import (
     ColumnSetTarget,
     ColumnTarget,

@@ -15,11 +15,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
+
 __all__ = [
     "DECIMAL_DIGITS_MAX",
     "FIELD_ID",
+    "KIND_FIELD",
     "LENGTH_MAX",
     "PRIMITIVES",
+    "SEQUENCE_FIELD",
     "TYPE_DEPTH_MAX",
     "BinaryType",
     "DataType",
@@ -216,3 +220,14 @@ def arrow_field(field: Field) -> pa.Field:
 def arrow_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """The Arrow schema of these columns, field ids in its metadata."""
     return pa.schema([arrow_field(field) for field in fields])
+
+
+SEQUENCE_FIELD = Field(id=2_147_483_400, name=SEQUENCE_COLUMN, type=Primitive("int64"))
+"""The snapshot a row came with, null = that of the file's first position.
+
+The ids of both are below those that Iceberg reserves (2,147,483,447 and up), and above all others.
+"""
+
+
+KIND_FIELD = Field(id=2_147_483_401, name=KIND_COLUMN, type=Primitive("int8"), initial_default=0)
+"""What a row does to the older rows of its key; files without it have inserts alone."""

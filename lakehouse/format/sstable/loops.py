@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.format.index.greptime_value import binary_parts
 from lakehouse.kernels.arrays import I64, U8
+from lakehouse.kernels.binary_arrays import binary_parts
 from lakehouse.kernels.compiled import Loops
 
 __all__ = [

@@ -21,8 +21,7 @@ from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.keys.order_value import decode_fixed, value_width
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import RowKind
-from lakehouse.format.parquet.writer import KIND_FIELD
-from lakehouse.format.schema.types import DataType, Primitive, arrow_field, arrow_type
+from lakehouse.format.schema.types import KIND_FIELD, DataType, Primitive, arrow_field, arrow_type
 from lakehouse.format.sstable.bloom import BloomFilter, parse_bloom
 from lakehouse.format.sstable.entries import BlockError, Blocks, Entries, entry_keys, scan_blocks
 from lakehouse.format.sstable.frame import BlockType, Footer, Header, open_block

@@ -23,9 +23,8 @@ from lakehouse.format.keys.column_stats import stats_of
 from lakehouse.format.keys.order_value import binary_array
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN, ColumnStats, RowKind
-from lakehouse.format.parquet.writer import SEQUENCE_FIELD
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, arrow_type
+from lakehouse.format.schema.types import SEQUENCE_FIELD, Field, arrow_type
 from lakehouse.format.sstable.bloom import build_bloom
 from lakehouse.format.sstable.entries import Blocks, cut_blocks
 from lakehouse.format.sstable.frame import CODECS, BlockType, Footer, Handle, Header, seal_block

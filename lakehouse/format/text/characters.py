@@ -13,9 +13,8 @@ import functools
 
 import numpy as np
 
-from lakehouse.format.index.roaring import U32
 from lakehouse.format.text.unicode_words import ALPHANUMERIC, LOWER
-from lakehouse.kernels.arrays import Mask
+from lakehouse.kernels.arrays import U32, Mask
 
 __all__ = ["SPECIAL", "lower_table", "lower_text", "word_table"]
 

@@ -23,9 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.index.roaring import U32
 from lakehouse.format.text.characters import SPECIAL, lower_table, lower_text, word_table
-from lakehouse.kernels.arrays import I64, U8, U64, Mask
+from lakehouse.kernels.arrays import I64, U8, U32, U64, Mask
 from lakehouse.kernels.padded_words import padded_words
 
 __all__ = ["TOKENS", "AsciiText", "ascii_text", "english_tokens", "lowered_points", "text_slices"]

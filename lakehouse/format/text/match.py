@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.index.fulltext_bloom import query_tokens, tokenize
 from lakehouse.format.text.config import FulltextConfig
+from lakehouse.format.text.tokens import query_tokens, tokenize
 from lakehouse.kernels.arrays import Mask
 
 __all__ = ["matches"]

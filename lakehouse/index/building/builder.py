@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.index.bloom_builder import BloomBuilder
-from lakehouse.format.index.fulltext_bloom import FALSE_POSITIVE_RATE, FulltextBloomBuilder
-from lakehouse.format.index.inverted import SEGMENT_ROW_COUNT
+from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder
 from lakehouse.format.index.inverted_build import InvertedBuilder
 from lakehouse.format.puffin.builder import PuffinBuilder
+from lakehouse.format.schema.index_defaults import FALSE_POSITIVE_RATE, SEGMENT_ROW_COUNT
 from lakehouse.format.schema.target_key import ColumnSetTarget, IndexTarget
 from lakehouse.format.text.config import FULLTEXT_CONFIG, GRANULARITY, Analyzer, FulltextConfig
 from lakehouse.index.building.target_rows import TargetRows, expression_properties

@@ -29,60 +29,17 @@ from enum import StrEnum
 from typing import Self
 
 from lakehouse.errors import FormatError, InvalidInputError
+from lakehouse.index.region_ids import SEQUENCE_MAX, region_id_of, region_sequence, table_id
 
-__all__ = [
-    "DROPPING_MARKER",
-    "GreptimeFile",
-    "PathType",
-    "RegionDir",
-    "parse_table_dir",
-    "region_group",
-    "region_id_of",
-    "region_number",
-    "region_sequence",
-    "table_dir",
-    "table_id",
-]
+__all__ = ["DROPPING_MARKER", "GreptimeFile", "PathType", "RegionDir", "parse_table_dir", "table_dir"]
 
 DROPPING_MARKER = ".dropping"
 """Object in a region's directory: whoever opens the region next deletes what is left of it."""
 _U32_MAX = (1 << 32) - 1
 _U64_MAX = (1 << 64) - 1
-_GROUP_MAX = (1 << 8) - 1
-_SEQUENCE_MAX = (1 << 24) - 1
 _REGION_NAME = re.compile(r"([0-9]{1,10})_([0-9]{10})")
 _FILE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VERSION = re.compile(r"[0-9]{1,20}")
-
-
-def table_id(region_id: int) -> int:
-    """The table of a region."""
-    return region_id >> 32
-
-
-def region_number(region_id: int) -> int:
-    """Group and sequence of a region: what tells the regions of a table apart."""
-    return region_id & _U32_MAX
-
-
-def region_group(region_id: int) -> int:
-    """0, or 1 for a metadata region of the metric engine."""
-    return region_id >> 24 & _GROUP_MAX
-
-
-def region_sequence(region_id: int) -> int:
-    """The number of a region that its directory is named after."""
-    return region_id & _SEQUENCE_MAX
-
-
-def region_id_of(table: int, sequence: int, group: int = 0) -> int:
-    """The region id of its parts."""
-    if not (0 <= table <= _U32_MAX and 0 <= sequence <= _SEQUENCE_MAX and 0 <= group <= _GROUP_MAX):
-        raise InvalidInputError(
-            f"a region has a table id of 32, a group of 8 and a sequence of 24 bits, not "
-            f"{table}, {group} and {sequence}"
-        )
-    return table << 32 | group << 24 | sequence
 
 
 class PathType(StrEnum):
@@ -163,7 +120,7 @@ class RegionDir:
         parts = _parts(key)
         for place in range(len(parts) - 1, -1, -1):
             named = _REGION_NAME.fullmatch(parts[place])
-            if named and int(named[1]) <= _U32_MAX and int(named[2]) <= _SEQUENCE_MAX:
+            if named and int(named[1]) <= _U32_MAX and int(named[2]) <= SEQUENCE_MAX:
                 break
         else:
             return None

@@ -11,21 +11,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
-from lakehouse.errors import FormatError, LakehouseError
-from lakehouse.index.greptime.layout import GreptimeFile, RegionDir
+from lakehouse.errors import LakehouseError
 from lakehouse.index.models import IndexFileLocator
 from lakehouse.io import ObjectMeta, ObjectStore
 
 __all__ = [
     "FileListSource",
     "FileProblem",
-    "GreptimeListing",
     "GuardedSource",
     "IndexFile",
     "IndexSource",
     "IsVisible",
     "PrefixSource",
-    "greptime_locator",
 ]
 
 
@@ -148,48 +145,6 @@ class FileListSource:
         """The files in the order of the list."""
         for key, size in self._files:
             yield IndexFile(locator=_locator(key, size), size=size)
-
-
-class GreptimeListing:
-    """The index files in a GreptimeDB data directory, as a listing finds them.
-
-    Their region is the one that made them. Which of them a region still refers to, only its
-    manifest knows.
-    """
-
-    def __init__(self, store: ObjectStore, root: str = "data/") -> None:
-        self._store = store
-        self._root = root
-
-    @property
-    def store(self) -> ObjectStore:
-        """Where the files are."""
-        return self._store
-
-    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files in key order; a puffin file under a name that GreptimeDB does not give is a problem."""
-        async for meta in self._store.list(self._root):
-            if not meta.key.endswith(".puffin"):
-                continue
-            try:
-                locator = greptime_locator(meta)
-            except FormatError as error:
-                place = RegionDir.split(meta.key)
-                yield FileProblem.of(meta.key, error, table_dir=place and place[0].table_dir)
-                continue
-            yield IndexFile(locator=locator, size=meta.size, version=meta.version)
-
-
-def greptime_locator(meta: ObjectMeta) -> IndexFileLocator:
-    """Where a listed index file of GreptimeDB is, going by its key; a FormatError when it is none."""
-    file = GreptimeFile.parse(meta.key)
-    return IndexFileLocator(
-        table_dir=file.region.table_dir,
-        region_id=file.region.region_id,
-        file_id=file.file_id,
-        index_file_path=meta.key,
-        index_file_size=meta.size,
-    )
 
 
 def _loose_file(meta: ObjectMeta) -> IndexFile:

@@ -28,9 +28,9 @@ import pyarrow as pa
 
 from lakehouse._version import install_command
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.index.fulltext_bloom import query_tokens, tokenize
 from lakehouse.format.index.tantivy_directory import TantivyDirectory, TantivyFile
 from lakehouse.format.text.config import Analyzer, FulltextConfig
+from lakehouse.format.text.tokens import query_tokens, tokenize
 from lakehouse.ids import new_uuid
 from lakehouse.index.puffin.writer import BlobSink
 from lakehouse.io.scratch import Workspace

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.index.bloom import BloomMeta, hashes_of, segments_with_hashes
-from lakehouse.format.index.fulltext_bloom import query_tokens
 from lakehouse.format.index.inverted import InvertedColumn
 from lakehouse.format.index.inverted_search import (
     AllOf,
@@ -27,6 +26,7 @@ from lakehouse.format.index.inverted_search import (
     may_hold,
 )
 from lakehouse.format.text.config import FulltextConfig
+from lakehouse.format.text.tokens import query_tokens
 from lakehouse.index.puffin.tantivy import phrases_of
 from lakehouse.index.search.file_indexes import BloomIndex, FileIndexes, InvertedIndex, TantivyIndex
 from lakehouse.index.search.selection import RowSelection

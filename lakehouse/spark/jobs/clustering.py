@@ -31,6 +31,7 @@ from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.cost import Cost, counting, measure
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.io.work.threads import in_thread
 from lakehouse.spark.jobs.job import Job, TableAt, Tally, memory_of_task
 from lakehouse.spark.runtime.connection import Connection
@@ -49,14 +50,16 @@ from lakehouse.storage.compact.executor import (
     result_of_compaction,
     result_of_plan,
 )
-from lakehouse.storage.compact.plan import CompactionTask, Interval, covered_intervals, plan_rewrite
+from lakehouse.storage.compact.plan import CompactionTask, plan_rewrite
 from lakehouse.storage.compact.run_merger import MergedRuns
-from lakehouse.storage.maintenance.deletions import ProgressCallback, check_count
+from lakehouse.storage.metadata.run_order import Interval, covered_intervals
 from lakehouse.storage.rows.partitioner import joined
 from lakehouse.storage.rows.row_size import RowSize
+from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.open_tables import OpenTable, View
-from lakehouse.storage.write.conditional_writes import partition_test
+from lakehouse.storage.tables.arguments import check_count
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["rewrite"]
 

@@ -22,23 +22,24 @@ from lakehouse.expr import Expr
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.progress import ProgressCallback
 from lakehouse.spark.jobs.job import Job, memory_of_task
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.storage.compact.executor import (
     CompactResult,
     commit_merged,
     compact_table,
+    cut_task,
     merge_task,
     plan_table,
     result_of_compaction,
 )
 from lakehouse.storage.compact.plan import CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns
-from lakehouse.storage.compact.task_cut import cut_task
-from lakehouse.storage.maintenance.deletions import ProgressCallback
-from lakehouse.storage.scan.sections import KeyRange
+from lakehouse.storage.files.reader import KeyRange
 from lakehouse.storage.scan.table_scan import TableRuns, to_expr
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["MergePart", "PartDone", "compact", "merge_part", "merged_of"]
 

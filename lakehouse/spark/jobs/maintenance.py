@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 from lakehouse.expr import Expr
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.progress import ProgressCallback, Teller
 from lakehouse.spark.jobs.job import Job
 from lakehouse.spark.runtime.connection import Connection
-from lakehouse.storage.maintenance.deletions import ProgressCallback, Teller
 from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
 from lakehouse.storage.maintenance.index_rebuild import (
     IndexWork,
@@ -49,7 +49,9 @@ from lakehouse.storage.maintenance.verify import verify_table
 from lakehouse.storage.maintenance.verify_files import FileCheck, Found
 from lakehouse.storage.maintenance.verify_report import VerifyReport
 from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.open_tables import OpenTable, View, time_ms_of
+from lakehouse.storage.tables.moments import time_ms_of
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["expire", "rebuild_indexes", "remove_orphans", "verify"]
 

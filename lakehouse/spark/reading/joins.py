@@ -28,6 +28,7 @@ from pyspark.sql import types as st
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col
 from lakehouse.expr.nodes import all_given
+from lakehouse.expr.runtime_filter import among, fitting
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import arrow_type
 from lakehouse.log import get_logger
@@ -41,9 +42,8 @@ from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.tasks import cores_of
 from lakehouse.spark.runtime.types import spark_type, struct_of
-from lakehouse.storage.scan.key_filter import among, fitting
-from lakehouse.storage.scan.scan import fields_named
 from lakehouse.storage.scan.table_scan import to_expr
+from lakehouse.storage.schema.columns import fields_named
 
 __all__ = ["JoinPlan", "JoinReport", "join", "plan_join"]
 
@@ -340,7 +340,9 @@ def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr
             said[name] = "a range"
             continue
         is_exact = len(values) <= max_keys
-        found.append(among(field, values, max_values=max_keys if is_exact else 0))
+        found.append(
+            among(field.name, arrow_type(field.type), values, max_values=max_keys if is_exact else 0)
+        )
         said[name] = "values" if is_exact else "ranges"
     return found, said
 

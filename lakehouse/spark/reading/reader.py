@@ -40,8 +40,9 @@ from lakehouse.storage.scan.table_scan import TableRuns, ask_table, to_expr
 from lakehouse.storage.scan.work_ranges import OPENED_MAX
 from lakehouse.storage.schema.row_ttl import shown_where
 from lakehouse.storage.tables.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.pins import make_pin
+from lakehouse.storage.tables.view import View
 from lakehouse.suggest import suggestion
 
 __all__ = [

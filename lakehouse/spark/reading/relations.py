@@ -21,7 +21,8 @@ from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of_arrow
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import relations
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.suggest import suggestion
 
 __all__ = ["RELATIONS", "RelationReader", "known_relation", "relation_struct"]

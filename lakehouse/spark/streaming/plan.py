@@ -29,15 +29,16 @@ from lakehouse.storage.cdc.increments import (
     read_snapshots,
     state_pieces,
 )
+from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, has_keys
 from lakehouse.storage.scan.conditions import bind_where
 from lakehouse.storage.scan.file_plan import plan_files
 from lakehouse.storage.scan.pruner import Pruner
-from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange, has_keys
 from lakehouse.storage.scan.splits import Split, opened_splits
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, pieces_of
 from lakehouse.storage.schema.row_ttl import Lifetime, lifetime, shown_where
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["StreamPlan", "StreamWork"]
 

@@ -23,12 +23,14 @@ from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
 from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
 from lakehouse.storage.write.blind_writes import WriterId, recorded_snapshot
-from lakehouse.storage.write.conditional_writes import partition_test, refuse_ignored_deletes
+from lakehouse.storage.write.conditional_writes import refuse_ignored_deletes
 from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
 from lakehouse.storage.write.distributed_writes import (
     commit_decided,

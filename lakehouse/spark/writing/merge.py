@@ -49,7 +49,7 @@ from lakehouse.spark.writing.merge_lookup import SOURCE, TARGET, LookupJob, besi
 from lakehouse.spark.writing.shuffle import Brought, brought, spread, tasks_of
 from lakehouse.spark.writing.task import ACTION, DELETE, NOTHING, PUT
 from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.open_tables import View
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.write.blind_writes import WriterId
 from lakehouse.suggest import suggestion
 

@@ -23,8 +23,8 @@ from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.writing.task import together
 from lakehouse.storage.rows.fit_to_schema import conform
 from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.take import taken
 from lakehouse.storage.scan.lookup import Found, Lookup
-from lakehouse.storage.scan.section_rows import taken
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.schema.row_ttl import Lifetime
 

@@ -22,7 +22,8 @@ from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.schema.row_ttl import shown_where
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["appended_between"]
 

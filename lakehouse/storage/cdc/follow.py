@@ -20,7 +20,8 @@ from lakehouse.storage.cdc.snapshot_diff import net_changes
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.schema.row_ttl import lifetime
 from lakehouse.storage.tables.long_reads import reading
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["ChangeBatch", "changes_between", "check_kept", "follow_changes", "token_of", "view_behind"]
 

@@ -23,7 +23,7 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.metadata.manifests import placed
-from lakehouse.storage.scan.file_plan import apart, appended_order, key_ends, units_of
+from lakehouse.storage.metadata.run_order import apart, appended_order, key_ends, units_of
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = [

@@ -20,14 +20,14 @@ from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
 from lakehouse.storage.merge.ordering import merge_order
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.row_equality import same_rows
 from lakehouse.storage.rows.row_size import RowSize
+from lakehouse.storage.rows.take import taken
 from lakehouse.storage.scan.lookup import Found, Lookup
-from lakehouse.storage.scan.scan import RunSource, Scan
-from lakehouse.storage.scan.section_rows import taken
-from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime
 
 __all__ = ["CHANGE_COLUMN", "net_changes"]

@@ -14,8 +14,9 @@ from typing import ClassVar
 from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
 from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
 from lakehouse.format.metadata.snapshot import CommitKind, Ref, SchemaRef, Snapshot
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 
 __all__ = [
     "UNFLUSHED",
@@ -50,7 +51,7 @@ class AddFiles:
 
     kind: CommitKind
     entries: tuple[FileEntry, ...]
-    own: OwnManifest
+    own: SpilledManifest
     clears: bool = False
     """Takes away every file of the head it is committed on, and the segments it covers."""
     must_commit: bool = False
@@ -88,7 +89,7 @@ class ReplacePartitions:
     holds: Callable[[tuple[bytes, ...]], bool]
     """Whether a partition is one of them."""
     entries: tuple[FileEntry, ...]
-    own: OwnManifest
+    own: SpilledManifest
     must_commit: bool = False
     message: str | None = None
     blind: ClassVar[bool] = False

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
-import google_crc32c
 
 from lakehouse.clock import Clock
 from lakehouse.errors import (
@@ -30,25 +29,23 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.manifest import encode_manifest
-from lakehouse.format.metadata.snapshot import ManifestRef, SegmentRange, Snapshot, encode_snapshot
+from lakehouse.format.metadata.snapshot import SegmentRange, Snapshot, encode_snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore
-from lakehouse.storage.commit.draft import Draft, Fold, child_of, counts_of, fold_is_due, plan_fold
+from lakehouse.storage.commit.draft import Draft, child_of
+from lakehouse.storage.commit.fold import Fold, fold_is_due, plan_fold
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest, write_manifest
 from lakehouse.storage.files.rebucket import Resplit
 from lakehouse.storage.metadata.manifests import Manifests, placed
-from lakehouse.storage.metadata.paths import join, new_manifest_path
 from lakehouse.storage.metadata.schemas import Schemas
 from lakehouse.storage.metadata.snapshots import Head, History
 from lakehouse.storage.wal.log import Wal
 from lakehouse.storage.wal.segment_runs import SegmentRuns
 from lakehouse.storage.wal.tail import Tail, covered
 
-__all__ = ["Base", "Change", "Committed", "Committer", "OwnManifest"]
+__all__ = ["Base", "Change", "Committed", "Committer"]
 
-_OWN_ENTRIES_MAX = 128
-"""More entries of one commit go into a manifest of their own."""
 _ASIDE = 4.0
 """Attempts' worth of time that whoever lost twice waits at most; found with four writers at once."""
 _ASIDE_MAX_S = 1.0
@@ -305,7 +302,7 @@ class Committer:
         if not schema.primary_key:
             return draft
         added = await call.resplit.fitting(draft.added, schema)
-        manifest = await OwnManifest(self._store, self._root).of(added, base)
+        manifest = await SpilledManifest(self._store, self._root).of(added, base)
         return dataclasses.replace(draft, added=added, manifest=manifest)
 
     async def _append(self, child: Snapshot, writer: tuple[str, int] | None) -> Stored:
@@ -384,47 +381,11 @@ class Committer:
         fold = plan_fold(base, [placed(one, base.id) for one in base.added], listed)
         if fold is None:
             return None
-        refs = [await _write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
+        refs = [await write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
         self._fold = dataclasses.replace(fold, manifests=tuple(refs))
         # Older ones may have been swept away as orphans.
         self._fold_ends = now + self._history.deadline_s
         return self._fold
-
-
-class OwnManifest:
-    """Entries of one commit that are too many for its snapshot: their manifest, written once."""
-
-    def __init__(self, store: ObjectStore, root: str) -> None:
-        self._store, self._root = store, root
-        self._written: tuple[tuple[FileEntry, ...], ManifestRef] | None = None
-
-    async def of(self, entries: tuple[FileEntry, ...], base: Snapshot) -> ManifestRef | None:
-        """The manifest of these entries; None when the snapshot itself can list them."""
-        if len(entries) <= _OWN_ENTRIES_MAX:
-            return None
-        if self._written is None or self._written[0] is not entries:
-            self._written = entries, await _write_manifest(self._store, self._root, base, entries)
-        return self._written[1]
-
-
-async def _write_manifest(
-    store: ObjectStore, root: str, base: Snapshot, entries: tuple[FileEntry, ...]
-) -> ManifestRef:
-    """Stores a manifest of these entries."""
-    data = encode_manifest(entries, table=base.table)
-    path = new_manifest_path()
-    await store.put(join(root, path), data)
-    partitions = [one.partition for one in entries if one.partition]
-    sides = list(zip(*partitions, strict=True)) if len(partitions) == len(entries) else []
-    return ManifestRef(
-        path=path,
-        size=len(data),
-        entries=len(entries),
-        rows=counts_of(entries).rows,
-        checksum=google_crc32c.value(data),
-        partition_low=tuple(map(min, sides)),
-        partition_high=tuple(map(max, sides)),
-    )
 
 
 def _check_horizon(base: Snapshot, uploaded_ms: int | None) -> None:

@@ -29,8 +29,9 @@ from lakehouse.storage.commit.committer import Committed
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.compact.executor import CompactResult, compact_table, plan_table
 from lakehouse.storage.compact.plan import most_runs, unit_to_compact
-from lakehouse.storage.scan.file_plan import Unit
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.metadata.run_order import Unit
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["AutoCompaction", "auto_compaction", "watched"]
 

@@ -22,9 +22,9 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
 from lakehouse.storage.compact.clustering import PLACE_COLUMN, ClusterOrder, places
-from lakehouse.storage.compact.plan import Interval
-from lakehouse.storage.compact.run_merger import lineage_scan
+from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
+from lakehouse.storage.metadata.run_order import Interval
 from lakehouse.storage.rows.partitioner import Part, joined
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.open_tables import OpenTable

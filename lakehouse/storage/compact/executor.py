@@ -27,26 +27,23 @@ from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.work.fanout import map_bounded
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.compact.plan import (
-    CompactionTask,
-    covered_intervals,
-    hull,
-    plan_compaction,
-    unit_to_compact,
-)
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.compact.plan import CompactionTask, plan_compaction, unit_to_compact
 from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
 from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.maintenance.deletions import ProgressCallback, Teller
-from lakehouse.storage.scan.file_plan import Unit, interval
-from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
+from lakehouse.storage.metadata.run_order import Unit, covered_intervals, hull, interval
+from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import TableRuns
+from lakehouse.storage.scan.work_ranges import LARGE, cut_files, pieces_of
 from lakehouse.storage.schema.row_ttl import lifetime
 from lakehouse.storage.tables.commit_result import committed_or_deleted
 from lakehouse.storage.tables.long_reads import reading
-from lakehouse.storage.tables.open_tables import OpenTable, View
-from lakehouse.storage.write.conditional_writes import partition_test
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = [
     "CompactResult",
@@ -54,6 +51,7 @@ __all__ = [
     "ReplaceRuns",
     "commit_merged",
     "compact_table",
+    "cut_task",
     "fits",
     "merge_task",
     "plan_table",
@@ -281,7 +279,7 @@ class ReplaceRuns:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, merged: Sequence[MergedRuns], schema: TableSchema, own: OwnManifest) -> None:
+    def __init__(self, merged: Sequence[MergedRuns], schema: TableSchema, own: SpilledManifest) -> None:
         self._merged, self._schema, self._own = tuple(merged), schema, own
         self.placed: tuple[MergedRuns, ...] = ()
         """Those that the last draft puts in place; the others give way."""
@@ -330,7 +328,7 @@ async def commit_merged(core: OpenTable, view: View, merged: Sequence[MergedRuns
         view: the state they were planned in.
         merged: the tasks.
     """
-    change = ReplaceRuns(merged, view.schema, OwnManifest(core.env.store, core.root))
+    change = ReplaceRuns(merged, view.schema, SpilledManifest(core.env.store, core.root))
     uploads = [one.first_upload_ms for one in merged if one.first_upload_ms is not None]
     try:
         async with committed_or_deleted(core, lambda: _paths(merged)) as fate:
@@ -453,3 +451,16 @@ class _Compaction:
 
 def _paths(merged: Sequence[MergedRuns]) -> list[str]:
     return [path for one in merged for path in object_paths(one.outputs)]
+
+
+async def cut_task(task: CompactionTask, source: RunSource, share_bytes: int) -> list[KeyRange]:
+    """The ranges of keys that a task is best cut into; the metadata of its files is read if it is large.
+
+    Args:
+        task: of a table with a key; others are small, and left whole.
+        source: opens its files.
+        share_bytes: bytes of files that a range should have.
+    """
+    if task.size < LARGE * share_bytes or any(one.min_key is None for one in task.inputs):
+        return [EVERY_KEY]
+    return cut_files(task.inputs, share_bytes, await pieces_of(source, task.inputs))

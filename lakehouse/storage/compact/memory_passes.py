@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
-from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.metadata.run_order import interval
 
 __all__ = ["MergePass", "PassPlanner", "runs_in_order"]
 

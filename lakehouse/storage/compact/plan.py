@@ -21,18 +21,14 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat, Level, Position
-from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.format.metadata.file_entry import FileEntry, FileFormat, Level
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.storage.scan.file_plan import Unit, appended_order, interval, units_of
+from lakehouse.storage.metadata.run_order import Interval, Unit, appended_order, hull, interval, units_of
 
 __all__ = [
     "CompactionReason",
     "CompactionTask",
-    "Interval",
-    "covered_intervals",
-    "hull",
     "most_runs",
     "pick_runs",
     "plan_compaction",
@@ -40,8 +36,6 @@ __all__ = [
     "unit_to_compact",
 ]
 
-Interval = tuple[Position, Position]
-"""First and last position."""
 _Run = Sequence[FileEntry]
 _SMALL = 0.7
 """Files of a table without a key are left alone from this share of the target size on."""
@@ -92,21 +86,6 @@ class CompactionTask:
     def size(self) -> int:
         """Bytes of the files that it reads."""
         return sum(one.size for one in self.inputs)
-
-
-def hull(entries: Iterable[FileEntry]) -> Interval:
-    """The first and the last position of the rows of some files."""
-    lows, highs = zip(*map(interval, entries), strict=True)
-    return min(lows), max(highs)
-
-
-def covered_intervals(snapshot: Snapshot) -> list[Interval]:
-    """Where the WAL segments stand that a snapshot covers and that are in no file yet, in order."""
-    return sorted(
-        ((at, 0, one.first), (at, 0, one.last))
-        for one in snapshot.segments
-        for at in [snapshot.id if one.at is None else one.at]
-    )
 
 
 def unit_to_compact(entry: FileEntry, schema: TableSchema) -> Unit:

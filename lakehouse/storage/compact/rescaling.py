@@ -21,15 +21,17 @@ from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import BUCKETS_MAX, TableSchema
 from lakehouse.io.cost import Cost, measure
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.compact.plan import CompactionReason, CompactionTask, Interval, hull
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
 from lakehouse.storage.compact.run_merger import merge_runs
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.rebucket import SplitRun, split_run
-from lakehouse.storage.maintenance.deletions import ProgressCallback, Teller, check_count
-from lakehouse.storage.scan.file_plan import apart, interval, unit_of
+from lakehouse.storage.metadata.run_order import Interval, apart, hull, interval, unit_of
 from lakehouse.storage.scan.table_scan import TableRuns
+from lakehouse.storage.tables.arguments import check_count
 from lakehouse.storage.tables.commit_result import committed_or_deleted
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -165,7 +167,7 @@ class _Rescale:
 
     def __init__(self, core: OpenTable, buckets: int, teller: Teller) -> None:
         self._core, self._buckets, self._teller = core, buckets, teller
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
         self._done: dict[tuple[frozenset[str], bool], list[SplitRun]] = {}
         self._inputs: Sequence[FileEntry] = ()
         self._used: list[SplitRun] = []

@@ -14,7 +14,7 @@ lets them be deleted). Memory keeps to what it is given, however large the runs 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -23,36 +23,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config import TableSettings
-from lakehouse.expr import Expr
 from lakehouse.format.metadata.file_entry import (
     KIND_COLUMN,
-    SEQUENCE_COLUMN,
     FileEntry,
     FileFormat,
     Level,
     RowKind,
 )
-from lakehouse.format.parquet.writer import KIND_FIELD, SEQUENCE_FIELD
-from lakehouse.format.schema.projection import constant_column
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, arrow_field
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
-from lakehouse.kernels.arrays import I64
+from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner
-from lakehouse.storage.compact.plan import CompactionTask, Interval
+from lakehouse.storage.compact.plan import CompactionTask
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
-from lakehouse.storage.files.reader import Piece, RunReader
+from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
 from lakehouse.storage.rows.partitioner import Part, cut_rows
 from lakehouse.storage.rows.row_size import RowSize, group_rows
-from lakehouse.storage.scan.file_plan import interval
-from lakehouse.storage.scan.scan import RunSource, Scan
-from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange
+from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime, may_drop_hidden
 
-__all__ = ["MergedRuns", "lineage_scan", "merge_runs"]
+__all__ = ["MergedRuns", "merge_runs"]
 
 _FILES_UNDER_WAY = 2
 """Files that are cut, encoded and uploaded at once, in turns."""
@@ -257,113 +250,7 @@ def _scan(
     )
 
 
-def lineage_scan(
-    entries: Sequence[FileEntry],
-    schema: TableSchema,
-    source: RunSource,
-    *,
-    interval: Interval,
-    kinds: bool = False,
-    where: Expr | None = None,
-    keys: KeyRange = EVERY_KEY,
-    settings: TableSettings,
-) -> Scan:
-    """A scan of rows that are to be written again, with columns that say where they come from.
-
-    Args:
-        entries: the files.
-        schema: of the table.
-        source: opens them.
-        interval: at which the rows will stand; where that is one commit, it tells where they come from.
-        kinds: whether rows that delete are returned too, and a column that says what each row does.
-        where: which rows; None = all.
-        keys: only rows of these keys.
-        settings: bounds.
-    """
-    lo, hi = interval
-    hidden = [SEQUENCE_FIELD] * (lo[0] != hi[0]) + [KIND_FIELD] * kinds
-    return Scan(
-        entries,
-        dataclasses.replace(schema, fields=(*schema.fields, *hidden)),
-        _LineageSource(source),
-        where=where,
-        deletions=kinds,
-        keys=keys,
-        settings=settings,
-    )
-
-
 # --- reading --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _LineageSource:
-    """Opens files whose rows say where they come from."""
-
-    inner: RunSource
-
-    async def open(self, entry: FileEntry) -> RunReader:
-        """A reader of the file."""
-        return _LineageRun(await self.inner.open(entry))
-
-
-class _LineageRun:
-    """A file with every row's snapshot filled in, and kinds where they are asked for as a column."""
-
-    def __init__(self, inner: RunReader) -> None:
-        self._inner = inner
-        self.entry = inner.entry
-
-    @property
-    def pieces(self) -> Sequence[Piece]:
-        """The file's."""
-        return self._inner.pieces
-
-    async def read(
-        self,
-        fields: Sequence[Field],
-        pieces: Sequence[int] | None = None,
-        *,
-        kinds: bool = False,
-        rows: I64 | None = None,
-    ) -> pa.Table:
-        """These columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them."""
-        lo, hi = interval(self.entry)
-        one_snapshot = lo[0] == hi[0]
-        asked = [
-            one for one in fields if one is not KIND_FIELD and not (one is SEQUENCE_FIELD and one_snapshot)
-        ]
-        wants_kinds = KIND_FIELD in fields
-        has_kinds = kinds or (wants_kinds and self._has_kinds())
-        table = await self._inner.read(asked, pieces, kinds=has_kinds, rows=rows)
-        if SEQUENCE_FIELD in fields:
-            table = _with_sequence(table, lo[0])
-        if wants_kinds and KIND_COLUMN not in table.column_names:
-            column = constant_column(int(RowKind.INSERT), pa.int8(), table.num_rows)
-            table = table.append_column(arrow_field(KIND_FIELD), column)
-        return table
-
-    async def load(
-        self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
-    ) -> _LineageRun:
-        """The file as it is: merging reads all of it."""
-        return self
-
-    def _has_kinds(self) -> bool:
-        return self.entry.deletes + self.entry.updates > 0
-
-    async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The file's."""
-        return await self._inner.get(key, fields)
-
-
-def _with_sequence(table: pa.Table, snapshot: int) -> pa.Table:
-    """The rows with the snapshot they came with, where they do not say it themselves."""
-    field = arrow_field(SEQUENCE_FIELD)
-    if SEQUENCE_COLUMN not in table.column_names:
-        return table.append_column(field, constant_column(snapshot, pa.int64(), table.num_rows))
-    place = table.column_names.index(SEQUENCE_COLUMN)
-    return table.set_column(place, field, table.column(place).fill_null(snapshot))
 
 
 # --- writing --------------------------------------------------------------------------

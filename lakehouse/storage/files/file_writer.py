@@ -36,20 +36,13 @@ from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
-from lakehouse.ids import new_uuid
 from lakehouse.io.protocols import Stored
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
 from lakehouse.log import get_logger
-from lakehouse.storage.indexes.build import (
-    BuiltIndex,
-    build_index,
-    definitions_for,
-    index_path,
-    rows_at_hand,
-)
-from lakehouse.storage.metadata.paths import join
+from lakehouse.storage.indexes.build import BuiltIndex, build_index, definitions_for, rows_at_hand
+from lakehouse.storage.metadata.paths import index_path, join, new_data_path
 from lakehouse.storage.metadata.store_clock import answered_ms
 from lakehouse.storage.rows.partitioner import Part
 from lakehouse.storage.rows.row_size import group_rows
@@ -248,8 +241,7 @@ class FileUploads:
     def _new_path(self, file: FileRows) -> str:
         values = file.part.partition
         directory = partition_dir(self._schema.partition_fields, values) if values else ""
-        parts = ["data", directory, f"bucket-{file.bucket}", f"{new_uuid()}.{self._format}"]
-        return "/".join(part for part in parts if part)
+        return new_data_path(directory, file.bucket, str(self._format))
 
 
 async def _called(work: Callable[[], Awaitable[Any]]) -> Any:

@@ -8,7 +8,7 @@ from lakehouse.io import ObjectStore
 from lakehouse.storage.files.parquet import open_parquet
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.files.sstable import open_sstable
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 
 __all__ = ["open_run"]
 

@@ -27,18 +27,17 @@ from lakehouse.format.parquet.decode import chunk_ranges, decode_chunks, image_o
 from lakehouse.format.parquet.leaf_columns import LeafColumns, leaf_count
 from lakehouse.format.parquet.run_footer import RunFooter, crc32c
 from lakehouse.format.parquet.stats import GroupStats
-from lakehouse.format.parquet.writer import KIND_FIELD
 from lakehouse.format.schema.projection import project
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field
+from lakehouse.format.schema.types import KIND_FIELD, Field
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.work.threads import in_thread
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.need_more import NeedMore
 from lakehouse.storage.files.integrity import check_same, reading
 from lakehouse.storage.files.reader import Piece
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 
 __all__ = ["WHOLE_BYTES", "ParquetRun", "open_parquet"]
 

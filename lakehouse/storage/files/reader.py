@@ -19,7 +19,7 @@ from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
 from lakehouse.format.schema.types import Field
 from lakehouse.kernels.arrays import I64
 
-__all__ = ["EVERY_ROW", "Piece", "RowRange", "RunReader"]
+__all__ = ["EVERY_KEY", "EVERY_ROW", "KeyRange", "Piece", "RowRange", "RunReader", "RunSource", "has_keys"]
 
 RowRange = tuple[int, int]
 """Of a file, the pieces whose first row is from the first number on and below the second."""
@@ -78,3 +78,24 @@ class RunReader(Protocol):
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
         """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none."""
         ...
+
+
+class RunSource(Protocol):
+    """Opens the data files of a table."""
+
+    async def open(self, entry: FileEntry) -> RunReader: ...
+
+
+KeyRange = tuple[bytes | None, bytes | None]
+"""Row keys from the first on and below the second; None = no bound."""
+
+
+EVERY_KEY: KeyRange = (None, None)
+
+
+def has_keys(part: FileEntry | Piece, keys: KeyRange) -> bool:
+    """Whether a file or a piece of one may have a key of the range; without a primary key it may."""
+    low, end = keys
+    return (low is None or part.max_key is None or part.max_key >= low) and (
+        end is None or part.min_key is None or part.min_key < end
+    )

@@ -19,17 +19,16 @@ from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings, TableSettings
 from lakehouse.errors import CommitUnknownError, LakehouseError
 from lakehouse.format.metadata.file_entry import SEQUENCE_COLUMN, FileEntry, Position
-from lakehouse.format.parquet.writer import SEQUENCE_FIELD
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field
+from lakehouse.format.schema.types import SEQUENCE_FIELD, Field
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.partitioner import Part, cut_rows, joined
 

@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.parquet.writer import KIND_FIELD
 from lakehouse.format.schema.projection import project
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, arrow_schema
+from lakehouse.format.schema.types import KIND_FIELD, Field, arrow_schema
 from lakehouse.format.sstable.bloom import BloomFilter
 from lakehouse.format.sstable.reader import Columns, SstableFile
 from lakehouse.format.sstable.search import SearchBlock
@@ -33,7 +32,7 @@ from lakehouse.kernels.arrays import I64
 from lakehouse.kernels.need_more import NeedMore
 from lakehouse.storage.files.integrity import check_same, reading
 from lakehouse.storage.files.reader import Piece
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 
 __all__ = ["PREFETCH_BYTES", "WHOLE_BYTES", "SstableRun", "open_sstable"]
 

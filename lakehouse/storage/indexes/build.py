@@ -30,15 +30,7 @@ from lakehouse.io.scratch import ScratchSpace, Workspace
 from lakehouse.io.work.threads import in_thread
 from lakehouse.log import get_logger
 
-__all__ = [
-    "BuiltIndex",
-    "build_index",
-    "definitions_for",
-    "index_path",
-    "index_type",
-    "indexed_rows",
-    "rows_at_hand",
-]
+__all__ = ["BuiltIndex", "build_index", "definitions_for", "index_type", "indexed_rows", "rows_at_hand"]
 
 _log = get_logger(__name__)
 _BATCH_ROWS = 1 << 17
@@ -51,11 +43,6 @@ class BuiltIndex:
 
     data: bytes
     ref: IndexRef
-
-
-def index_path(uuid_text: str) -> str:
-    """Path of an index file, relative to the table's directory."""
-    return f"index/{uuid_text}.puffin"
 
 
 def index_type(one: IndexDefinition) -> IndexType:

@@ -21,8 +21,8 @@ from lakehouse.format.puffin.footer import PuffinFooter
 from lakehouse.index.puffin.page_sums import PageSums, page_bytes_of
 from lakehouse.index.puffin.reader import PuffinReader
 from lakehouse.io.store import ObjectStore
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.metadata.paths import join
-from lakehouse.storage.metadata.run_caches import RunCaches
 
 __all__ = ["IndexFile", "open_index"]
 

@@ -15,13 +15,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.expr import Expr, bind
-from lakehouse.expr.bounds import Verdict
 from lakehouse.format.index.inverted_search import AllOf, Condition, OneOf
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.index_definition import (
@@ -48,13 +46,11 @@ from lakehouse.io.scratch import ScratchSpace
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.log import get_logger
-from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.indexes.build import index_type
 from lakehouse.storage.indexes.reader import open_index
-from lakehouse.storage.metadata.run_caches import RunCaches
-from lakehouse.storage.scan.file_plan import Prunes
+from lakehouse.storage.metadata.caches import RunCaches
 
-__all__ = ["IndexAnswers", "IndexQuestion", "IndexedPruner", "ask_indexes"]
+__all__ = ["IndexAnswers", "IndexQuestion", "ask_indexes"]
 
 _log = get_logger(__name__)
 _COLUMNS = 8
@@ -247,35 +243,3 @@ def _only(found: FileIndexes, usable: Sequence[IndexDefinition]) -> FileIndexes:
         tantivys=of(IndexType.FULLTEXT_TANTIVY, found.tantivys),
         inverted=inverted,
     )
-
-
-class IndexedPruner:
-    """What entries and pieces tell of a condition, and what indexes add; see :class:`Prunes`."""
-
-    def __init__(self, inner: Prunes, answers: IndexAnswers) -> None:
-        self._inner, self._answers = inner, answers
-
-    def excludes_keys(self, entry: FileEntry) -> str | None:
-        """An index says nothing of keys that are not in the file as such."""
-        return self._inner.excludes_keys(entry)
-
-    def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
-        """Whether rows of the file match, and what tells."""
-        verdict, told = self._inner.judge(entry)
-        if verdict is Verdict.SOME and self._answers.excludes(entry):
-            return Verdict.NONE, "index"
-        return verdict, told
-
-    def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
-        """Whether no key of a piece of the file can match."""
-        return self._inner.excludes_piece(entry, piece)
-
-    def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
-        """Whether rows of a piece of the file match."""
-        verdict = self._inner.judge_piece(entry, piece)
-        rows = self._answers.rows.get(entry.path)
-        if verdict is not Verdict.SOME or rows is None:
-            return verdict
-        at = int(np.searchsorted(rows.ranges[:, 1], piece.first_row, side="right"))
-        begins = at < len(rows.ranges) and rows.ranges[at, 0] < piece.first_row + piece.rows
-        return Verdict.SOME if begins else Verdict.NONE

@@ -1,4 +1,4 @@
-"""What the maintenance of tables has in common: arguments, deletions.
+"""Deletions of a table's objects, in batches, counted and told.
 
 Invariant: a dry run deletes nothing, and counts what would be deleted.
 """
@@ -7,37 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakehouse.errors import InvalidInputError
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.progress import Progress, ProgressCallback, Teller
+from lakehouse.io.work.progress import Teller
 from lakehouse.storage.metadata.paths import join
 
-__all__ = [
-    "Deletions",
-    "Progress",
-    "ProgressCallback",
-    "Teller",
-    "check_count",
-    "check_seconds",
-]
-
-
-def check_seconds(name: str, value: object) -> float | None:
-    """A number of seconds from 0, or None; an error that names the argument."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InvalidInputError(f"{name} is a number of seconds from 0, not {value!r}")
-    return float(value)
-
-
-def check_count(name: str, value: object) -> int | None:
-    """A whole number from 1, or None; an error that names the argument."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{name} is a whole number from 1, not {value!r}")
-    return value
+__all__ = ["Deletions"]
 
 
 class Deletions:

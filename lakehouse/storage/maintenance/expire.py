@@ -22,21 +22,15 @@ from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.metadata.snapshot import CommitKind, ManifestRef, Snapshot
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.progress import ProgressCallback, Teller
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.maintenance.deletions import (
-    Deletions,
-    ProgressCallback,
-    Teller,
-    check_count,
-    check_seconds,
-)
+from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.maintenance.reachable import PathSet, Reachable, paths_of
-from lakehouse.storage.metadata.object_kinds import snapshot_path
-from lakehouse.storage.metadata.paths import SNAPSHOT_PREFIX, join
+from lakehouse.storage.metadata.paths import SNAPSHOT_PREFIX, join, segment_path, snapshot_path
 from lakehouse.storage.metadata.snapshots import History
+from lakehouse.storage.tables.arguments import check_count, check_seconds
 from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.wal.log import segment_path
 
 __all__ = ["ExpireReport", "expire_snapshots"]
 

@@ -29,18 +29,19 @@ from lakehouse.format.schema.types import Field, walk
 from lakehouse.ids import new_uuid
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.progress import ProgressCallback, Teller
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.files.file_writer import delete_files
-from lakehouse.storage.indexes.build import build_index, definitions_for, index_path
-from lakehouse.storage.maintenance.deletions import ProgressCallback, Teller
-from lakehouse.storage.metadata.paths import join
+from lakehouse.storage.indexes.build import build_index, definitions_for
+from lakehouse.storage.metadata.paths import index_path, join
 from lakehouse.storage.metadata.store_clock import answered_ms
+from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import to_expr
 from lakehouse.storage.tables.commit_result import committed_or_deleted
 from lakehouse.storage.tables.long_reads import reading
-from lakehouse.storage.tables.open_tables import OpenTable, View
-from lakehouse.storage.write.conditional_writes import partition_test
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = [
     "IndexWork",

@@ -23,12 +23,12 @@ from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import ObjectMeta
 from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.progress import ProgressCallback, Teller
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.maintenance.deletions import Deletions, ProgressCallback, Teller
+from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.maintenance.reachable import PathSet, Reachable
-from lakehouse.storage.metadata.object_kinds import ObjectKind, object_kind
-from lakehouse.storage.metadata.paths import join
+from lakehouse.storage.metadata.paths import UUID_DIRECTORIES, ObjectKind, join, object_kind, relative
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = [
@@ -48,7 +48,6 @@ _METADATA_AGE_MS = 30 * 60_000
 _PATHS_SHOWN = 1_000
 _BATCH = 1_000
 _READS = 16
-_DIRECTORIES = ("data/", "index/", "manifest/", "schema/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +143,7 @@ class KeySpan:
 
 def every_span() -> list[KeySpan]:
     """All objects of a table that may be orphans."""
-    return [KeySpan(directory=directory) for directory in _DIRECTORIES]
+    return [KeySpan(directory=directory) for directory in UUID_DIRECTORIES]
 
 
 def spans_of(paths: Iterable[str], count: int) -> list[KeySpan]:
@@ -159,7 +158,7 @@ def spans_of(paths: Iterable[str], count: int) -> list[KeySpan]:
     marks = sorted({*known, *digits})
     cuts = marks[:: max(1, len(marks) // max(1, count))]
     found: list[KeySpan] = []
-    for directory in _DIRECTORIES:
+    for directory in UUID_DIRECTORIES:
         inside = [cut for cut in cuts if cut.startswith(directory)]
         ends = itertools.pairwise([None, *inside, None])
         found += [KeySpan(directory=directory, first=first, end=end) for first, end in ends]
@@ -236,7 +235,7 @@ async def sweep_span(
     after = None if span.first is None else _before(join(root, span.first))
     listed: dict[str, ObjectMeta] = {}
     async for one in core.env.store.list(join(root, span.directory), start_after=after):
-        path = one.key[len(root) + 1 if root else 0 :]
+        path = relative(root, one.key)
         if span.first is not None and path < span.first:
             continue
         if span.end is not None and path >= span.end:

@@ -18,7 +18,8 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.type_notation import type_text
 from lakehouse.format.schema.types import Field, Primitive, StringType
 from lakehouse.io.cost import Cost, measure
-from lakehouse.storage.tables.open_tables import OpenTable, time_ms_of
+from lakehouse.storage.tables.moments import time_ms_of
+from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.write.conditional_writes import delete_matching
 from lakehouse.suggest import suggestion
 

@@ -31,13 +31,15 @@ from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
-from lakehouse.storage.maintenance.deletions import Deletions, ProgressCallback, Teller, check_seconds
+from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.dense_log import DenseLog
-from lakehouse.storage.metadata.object_kinds import ObjectKind, object_kind
-from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
+from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative
 from lakehouse.storage.metadata.store_clock import ask_store_ms
+from lakehouse.storage.metadata.table_name import TableName, check_name
+from lakehouse.storage.tables.arguments import check_seconds
 from lakehouse.storage.tables.drop import drop_table
-from lakehouse.storage.tables.names import Names, TableName, check_name
+from lakehouse.storage.tables.names import Names
 from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped
 
 __all__ = ["PurgeReport", "purge_dropped"]
@@ -268,7 +270,7 @@ async def _purge(store: ObjectStore, root: str, drop: Snapshot, deletions: Delet
     foreign, batch = 0, list[tuple[str, int]]()
     snapshots: list[tuple[str, int]] = []
     async for one in store.list(f"{root}/"):
-        kind = object_kind(one.key[len(root) + 1 :])
+        kind = object_kind(relative(root, one.key))
         if kind is None:
             foreign += 1
         elif kind in (ObjectKind.SNAPSHOT, ObjectKind.HINT):

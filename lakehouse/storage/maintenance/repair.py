@@ -32,18 +32,27 @@ from lakehouse.format.schema.schema_object import SchemaObject, decode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.cost import measure
 from lakehouse.io.work.fanout import map_bounded
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft, child_of, counts_of
-from lakehouse.storage.maintenance.deletions import ProgressCallback, Teller
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
 from lakehouse.storage.maintenance.salvage import Salvaged, Salvager
+from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.manifests import Manifests, placed
-from lakehouse.storage.metadata.object_kinds import ObjectKind, object_kind, snapshot_path
-from lakehouse.storage.metadata.paths import LATEST, join
-from lakehouse.storage.metadata.table_caches import TableCaches
+from lakehouse.storage.metadata.paths import (
+    DATA_PREFIX,
+    LATEST,
+    SCHEMA_PREFIX,
+    ObjectKind,
+    join,
+    object_kind,
+    relative,
+    segment_path,
+    snapshot_path,
+)
 from lakehouse.storage.tables.commit_result import committed_or_deleted
 from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.wal.log import segment_path
 
 __all__ = ["repair_table"]
 
@@ -74,7 +83,7 @@ class _Repair:
 
     def __init__(self, core: OpenTable, teller: Teller, *, deep: bool, dry_run: bool) -> None:
         self._core, self._teller, self._deep, self._dry_run = core, teller, deep, dry_run
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
         caches = TableCaches(CacheBudget(CacheSettings()))
         self._manifests = Manifests(core.env.store, core.root, core.uuid, caches.manifests)
         self._losses: dict[tuple[str, str], list[Loss]] = {}
@@ -217,8 +226,8 @@ class _Repair:
     async def _schemas(self) -> dict[str, SchemaObject]:
         """The schema objects of the table that can be read, by path."""
         core, found = self._core, dict[str, SchemaObject]()
-        async for one in core.env.store.list(join(core.root, "schema/")):
-            path = one.key[len(core.root) + 1 if core.root else 0 :]
+        async for one in core.env.store.list(join(core.root, SCHEMA_PREFIX)):
+            path = relative(core.root, one.key)
             if object_kind(path) is not ObjectKind.SCHEMA:
                 continue
             try:
@@ -294,8 +303,8 @@ class _Repair:
         """Looks at every file."""
         core = self._core
         sizes: dict[str, int] = {}
-        async for one in core.env.store.list(join(core.root, "data/")):
-            sizes[one.key[len(core.root) + 1 if core.root else 0 :]] = one.size
+        async for one in core.env.store.list(join(core.root, DATA_PREFIX)):
+            sizes[relative(core.root, one.key)] = one.size
         salvager = Salvager(
             core.env.store, core.root, schema.schema, core.env.settings, dry_run=self._dry_run
         )

@@ -24,19 +24,17 @@ from lakehouse.format.schema.schema_object import SchemaObject
 from lakehouse.io.cost import measure
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work.progress import ProgressCallback, Teller
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.commit.draft import counts_of
-from lakehouse.storage.maintenance.deletions import ProgressCallback, Teller
 from lakehouse.storage.maintenance.verify_entries import entry_problems
 from lakehouse.storage.maintenance.verify_files import FileCheck, FileChecker, Found
 from lakehouse.storage.maintenance.verify_report import Damages, Problem, VerifyReport
+from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.manifests import Manifests
-from lakehouse.storage.metadata.object_kinds import snapshot_path
-from lakehouse.storage.metadata.paths import LATEST, join
+from lakehouse.storage.metadata.paths import LATEST, join, relative, segment_path, snapshot_path
 from lakehouse.storage.metadata.schemas import Schemas
-from lakehouse.storage.metadata.table_caches import TableCaches
 from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.wal.log import segment_path
 
 __all__ = ["verify_table"]
 
@@ -91,7 +89,7 @@ class _Listing:
         """One request for a thousand objects."""
         found = cls()
         async for one in store.list(f"{root}/" if root else ""):
-            found._hashes.append(hash(one.key[len(root) + 1 if root else 0 :]))
+            found._hashes.append(hash(relative(root, one.key)))
             found._sizes.append(one.size)
         return found
 

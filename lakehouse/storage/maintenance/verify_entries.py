@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from lakehouse.format.metadata.file_entry import FileEntry, Level
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.storage.maintenance.verify_report import Problem
-from lakehouse.storage.scan.file_plan import interval, units_of
+from lakehouse.storage.metadata.run_order import interval, units_of
 
 __all__ = ["entry_problems"]
 

@@ -30,8 +30,8 @@ from lakehouse.storage.files.open import open_run
 from lakehouse.storage.indexes.reader import open_index
 from lakehouse.storage.maintenance.verify_report import Problem
 from lakehouse.storage.merge.ordering import kinds_of
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.metadata.paths import join
-from lakehouse.storage.metadata.run_caches import RunCaches
 from lakehouse.storage.rows.key_arrays import KeyColumns
 
 __all__ = ["FileCheck", "FileChecker", "Found", "fresh_caches"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakehouse.io.cost import Cost
+from lakehouse.storage.metadata.paths import ObjectKind, object_kind
 
 __all__ = ["Damage", "Damages", "Problem", "VerifyReport"]
 
@@ -133,7 +134,7 @@ class Damages:
     def carry(self, before: int, snapshot: int) -> None:
         """A snapshot needs the same files as the one before."""
         for (path, _), (_, snapshots) in self._found.items():
-            if before in snapshots and not path.startswith("snapshot/"):
+            if before in snapshots and object_kind(path) not in (ObjectKind.SNAPSHOT, ObjectKind.HINT):
                 snapshots.add(snapshot)
 
     def all(self, gone: Iterable[int] = ()) -> tuple[Damage, ...]:

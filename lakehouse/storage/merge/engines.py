@@ -40,7 +40,7 @@ from lakehouse.storage.merge.key_groups import (
 from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import by_key
-from lakehouse.storage.scan.section_rows import taken
+from lakehouse.storage.rows.take import taken
 
 __all__ = ["MergeEngine", "fold", "folded_input", "merge_engine"]
 

@@ -19,10 +19,9 @@ from lakehouse.errors import NotFoundError
 from lakehouse.io.protocols import Buffer, Fetched, Stored
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.metadata.acknowledged import Acknowledged, Written
+from lakehouse.storage.metadata.paths import dense_number, dense_path
 
 __all__ = ["DenseLog"]
-
-_DIGITS = 20
 
 
 class DenseLog:
@@ -44,13 +43,11 @@ class DenseLog:
 
     def key(self, number: int) -> str:
         """Key of the object of that number."""
-        return f"{self._prefix}{number:0{_DIGITS}}{self._suffix}"
+        return dense_path(self._prefix, number, self._suffix)
 
     def number(self, key: str) -> int | None:
         """Number of the object with that key; None for a foreign object."""
-        digits = key[len(self._prefix) : len(key) - len(self._suffix)]
-        well_formed = len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
-        return int(digits) if well_formed and key == self.key(int(digits)) else None
+        return dense_number(self._prefix, key, self._suffix)
 
     async def append(self, number: int, data: Buffer, *, token: str, note: str | None = None) -> Stored:
         """Creates the object of that number.

@@ -1,33 +1,102 @@
 """Where a table's objects are: every key is made here, and taken apart here.
 
-Invariant: a key holds a uuid or a number of a dense log, so no object is ever written twice.
+::
+
+    <database>/_database                                          says that a database exists
+    <database>/_tables/<table>                                    which directory a name stands for
+    <database>/<table>-<uuid>/                                    the directory of one table
+        snapshot/snapshot-<number>  snapshot/LATEST               the log of snapshots, and a hint
+        wal/wal-<number>.log                                      the write-ahead log
+        manifest/manifest-<uuid>    schema/schema-<uuid>
+        data/[<partition>/]bucket-<number>/<uuid>.<format>
+        index/<uuid>.puffin         probe/probe-<uuid>
+
+Invariant: a key holds a uuid or a number of a dense log, so no object is ever written twice. A path
+that does not look exactly like one that is made here is foreign, and no maintenance deletes it.
 """
 
 from __future__ import annotations
+
+import enum
+import re
 
 from lakehouse.ids import new_uuid
 
 __all__ = [
     "DATABASE_MARKER",
+    "DATA_PREFIX",
     "LATEST",
+    "SCHEMA_PREFIX",
     "SNAPSHOT_PREFIX",
+    "UUID_DIRECTORIES",
     "WAL_PREFIX",
     "WAL_SUFFIX",
+    "ObjectKind",
     "database_key",
+    "dense_number",
+    "dense_path",
+    "index_path",
     "join",
+    "new_data_path",
     "new_manifest_path",
     "new_probe_path",
     "new_schema_path",
+    "object_kind",
     "pointer_key",
     "pointer_prefix",
+    "relative",
+    "segment_path",
+    "snapshot_path",
     "table_directory",
 ]
 
+DATA_PREFIX = "data/"
+SCHEMA_PREFIX = "schema/"
 SNAPSHOT_PREFIX = "snapshot/snapshot-"
 LATEST = "snapshot/LATEST"
 WAL_PREFIX = "wal/wal-"
 WAL_SUFFIX = ".log"
 DATABASE_MARKER = "_database"
+UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
+"""Directories of objects that are named by a uuid, and uploaded before the commit that needs them."""
+
+_DIGITS = 20
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+
+class ObjectKind(enum.StrEnum):
+    """What an object in a table's directory is."""
+
+    DATA = "data"
+    INDEX = "index"
+    """A puffin file."""
+    MANIFEST = "manifest"
+    SCHEMA = "schema"
+    SEGMENT = "segment"
+    """Of the write-ahead log."""
+    SNAPSHOT = "snapshot"
+    HINT = "hint"
+    PROBE = "probe"
+    """Left behind by a process that ended while it asked for the store's time."""
+
+
+_PATTERNS = {
+    ObjectKind.DATA: rf"{DATA_PREFIX}(?:[^/]+/)*bucket-[0-9]+/{_UUID}\.(?:parquet|sst)",
+    ObjectKind.INDEX: rf"(?:data|index)/(?:[^/]+/)*{_UUID}(?:[-.][0-9a-z-]+)?\.puffin",
+    ObjectKind.MANIFEST: rf"manifest/manifest-{_UUID}",
+    ObjectKind.SCHEMA: rf"{SCHEMA_PREFIX}schema-{_UUID}",
+    ObjectKind.SEGMENT: rf"{WAL_PREFIX}[0-9]{{{_DIGITS}}}{re.escape(WAL_SUFFIX)}",
+    ObjectKind.SNAPSHOT: rf"{SNAPSHOT_PREFIX}[0-9]{{{_DIGITS}}}",
+    ObjectKind.HINT: re.escape(LATEST),
+    ObjectKind.PROBE: rf"probe/probe-{_UUID}",
+}
+_ALL = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
+
+
+def object_kind(path: str) -> ObjectKind | None:
+    """What the object of that path, relative to the table's directory, is; None = it is foreign."""
+    found = _ALL.fullmatch(path)
+    return ObjectKind(found.lastgroup) if found is not None and found.lastgroup else None
 
 
 def join(root: str, path: str) -> str:
@@ -35,9 +104,53 @@ def join(root: str, path: str) -> str:
     return f"{root}/{path}" if root else path
 
 
+def relative(root: str, key: str) -> str:
+    """The path of a key in a directory: ``relative(root, join(root, path)) == path``."""
+    return key[len(root) + 1 :] if root else key
+
+
+def dense_path(prefix: str, number: int, suffix: str = "") -> str:
+    """Path or key of an object of a dense log."""
+    return f"{prefix}{number:0{_DIGITS}}{suffix}"
+
+
+def dense_number(prefix: str, path: str, suffix: str = "") -> int | None:
+    """The number that :func:`dense_path` made the path of; None for a foreign object."""
+    digits = path[len(prefix) : len(path) - len(suffix)]
+    well_formed = len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if well_formed and path == dense_path(prefix, int(digits), suffix) else None
+
+
+def snapshot_path(number: int) -> str:
+    """Path of a snapshot, relative to the table's directory."""
+    return dense_path(SNAPSHOT_PREFIX, number)
+
+
+def segment_path(number: int) -> str:
+    """Path of a segment of the write-ahead log, relative to the table's directory."""
+    return dense_path(WAL_PREFIX, number, WAL_SUFFIX)
+
+
+def new_data_path(partition: str, bucket: int, extension: str) -> str:
+    """Path of a data file, relative to the table's directory.
+
+    Args:
+        partition: folder of its partition; empty in a table without partitions.
+        bucket: its bucket.
+        extension: its format.
+    """
+    parts = [f"bucket-{bucket}", f"{new_uuid()}.{extension}"]
+    return DATA_PREFIX + "/".join([partition, *parts] if partition else parts)
+
+
+def index_path(uuid_text: str) -> str:
+    """Path of an index file, relative to the table's directory."""
+    return f"index/{uuid_text}.puffin"
+
+
 def new_schema_path() -> str:
     """Path of a schema object, relative to the table's directory."""
-    return f"schema/schema-{new_uuid()}"
+    return f"{SCHEMA_PREFIX}schema-{new_uuid()}"
 
 
 def new_manifest_path() -> str:

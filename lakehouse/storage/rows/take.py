@@ -5,10 +5,15 @@ Invariant: the result is what Arrow's ``take`` gives; only the way there differs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["gather"]
+from lakehouse.kernels.arrays import I64
+
+__all__ = ["gather", "taken", "without_columns"]
 
 _INLINE_BYTES = 12
 """A view of a text so short holds the text itself."""
@@ -35,3 +40,25 @@ def _is_short(values: pa.Array) -> bool:
     offsets = np.frombuffer(values.buffers()[1], np.int32)
     first, last = offsets[values.offset], offsets[values.offset + len(values)]
     return values.null_count == 0 and int(last - first) <= _INLINE_BYTES * len(values)
+
+
+def without_columns(rows: int) -> pa.Table:
+    """A table that has rows and no column."""
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def taken(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
+    """These rows of the tables, counted through and there; None = all of them."""
+    if not tables[0].num_columns:
+        return without_columns(sum(table.num_rows for table in tables) if rows is None else len(rows))
+    whole = pa.concat_tables(tables)
+    if rows is None:
+        return whole
+    numbers = pa.array(rows)
+    # Column by column, so that no more than one is in memory a third time.
+    columns = [pc.take(_whole(column), numbers, boundscheck=False) for column in whole.columns]
+    return pa.table(columns, schema=whole.schema)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -26,7 +26,7 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import DataType, Field, ListType, MapType, StructType, arrow_type
 from lakehouse.storage.rows.partitioner import cut_rows
 from lakehouse.storage.scan.file_plan import PlannedUnit
-from lakehouse.storage.scan.scan import fields_named
+from lakehouse.storage.schema.columns import fields_named
 
 __all__ = ["Aggregate", "Answers", "Question"]
 

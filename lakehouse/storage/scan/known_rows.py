@@ -12,9 +12,10 @@ from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import Snapshot
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.storage.metadata.manifests import placed
-from lakehouse.storage.scan.file_plan import plan_files, units_of
+from lakehouse.storage.metadata.run_order import units_of
+from lakehouse.storage.scan.file_plan import plan_files
 from lakehouse.storage.schema.row_ttl import lifetime
-from lakehouse.storage.tables.open_tables import View
+from lakehouse.storage.tables.view import View
 
 __all__ = ["rows_of_files", "rows_of_snapshot", "rows_of_view"]
 

@@ -30,17 +30,17 @@ from lakehouse.format.schema.types import Field, arrow_field
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
 from lakehouse.kernels.arrays import I64
-from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.files.reader import RunReader, RunSource
 from lakehouse.storage.merge.engines import MergeEngine, fold, merge_engine
 from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
+from lakehouse.storage.metadata.run_order import interval, units_of
 from lakehouse.storage.rows.fit_to_schema import conform
 from lakehouse.storage.rows.input_tables import chunks_of
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
 from lakehouse.storage.rows.partitioner import cut_rows
-from lakehouse.storage.scan.file_plan import interval, units_of
-from lakehouse.storage.scan.scan import RunSource, fields_named
-from lakehouse.storage.scan.section_rows import taken
+from lakehouse.storage.rows.take import taken
+from lakehouse.storage.schema.columns import fields_named
 from lakehouse.storage.schema.row_ttl import Lifetime
 
 __all__ = ["Found", "Lookup"]

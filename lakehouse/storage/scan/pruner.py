@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse.expr import Expr
@@ -35,8 +36,10 @@ from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import BinaryType, Field, Primitive
 from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.indexes.search import IndexAnswers
+from lakehouse.storage.scan.file_plan import Prunes
 
-__all__ = ["KeyRange", "Pruner"]
+__all__ = ["IndexedPruner", "KeyRange", "Pruner"]
 
 _KEYS_MAX = 1_000
 """Most keys that are listed one by one."""
@@ -267,3 +270,35 @@ def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, i
 def _after(key: bytes) -> bytes:
     """The least bytes above a whole key."""
     return key + b"\x00"
+
+
+class IndexedPruner:
+    """What entries and pieces tell of a condition, and what indexes add; see :class:`Prunes`."""
+
+    def __init__(self, inner: Prunes, answers: IndexAnswers) -> None:
+        self._inner, self._answers = inner, answers
+
+    def excludes_keys(self, entry: FileEntry) -> str | None:
+        """An index says nothing of keys that are not in the file as such."""
+        return self._inner.excludes_keys(entry)
+
+    def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
+        """Whether rows of the file match, and what tells."""
+        verdict, told = self._inner.judge(entry)
+        if verdict is Verdict.SOME and self._answers.excludes(entry):
+            return Verdict.NONE, "index"
+        return verdict, told
+
+    def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
+        """Whether no key of a piece of the file can match."""
+        return self._inner.excludes_piece(entry, piece)
+
+    def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
+        """Whether rows of a piece of the file match."""
+        verdict = self._inner.judge_piece(entry, piece)
+        rows = self._answers.rows.get(entry.path)
+        if verdict is not Verdict.SOME or rows is None:
+            return verdict
+        at = int(np.searchsorted(rows.ranges[:, 1], piece.first_row, side="right"))
+        begins = at < len(rows.ranges) and rows.ranges[at, 0] < piece.first_row + piece.rows
+        return Verdict.SOME if begins else Verdict.NONE

@@ -14,76 +14,45 @@ import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Protocol
 
-import anyio
 import pyarrow as pa
 
 from lakehouse.config import TableSettings
-from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry
-from lakehouse.format.schema.column_path import column_steps
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, arrow_field
+from lakehouse.format.schema.types import arrow_field
 from lakehouse.index.search.selection import RowSelection
 from lakehouse.io.cost import counting
 from lakehouse.io.work.fanout import map_bounded
-from lakehouse.storage.files.reader import EVERY_ROW, Piece, RowRange, RunReader
-from lakehouse.storage.indexes.search import IndexAnswers, IndexedPruner, IndexQuestion
+from lakehouse.storage.files.reader import (
+    EVERY_KEY,
+    EVERY_ROW,
+    KeyRange,
+    Piece,
+    RowRange,
+    RunReader,
+    RunSource,
+    has_keys,
+)
+from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion
 from lakehouse.storage.merge.engines import merge_engine
 from lakehouse.storage.rows.row_size import RowSize
+from lakehouse.storage.scan.admission import Gate, Work
 from lakehouse.storage.scan.conditions import bind_where
 from lakehouse.storage.scan.file_plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
-from lakehouse.storage.scan.pruner import Pruner
+from lakehouse.storage.scan.pruner import IndexedPruner, Pruner
 from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.section_reader import SectionReader, Wanted
-from lakehouse.storage.scan.sections import EVERY_KEY, Chunk, KeyRange, Section, Sweep, has_keys
+from lakehouse.storage.scan.sections import Chunk, Sweep
+from lakehouse.storage.schema.columns import fields_named
 
-__all__ = ["RunSource", "Scan", "fields_named"]
+__all__ = ["Scan"]
 
-_COPIES = 2
-"""Times a row is in memory while it is merged: as it was read, and as it is returned."""
 _PLACE = struct.Struct(">QQ")
-_LARGE_SECTIONS = 4
-"""How many sections of the size that is aimed at have room at once: one is read while another is merged."""
 _OPENS = 16
 """Files that are opened at once, ahead of their first section."""
-
-
-class RunSource(Protocol):
-    """Opens the data files of a table."""
-
-    async def open(self, entry: FileEntry) -> RunReader: ...
-
-
-def fields_named(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
-    """The columns of these names, in their order; None = all.
-
-    Columns are whole: a name with a dot is that of a column, in backticks or not.
-
-    Raises:
-        InvalidInputError: one is not there, or named twice.
-    """
-    if columns is None:
-        return schema.fields
-    known = {field.name: field for field in schema.fields}
-    found: dict[str, Field] = {}
-    for given in columns:
-        steps = (given,) if given in known else column_steps(schema.fields, given)
-        name = steps[0]
-        if len(steps) > 1 and name in known:
-            what = f"is inside {name!r}: columns are read whole, so ask for {name!r}"
-        elif len(steps) > 1 or name not in known:
-            what = f"is not there; these are: {', '.join(known)}"
-        elif name in found:
-            what = "is named twice"
-        else:
-            found[name] = known[name]
-            continue
-        raise InvalidInputError(f"column {given!r} {what}", column=given)
-    return tuple(found.values())
 
 
 class Scan:
@@ -246,9 +215,9 @@ class Scan:
             (file.entry for unit in units for file in unit.files),
         )
         reader = SectionReader(self.wanted, size, self.report, self._selections)
-        gate = _Gate(self._settings, size, left)
+        gate = Gate(self._settings, size, left)
 
-        async def read(work: _Work) -> _Work:
+        async def read(work: Work) -> Work:
             work.table = await reader.read(work.take_section())
             return work
 
@@ -266,7 +235,7 @@ class Scan:
                 if left == 0:
                     return
 
-    async def _sections(self, units: Sequence[PlannedUnit], gate: _Gate) -> AsyncGenerator[_Work, None]:
+    async def _sections(self, units: Sequence[PlannedUnit], gate: Gate) -> AsyncGenerator[Work, None]:
         """The sections of all merge units, each when there is room for it."""
         files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
         folds = self.wanted.engine is not None
@@ -280,7 +249,7 @@ class Scan:
                 at += 1
                 is_last = at == len(files) or files[at][0] != unit
                 for section in sweep.sections(None if is_last else self._first_key(at, files[at][1])):
-                    work = _Work(section, gate.weight(section))
+                    work = Work(section, gate.weight(section))
                     del section
                     await gate.enter(work.weight)
                     yield work
@@ -341,67 +310,3 @@ class Scan:
                 )
             )
         return chunks
-
-
-class _Work:
-    """A section and then its rows: held by nobody else, so that what was taken out can be forgotten."""
-
-    __slots__ = ("_section", "table", "weight")
-
-    def __init__(self, section: Section, weight: int) -> None:
-        self._section: Section | None = section
-        self.weight = weight
-        self.table: pa.Table | None = None
-
-    def take_section(self) -> Section:
-        """The section, once."""
-        section, self._section = self._section, None
-        assert section is not None
-        return section
-
-    def take_table(self) -> pa.Table:
-        """Its rows, once they were read."""
-        table, self.table = self.table, None
-        assert table is not None
-        return table
-
-
-class _Gate:
-    """Lets sections begin while there is room for their rows, and of a limited scan few at first."""
-
-    def __init__(self, settings: TableSettings, size: RowSize, limit: int | None) -> None:
-        self._settings = settings
-        self._size = size
-        self._limit = limit
-        self._window = settings.scan_concurrency if limit is None else 1
-        self._inside = 0
-        self._held = 0
-        self._left = anyio.Event()
-
-    @property
-    def target_rows(self) -> int:
-        """How many rows the next section should have."""
-        share = self._settings.scan_memory_bytes / min(_LARGE_SECTIONS, self._settings.scan_concurrency)
-        rows = max(1, int(share / _COPIES / self._size.bytes_per_row))
-        return rows if self._limit is None else min(rows, self._limit * self._window)
-
-    def weight(self, section: Section) -> int:
-        """Bytes that the section is expected to need on top of those before."""
-        rows = sum(sum(part.piece_rows) for part in section.fresh)
-        return int(rows * self._size.bytes_per_row * _COPIES)
-
-    async def enter(self, weight: int) -> None:
-        """Waits until there is room; one section may be under way whatever it weighs."""
-        room = self._settings.scan_memory_bytes
-        while self._inside and (self._inside >= self._window or self._held + weight > room):
-            self._left = anyio.Event()
-            await self._left.wait()
-        self._inside += 1
-        self._held += weight
-
-    def leave(self, weight: int) -> None:
-        """A section was handed out."""
-        self._inside -= 1
-        self._held -= weight
-        self._window = min(self._settings.scan_concurrency, self._window * 2)
-        self._left.set()

@@ -36,16 +36,9 @@ from lakehouse.storage.merge.engines import MergeEngine, fold
 from lakehouse.storage.merge.ordering import kinds_of, merge_order, survivors
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.row_size import RowSize, value_width
+from lakehouse.storage.rows.take import taken, without_columns
 from lakehouse.storage.scan.report import ScanReport
-from lakehouse.storage.scan.section_rows import (
-    PartHits,
-    PartRows,
-    among_wanted,
-    candidates,
-    hits,
-    taken,
-    without_columns,
-)
+from lakehouse.storage.scan.section_rows import PartHits, PartRows, among_wanted, candidates, hits
 from lakehouse.storage.scan.sections import Part, Section
 
 __all__ = ["SectionReader", "Wanted"]

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse.index.search.selection import RowSelection
 from lakehouse.kernels.arrays import I64, Mask
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.scan.sections import Part
 
-__all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits", "taken", "without_columns"]
+__all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,28 +52,6 @@ class PartHits:
         shift = begins[self.pieces] - (np.cumsum(hit) - hit)
         moved: I64 = self.rows - shift[np.searchsorted(begins[self.pieces], self.rows, side="right") - 1]
         return moved
-
-
-def without_columns(rows: int) -> pa.Table:
-    """A table that has rows and no column."""
-    return pa.table({"": pa.nulls(rows)}).select([])
-
-
-def taken(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
-    """These rows of the tables, counted through and there; None = all of them."""
-    if not tables[0].num_columns:
-        return without_columns(sum(table.num_rows for table in tables) if rows is None else len(rows))
-    whole = pa.concat_tables(tables)
-    if rows is None:
-        return whole
-    numbers = pa.array(rows)
-    # Column by column, so that no more than one is in memory a third time.
-    columns = [pc.take(_whole(column), numbers, boundscheck=False) for column in whole.columns]
-    return pa.table(columns, schema=whole.schema)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def among_wanted(parts: Sequence[PartRows], rows: I64) -> I64:

@@ -19,27 +19,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.storage.files.reader import Piece, RunReader
+from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunReader
 
-__all__ = ["EVERY_KEY", "Chunk", "KeyRange", "Part", "Section", "Sweep", "has_keys"]
+__all__ = ["Chunk", "Part", "Section", "Sweep"]
 
-KeyRange = tuple[bytes | None, bytes | None]
-"""Row keys from the first on and below the second; None = no bound."""
-EVERY_KEY: KeyRange = (None, None)
 
 _FEW = 8
 """A section with less than such a part of its target is not ended for the sake of not merging."""
 _TOO_MANY = 1.5
 """A section grows to no more than so many times its target for the sake of where it ends."""
-
-
-def has_keys(part: FileEntry | Piece, keys: KeyRange) -> bool:
-    """Whether a file or a piece of one may have a key of the range; without a primary key it may."""
-    low, end = keys
-    return (low is None or part.max_key is None or part.max_key >= low) and (
-        end is None or part.min_key is None or part.min_key < end
-    )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -19,10 +19,16 @@ from typing import TypeAlias
 import numpy as np
 
 from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.storage.files.reader import EVERY_ROW, Piece, RowRange
+from lakehouse.storage.files.reader import (
+    EVERY_KEY,
+    EVERY_ROW,
+    KeyRange,
+    Piece,
+    RowRange,
+    RunSource,
+    has_keys,
+)
 from lakehouse.storage.scan.file_plan import PlannedFile, PlannedUnit, overlapping
-from lakehouse.storage.scan.scan import RunSource
-from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange, has_keys
 from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, opened_pieces, piece_sizes
 
 __all__ = ["Pieces", "Split", "files_to_open", "opened_splits", "plan_splits", "planned_bytes"]

@@ -28,7 +28,8 @@ from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import shown_where
 from lakehouse.storage.tables.long_reads import reading
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["Freshness", "TableRuns", "TableScan", "ask_table", "is_fresh", "to_expr"]
 

@@ -14,9 +14,7 @@ from contextlib import aclosing
 
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.io.work.fanout import map_bounded
-from lakehouse.storage.files.reader import Piece
-from lakehouse.storage.scan.scan import RunSource
-from lakehouse.storage.scan.sections import KeyRange
+from lakehouse.storage.files.reader import KeyRange, Piece, RunSource
 
 __all__ = [
     "LARGE",

@@ -16,8 +16,10 @@ from lakehouse.format.metadata.name_pointer import NameState
 from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
 from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.commit.changes import DropTable
-from lakehouse.storage.tables.names import Names, TableName
-from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped, open_table
+from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.storage.tables.create import open_table
+from lakehouse.storage.tables.names import Names
+from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped
 
 __all__ = [
     "DatabaseDropResult",

@@ -14,13 +14,15 @@ import google_crc32c
 
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.index.greptime.layout import region_id_of
 from lakehouse.index.metas.sources import FileProblem, IndexFile, IsVisible
 from lakehouse.index.models import IndexFileLocator
+from lakehouse.index.region_ids import region_id_of
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.metadata.paths import join
-from lakehouse.storage.tables.names import Names, TableName
-from lakehouse.storage.tables.open_tables import Environment, open_table
+from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.storage.tables.create import open_table
+from lakehouse.storage.tables.names import Names
+from lakehouse.storage.tables.open_tables import Environment
 
 __all__ = ["TableIndexSource", "table_id"]
 

@@ -21,8 +21,9 @@ from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.log import get_logger
 from lakehouse.storage.metadata.expiry_guard import while_reading
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.pins import drop_pin, make_pin
+from lakehouse.storage.tables.view import View
 
 __all__ = ["PIN_S", "grace_s_of", "holding", "reading", "until_pinned_s"]
 

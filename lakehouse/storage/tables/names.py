@@ -7,12 +7,9 @@ creators of one name never both succeed.
 from __future__ import annotations
 
 import dataclasses
-import re
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any
 
 from lakehouse.errors import (
     AlreadyExistsError,
@@ -23,7 +20,6 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.excerpt import short
 from lakehouse.format.metadata.database_marker import DatabaseMarker, decode_database, encode_database
 from lakehouse.format.metadata.name_pointer import NamePointer, NameState, decode_pointer, encode_pointer
 from lakehouse.ids import new_token
@@ -31,68 +27,12 @@ from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_prefix
+from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
 from lakehouse.suggest import suggestion
 
-__all__ = ["Names", "TableName", "check_name", "check_new_name", "taken"]
+__all__ = ["Names", "taken"]
 
-_NAME = re.compile(r"[^\W_][\w-]{0,126}")
-_NAME_BYTES_MAX = 160
-"""Of new names: paths have 255 bytes for a part in file systems, where uuids and suffixes stand beside it."""
 _CONCURRENCY = 16
-
-
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """``database.table``."""
-
-    database: str
-    table: str
-
-    @classmethod
-    def parse(cls, text: Any) -> TableName:
-        """The name in a text; an error that says what a name is."""
-        if not isinstance(text, str):
-            raise InvalidInputError(f"a table is named by text, such as 'sales.orders', not by {short(text)}")
-        database, dot, table = text.partition(".")
-        if not dot:
-            raise InvalidInputError(
-                f"{short(text)} is not the name of a table: it needs a database, as in "
-                f"'sales.{text[:40] or 'orders'}'",
-                name=text,
-            )
-        return cls(check_name(database, "database"), check_name(table, "table"))
-
-    @classmethod
-    def new(cls, text: Any) -> TableName:
-        """The name that a table is to have; the database is there already, however long its name is."""
-        name = cls.parse(text)
-        check_new_name(name.table, "table")
-        return name
-
-    def __str__(self) -> str:
-        return f"{self.database}.{self.table}"
-
-
-def check_name(text: Any, what: str) -> str:
-    """The name itself when something may have it. Earlier releases did not bound its bytes."""
-    if isinstance(text, str) and _NAME.fullmatch(text):
-        return text
-    raise _no_name(text, what)
-
-
-def check_new_name(text: Any, what: str) -> str:
-    """The name itself when something may be created with it."""
-    if len(check_name(text, what).encode()) > _NAME_BYTES_MAX:
-        raise _no_name(text, what)
-    return str(text)
-
-
-def _no_name(text: Any, what: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{short(text)} cannot be the name of a {what}: use a letter or digit, then letters, digits, '_' and "
-        f"'-', 127 characters and {_NAME_BYTES_MAX} bytes in UTF-8 at most",
-        name=short(text),
-    )
 
 
 class Names:

@@ -17,44 +17,33 @@ from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
 from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
-from lakehouse.format.metadata.name_pointer import NamePointer, NameState
-from lakehouse.format.metadata.snapshot import CommitKind, SegmentRange, Snapshot, encode_snapshot
-from lakehouse.format.schema.schema_object import SchemaObject
+from lakehouse.format.metadata.name_pointer import NamePointer
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.ids import new_token, new_uuid
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.commit.committer import Change, Committed, Committer
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.expiry_guard import from_head
 from lakehouse.storage.metadata.manifests import Manifests
-from lakehouse.storage.metadata.paths import join, table_directory
+from lakehouse.storage.metadata.paths import join
 from lakehouse.storage.metadata.schemas import Schemas
 from lakehouse.storage.metadata.snapshots import History, Spawn
 from lakehouse.storage.metadata.store_clock import StoreTime
-from lakehouse.storage.metadata.table_caches import TableCaches
+from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.rows.missing_columns import Missing
-from lakehouse.storage.schema.row_ttl import Lifetime, lifetime
-from lakehouse.storage.tables.names import Names, TableName, taken
+from lakehouse.storage.tables.moments import time_ms_of
 from lakehouse.storage.tables.recheck import Recheck
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.appender import WalAppender, take_over
 from lakehouse.storage.wal.log import Wal
 from lakehouse.storage.wal.segment_runs import SegmentRuns
 from lakehouse.storage.wal.tail import Tail
 
-__all__ = [
-    "CommitListener",
-    "Environment",
-    "OpenTable",
-    "View",
-    "create_table",
-    "is_dropped",
-    "open_table",
-    "shared_table",
-    "time_ms_of",
-]
+__all__ = ["CommitListener", "Environment", "OpenTable", "is_dropped", "shared_table"]
 
 _WRITTEN_MAX = 256
 """Tables beyond these are looked after when the next one is written to, not when the connection is closed."""
@@ -115,49 +104,6 @@ class Environment:
 
 def _arrived(store: ObjectStore, settings: Settings, clock: Clock) -> Environment:
     return Environment(store, settings, clock, TableCaches(CacheBudget(settings.cache)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """A snapshot with its schema."""
-
-    snapshot: Snapshot
-    schema_object: SchemaObject
-    manifests: Manifests
-    runs: SegmentRuns
-    fresh: SegmentRange | None = None
-    """Acknowledged WAL segments that the snapshot does not cover, for reads that are to see them."""
-
-    @property
-    def schema(self) -> TableSchema:
-        """The schema that the snapshot reads with."""
-        return self.schema_object.schema
-
-    @property
-    def options(self) -> TableOptions:
-        """The table's options as of the snapshot."""
-        return TableOptions.parse(self.schema.options)
-
-    async def files(self) -> tuple[FileEntry, ...]:
-        """The live files."""
-        return await self.manifests.entries(self.snapshot)
-
-    @property
-    def first_segment(self) -> int | None:
-        """Number of the first segment that is read above the snapshot; None = none is."""
-        return None if self.fresh is None else self.fresh.first
-
-    @property
-    def shows(self) -> Lifetime | None:
-        """Which of its rows are not too old; None = all."""
-        return lifetime(self.schema, self.snapshot.time_ms)
-
-    async def entries(self) -> tuple[FileEntry, ...]:
-        """All runs: live files, and WAL segments that are in no file yet."""
-        files, ranges = await self.files(), self.snapshot.carried().segments
-        if self.fresh is not None:
-            ranges = (*ranges, self.fresh)
-        return (*files, *await self.runs.entries(ranges, self.schema, together=True)) if ranges else files
 
 
 class CommitListener(Protocol):
@@ -427,28 +373,6 @@ def _covered(snapshot: Snapshot) -> int:
     return snapshot.wal.upto if snapshot.wal is not None else 0
 
 
-def time_ms_of(when: dt.datetime | int | str) -> int:
-    """Milliseconds since 1970 of a moment; text is ISO 8601, without a zone it is UTC."""
-    if isinstance(when, bool) or not isinstance(when, dt.datetime | int | str):
-        raise InvalidInputError(f"a timestamp is a datetime, ISO text or milliseconds, not {when!r}")
-    if isinstance(when, int):
-        return when
-    if isinstance(when, str):
-        try:
-            when = dt.datetime.fromisoformat(when)
-        except ValueError as error:
-            raise InvalidInputError(
-                f"{when!r} is not a timestamp: write it as '2026-01-31 12:00:00' or with a zone"
-            ) from error
-    moment = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
-    return int(moment.timestamp() * 1000)
-
-
-async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
-    """The table that a name stands for."""
-    return shared_table(env, name, await names.resolve(name))
-
-
 def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> OpenTable:
     """The one open table of a pointer; nothing is read.
 
@@ -460,44 +384,6 @@ def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> Ope
         table = env.opened[pointer.table] = OpenTable(env, name, pointer)
     table.name, table.pointer = name, pointer
     return table
-
-
-async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
-    """A new table under a free name; AlreadyExistsError when the name is not free."""
-    env.expect_commit()
-    table, now_ms = new_uuid(), env.time.now_ms()
-    holder = await names.find(name)
-    if holder is not None:
-        if not await is_dropped(OpenTable(env, name, holder)):
-            raise taken(name)
-        # A drop that ended before it gave the name back.
-        await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms, token=holder.token)
-    pointer = NamePointer(
-        name=str(name),
-        table=table,
-        path=table_directory(name.database, name.table, table.hex),
-        token=new_token(),
-        time_ms=now_ms,
-    )
-    core = OpenTable(env, name, pointer)
-    written = await core.schemas.write(schema, time_ms=now_ms)
-    first = Snapshot(
-        id=1,
-        token=new_token(),
-        parent=None,
-        kind=CommitKind.CREATE,
-        time_ms=env.time.now_ms(),  # the store has told it now
-        table=table,
-        schema=written,
-    )
-    await core.before_write()
-    began = env.clock.steady()
-    stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
-    core.history.time.learn(stored.store_time_ms)
-    await names.claim(name, pointer, first=True)
-    core.history.note(first, began)
-    env.opened[table] = core
-    return core
 
 
 async def is_dropped(core: OpenTable) -> bool:

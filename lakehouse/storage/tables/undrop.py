@@ -26,8 +26,9 @@ from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.commit.changes import Undrop
+from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.drop import drop_table, give_back
-from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.tables.names import Names
 from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped, shared_table
 
 __all__ = ["DatabaseUndropResult", "undrop_database", "undrop_table"]

@@ -18,15 +18,10 @@ from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import WAL_PREFIX, WAL_SUFFIX, join
 from lakehouse.storage.wal.tail import Tail
 
-__all__ = ["Wal", "segment_path"]
+__all__ = ["Wal"]
 
 _BIG_SEGMENT = 64 * 1024
 """Decoding larger ones would hold up the loop."""
-
-
-def segment_path(number: int) -> str:
-    """Path of a segment, relative to the table's directory."""
-    return f"{WAL_PREFIX}{number:020}{WAL_SUFFIX}"
 
 
 class Wal:

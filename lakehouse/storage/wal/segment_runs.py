@@ -33,9 +33,10 @@ from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.merge.ordering import kinds_of
+from lakehouse.storage.metadata.paths import segment_path
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.partitioner import cut_rows, joined
-from lakehouse.storage.wal.log import Wal, segment_path
+from lakehouse.storage.wal.log import Wal
 
 __all__ = ["MemoryRun", "SegmentRuns", "segment_rows"]
 

@@ -14,10 +14,11 @@ from typing import ClassVar
 from lakehouse.errors import ConflictError, NotFoundError
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.kinds import traits_of
-from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["AddDecided", "KeyRange"]
@@ -55,7 +56,7 @@ class AddDecided:
     ) -> None:
         self._core, self._read, self._entries = core, read, entries
         self._looked_at, self._must_commit, self._message = looked_at, must_commit, message
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
 
     async def draft(self, base: Base) -> Draft | None:
         """The files, unless what others committed meanwhile could have changed the decision."""

@@ -16,12 +16,14 @@ from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.io.cost import measure
 from lakehouse.io.work.background import beside
 from lakehouse.storage.commit.changes import UNFLUSHED, AddFiles, ReplacePartitions
-from lakehouse.storage.commit.committer import Change, Committed, OwnManifest
+from lakehouse.storage.commit.committer import Change, Committed
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.rows.missing_columns import Missing
 from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
 from lakehouse.storage.write.flush import flush_table
 
@@ -75,7 +77,7 @@ async def add_rows(
         change = AddFiles(
             kind=kind,
             entries=written.entries,
-            own=OwnManifest(core.env.store, core.root),
+            own=SpilledManifest(core.env.store, core.root),
             clears=clears,
             must_commit=writer is not None,
             message=message,
@@ -110,7 +112,7 @@ async def replace_partitions(
             kind=CommitKind.OVERWRITE,
             holds=is_held,
             entries=written.entries,
-            own=OwnManifest(core.env.store, core.root),
+            own=SpilledManifest(core.env.store, core.root),
             must_commit=writer is not None,
             message=message,
         )

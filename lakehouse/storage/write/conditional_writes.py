@@ -21,16 +21,15 @@ from lakehouse.errors import AlreadyExistsError, InvalidInputError
 from lakehouse.expr import Expr, any_of, matching
 from lakehouse.expr.bounds import Verdict
 from lakehouse.expr.nodes import IsNull
-from lakehouse.format.keys.order_value import decode_value
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import arrow_field
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
 from lakehouse.storage.commit.changes import check_flushed
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.indexes.search import IndexQuestion
@@ -41,12 +40,14 @@ from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
 from lakehouse.storage.scan.conditions import bind_where
 from lakehouse.storage.scan.lookup import Lookup
+from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.pruner import Pruner
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.scan.table_scan import TableRuns, ask_table
 from lakehouse.storage.schema.row_ttl import shown_where
 from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
 from lakehouse.storage.write.blind_writes import WriterId, replace_partitions, with_current_schema
 
@@ -56,7 +57,6 @@ __all__ = [
     "insert_rows",
     "matching_rows",
     "overwrite_matching",
-    "partition_test",
     "refuse_ignored_deletes",
 ]
 
@@ -196,7 +196,7 @@ class _ReplaceMatching:
     ) -> None:
         self._core, self._where, self._new = core, where, new
         self._kind, self._must_commit, self._message = kind, must_commit, message
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
         self._base: Base | None = None
         self._draft: Draft | None = None
         self.uploaded: list[str] = []
@@ -327,29 +327,6 @@ class _ReplaceMatching:
         return written
 
 
-def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped-def]
-    """Whether a partition matches, for a condition that speaks of whole partitions; else None.
-
-    Files of a partition may be taken away unread only where they cannot hide rows of another.
-    """
-    bound = bind_where(where, schema)
-    names = bound.columns()
-    independent = schema.key_holds_partition or not schema.primary_key
-    if not names or not names <= set(schema.partition_by) or not independent:
-        return None
-    fields = schema.partition_fields
-    arrow = pa.schema([arrow_field(one) for one in fields])
-
-    def holds(partition: tuple[bytes, ...]) -> bool:
-        values = {
-            one.name: decode_value(value, one.type) for one, value in zip(fields, partition, strict=True)
-        }
-        row = pa.Table.from_pylist([values], arrow)
-        return bool(matching(bound, row)[0].as_py())
-
-    return holds
-
-
 def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
     """Whether a file may hold a key of one of these."""
     low, high = entry.min_key, entry.max_key
@@ -434,7 +411,7 @@ class _InsertNew:
         self._core, self._written = core, written
         self._keys = pa.concat_tables(keys) if keys else None
         self._must_commit, self._message = must_commit, message
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
         self._checked: frozenset[str] = frozenset()
         """Files among which none of the keys is."""
 

@@ -16,11 +16,10 @@ from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
-from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.files.reader import RunReader, RunSource
+from lakehouse.storage.metadata.run_order import Unit, apart, key_ends, unit_of
 from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.scan.file_plan import Unit, apart, key_ends, unit_of
-from lakehouse.storage.scan.scan import RunSource
 from lakehouse.storage.scan.sections import Chunk, Part, Section, Sweep
 
 __all__ = ["refuse_shared_keys"]

@@ -23,12 +23,14 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.cost import measure
 from lakehouse.io.work.background import beside
 from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
-from lakehouse.storage.commit.committer import Change, OwnManifest
+from lakehouse.storage.commit.committer import Change
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
-from lakehouse.storage.scan.file_plan import Unit, unit_of
+from lakehouse.storage.metadata.run_order import Unit, unit_of
 from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
 from lakehouse.storage.write.add_if_unchanged import AddDecided, KeyRange
 from lakehouse.storage.write.blind_writes import WriterId, flushing
@@ -64,7 +66,7 @@ async def commit_uploaded(
     change = AddFiles(
         kind=kind,
         entries=whole.entries,
-        own=OwnManifest(core.env.store, core.root),
+        own=SpilledManifest(core.env.store, core.root),
         clears=clears,
         must_commit=writer is not None,
         message=message,
@@ -88,7 +90,7 @@ async def replace_uploaded(
         kind=CommitKind.OVERWRITE,
         holds=holds,
         entries=whole.entries,
-        own=OwnManifest(core.env.store, core.root),
+        own=SpilledManifest(core.env.store, core.root),
         must_commit=writer is not None,
         message=message,
     )

@@ -26,18 +26,20 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.cost import measure
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.threads import in_thread
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.merge.engines import folded_input
+from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
 from lakehouse.storage.rows.partitioner import Part, cut_rows
-from lakehouse.storage.scan.file_plan import interval
 from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
 from lakehouse.storage.tables.long_reads import holding
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.segment_runs import segment_rows
 from lakehouse.storage.wal.tail import Tail, covered
 
@@ -197,7 +199,7 @@ class _Flush:
 
     def __init__(self, core: OpenTable, groups: Sequence[_Group], buckets: int) -> None:
         self._groups, self._buckets = groups, buckets
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
         self.added: tuple[FileEntry, ...] = ()
         """What the last draft adds."""
 

@@ -23,8 +23,9 @@ from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.schema.merge_rules import Engine
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.io.work.threads import in_thread
-from lakehouse.storage.commit.committer import Base, OwnManifest
+from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
+from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.rows.input_tables import chunks_of
@@ -32,7 +33,8 @@ from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.scan.lookup import Lookup
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
 from lakehouse.storage.write.blind_writes import WriterId, add_rows, recorded_snapshot, with_current_schema
 from lakehouse.storage.write.given_rows import GivenChunk, GivenRows, given_chunk
@@ -125,7 +127,7 @@ class _KeepMissing:
         self._kind, self._must_commit, self._message = kind, must_commit, message
         self._keys = given.keys_to_read()
         self._names: list[bytes] = sorted(_encoded(self._keys, given.schema))
-        self._own = OwnManifest(core.env.store, core.root)
+        self._own = SpilledManifest(core.env.store, core.root)
         self._base: Base | None = None
         self._filled: pa.Table | None = None
         self.written = WrittenRows()

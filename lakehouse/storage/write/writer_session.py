@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NoReturn, Self
 
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import (
@@ -32,37 +28,30 @@ from lakehouse.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
 from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.metadata.wal_segment import SegmentHeader, WalBatch, WalSegment
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.threads import in_thread
 from lakehouse.log import get_logger
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.compact.background import auto_compaction
-from lakehouse.storage.merge.engines import merge_engine
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
-from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.rows.missing_columns import Missing
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.appender import WalAppender
 from lakehouse.storage.write.blind_writes import check_writer
 from lakehouse.storage.write.flush import flush_table
+from lakehouse.storage.write.log_batches import log_batch, put_weight, rows_of
 from lakehouse.storage.write.log_wait import LogWait
 from lakehouse.storage.write.memtable import Memtables
 
 __all__ = ["Ack", "WriterReport", "WriterSession", "closed"]
 
 _log = get_logger(__name__)
-_PUT_BYTES_MAX = 512 * 1024 * 1024
 _QUEUE_SEGMENTS = 4
 """Segments' worth of puts that may wait for the log before further ones wait to be queued."""
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 2.0
 _TICK_S = 0.005
-_FEW_ROWS = 4_096
-"""Handing rows to a thread takes longer than working on so few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,12 +216,7 @@ class WriterSession:
         if mark is not None and (known := self._known(mark)) is not None:
             return Ack(known)
         schema, rows = await self._conformed(data, deletes=deletes, missing=missing)
-        weight = _weight(rows, schema)
-        if weight > _PUT_BYTES_MAX:
-            raise InvalidInputError(
-                f"one put holds {weight:,} bytes, and a segment of the log at most {_PUT_BYTES_MAX:,}: "
-                "write such amounts with append or upsert, or in smaller puts"
-            )
+        weight = put_weight(rows, schema)
         await self._room(weight)
         if mark is not None and (known := self._known(mark)) is not None:
             return Ack(known)
@@ -263,13 +247,13 @@ class WriterSession:
         """The rows as the schema has them: the one this writer knows, or else the newest."""
         schema = self._view.schema
         try:
-            return schema, await _rows_of(data, schema, deletes=deletes, missing=missing)
+            return schema, await rows_of(data, schema, deletes=deletes, missing=missing)
         except InvalidInputError:
             view = await self._core.newest()
             if view.schema == schema:
                 raise
             self._view = view
-            return view.schema, await _rows_of(data, view.schema, deletes=deletes, missing=missing)
+            return view.schema, await rows_of(data, view.schema, deletes=deletes, missing=missing)
 
     async def _room(self, weight: int) -> None:
         """Waits until there is room in the queue and in the memtables."""
@@ -370,7 +354,7 @@ class WriterSession:
         filled = [put.rows for put in group if put.rows.num_rows]
         try:
             await self._core.before_write()
-            batches = [await _made(filled, schema)] if filled else []
+            batches = [await log_batch(filled, schema)] if filled else []
             segment = None
             if batches:
                 with self._wait.waiting(len(group), self._view.options.commit_deadline_s):
@@ -508,78 +492,3 @@ def closed() -> InvalidInputError:
 
 def _interrupted() -> LakehouseError:
     return CommitUnknownError("the writer was ended while these rows were on their way to the log")
-
-
-def _weight(rows: pa.Table, schema: TableSchema) -> int:
-    """Bytes of rows in the log, where the columns that they lack are null."""
-    lacking = [one.type for one in schema.arrow() if one.name not in rows.column_names]
-    return int(rows.nbytes + rows.num_rows * sum(pa.nulls(1, kind).nbytes for kind in lacking))
-
-
-async def _rows_of(data: object, schema: TableSchema, *, deletes: bool, missing: Missing | None) -> pa.Table:
-    """All rows handed in, checked; with their kinds when they delete."""
-    taken = dataclasses.replace(schema, fields=schema.key_fields, partition_by=()) if deletes else schema
-    if deletes and not schema.primary_key:
-        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    check = None if deletes else refusing_missing(schema, missing)
-    if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
-        if check is not None and data.num_rows:
-            check(data.column_names, None)
-        rows = conform(data, taken)
-    else:
-        rows = await _conformed_chunks(data, taken, check)
-    engine = merge_engine(schema)
-    if not deletes:
-        return engine.operands(rows)
-    kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
-    rows = rows.append_column(_KIND, pa.array(kinds))
-    return rows.slice(0, 0) if engine.ignores_deletes else rows
-
-
-async def _conformed_chunks(data: object, schema: TableSchema, check: CheckNames | None) -> pa.Table:
-    tables: list[pa.Table] = []
-    first = 0
-    source = chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
-    async with aclosing(source) as chunks:
-        async for chunk in chunks:
-            tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))
-            first += chunk.num_rows
-    return pa.concat_tables(tables) if tables else schema.arrow().empty_table()
-
-
-async def _made(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
-    if sum(table.num_rows for table in tables) <= _FEW_ROWS:
-        return _batch(tables, schema)
-    return await in_thread(_batch, tables, schema)
-
-
-_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
-
-
-def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
-    """Rows of several puts, in their order, as one batch."""
-    kinds = any(KIND_COLUMN in table.column_names for table in tables)
-    names = schema.arrow().names
-    filled = []
-    for table in tables:
-        for place, name in enumerate(names):
-            if name not in table.column_names:
-                field = schema.arrow().field(place).with_nullable(True)
-                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-        if kinds and KIND_COLUMN not in table.column_names:
-            table = table.append_column(_KIND, pa.array(np.zeros(table.num_rows, np.int8)))
-        # Keys to delete come in the order of the primary key.
-        filled.append(table.select([*names, KIND_COLUMN] if kinds else names))
-    if kinds:
-        arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), _KIND])
-        filled = [table.cast(arrow) for table in filled]
-    # Copied also where it is one table: rows are held after the acknowledgement, whatever the caller does
-    # with its arrays by then, and a slice would hold all that it was cut from.
-    rows = pa.concat_tables([*filled, filled[0].slice(0, 0)]).combine_chunks()
-    if not schema.primary_key:
-        return WalBatch(rows=rows)
-    keys = KeyColumns(schema.key_fields).encoded(rows)
-    low, high = pa.compute.min_max(keys).values()
-    return WalBatch(rows=rows, min_key=low.as_py(), max_key=high.as_py())

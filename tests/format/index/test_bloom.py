@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
 from lakehouse.format.index.bloom import BloomMeta, hashes_of, looks, probe, segments_that_may_hold
 from lakehouse.format.index.bloom_builder import build_bloom
-from lakehouse.format.index.protobuf import Field, Message, encode_varint
+from lakehouse.format.index.protobuf import Field, Message
 from lakehouse.kernels.need_more import NeedMore
+from lakehouse.kernels.varint import encode_varint
 from tests.kit.blob_samples import bloom_meta, footer_of, manifest, sample, spec_bytes, stored
 from tests.kit.bloom_reference import segment_sets
 

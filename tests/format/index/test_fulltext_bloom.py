@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from lakehouse.format.index.bloom import BloomMeta, segments_that_may_hold
 from lakehouse.format.index.bloom_builder import build_bloom
-from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder, query_tokens, tokenize
+from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder
 from lakehouse.format.text.config import Analyzer, FulltextConfig
+from lakehouse.format.text.tokens import query_tokens, tokenize
 from tests.kit.sstable_samples import WAYS, looped
 
 every_way = pytest.mark.parametrize("way", WAYS)

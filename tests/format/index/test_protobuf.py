@@ -11,14 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.index.protobuf import (
-    Field,
-    Kind,
-    Message,
-    decode_varints,
-    encode_varint,
-    encode_varints,
-)
+from lakehouse.format.index.protobuf import Field, Kind, Message, decode_varints, encode_varints
+from lakehouse.kernels.varint import encode_varint
 
 U64 = st.integers(0, 2**64 - 1) | st.integers(0, 300)
 

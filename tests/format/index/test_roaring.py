@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
-from lakehouse.format.index.roaring import EMPTY, U32, encode_many, encode_one, read_bitmap, union_many
+from lakehouse.format.index.roaring import EMPTY, encode_many, encode_one, read_bitmap, union_many
+from lakehouse.kernels.arrays import U32
 from tests.kit.blob_samples import flipped
 
 pyroaring = pytest.importorskip("pyroaring")

@@ -14,10 +14,12 @@ from hypothesis import given, settings
 
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
-from lakehouse.format.parquet.writer import KIND_FIELD, SEQUENCE_FIELD, ParquetOptions, encode_parquet
+from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import (
     FIELD_ID,
+    KIND_FIELD,
+    SEQUENCE_FIELD,
     DataType,
     DecimalType,
     Field,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.format.index.fulltext_bloom import query_tokens, tokenize
 from lakehouse.format.text.config import Analyzer, FulltextConfig
 from lakehouse.format.text.match import matches
+from lakehouse.format.text.tokens import query_tokens, tokenize
 
 PIECES = ["disk", "FULL", "disk_full", "_", "ΟΔΟΣ", "οδος", "é", "手机号", "3.14", "…", ""]
 texts = st.lists(st.none() | st.lists(st.sampled_from(PIECES), max_size=4).map(" ".join), max_size=8)

@@ -8,14 +8,8 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.index import IndexFileLocator
-from lakehouse.index.greptime.layout import (
-    GreptimeFile,
-    PathType,
-    RegionDir,
-    parse_table_dir,
-    region_id_of,
-    table_dir,
-)
+from lakehouse.index.greptime.layout import GreptimeFile, PathType, RegionDir, parse_table_dir, table_dir
+from lakehouse.index.region_ids import region_id_of
 
 ID = "4b220a70-2b03-4641-9687-b65d94641208"
 SECOND = RegionDir(table_dir="table_dir/", table_id=1, sequence=2)

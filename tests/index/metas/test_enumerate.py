@@ -13,15 +13,10 @@ import pytest
 from lakehouse.config import IndexSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.index.greptime.layout import table_dir
+from lakehouse.index.greptime.sources import GreptimeListing
 from lakehouse.index.metas.enumerate import iterate_index_metas
 from lakehouse.index.metas.rows import COMPACT, FLAT, GREPTIME
-from lakehouse.index.metas.sources import (
-    FileListSource,
-    FileProblem,
-    GreptimeListing,
-    IndexFile,
-    PrefixSource,
-)
+from lakehouse.index.metas.sources import FileListSource, FileProblem, IndexFile, PrefixSource
 from lakehouse.index.models import IndexType
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.expr import col, parse_where
-from lakehouse.format.index.fulltext_bloom import query_tokens, tokenize
 from lakehouse.format.puffin.builder import PuffinBuilder
 from lakehouse.format.schema.target_key import ColumnTarget
 from lakehouse.format.text.config import Analyzer, FulltextConfig
 from lakehouse.format.text.match import matches
+from lakehouse.format.text.tokens import query_tokens, tokenize
 from lakehouse.index.building.builder import IndexSpec, PuffinIndexBuilder
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin.reader import PuffinReader

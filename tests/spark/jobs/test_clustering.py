@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.io.work.progress import Progress
 from lakehouse.io.work.threads import in_own_thread
 from lakehouse.spark.jobs import clustering as jobs_rewrite
 from lakehouse.spark.jobs.clustering import rewrite
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
-from lakehouse.storage.maintenance.deletions import Progress
 from lakehouse.storage.table import Table
 from lakehouse.storage.write import conditional_writes as reading_writes
 

@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.metadata.file_entry import FileEntry, Level
+from lakehouse.io.work.progress import Progress
 from lakehouse.spark.jobs import compaction as jobs_compact
 from lakehouse.spark.jobs import job as jobs
 from lakehouse.spark.jobs.compaction import compact
 from lakehouse.spark.jobs.job import waves_of
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.tasks import run_tasks
-from lakehouse.storage.maintenance.deletions import Progress
 from lakehouse.storage.table import Table
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.int64(), "w": pa.string()})

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.io.work.progress import Progress
 from lakehouse.spark.jobs.maintenance import expire, rebuild_indexes, remove_orphans, verify
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
-from lakehouse.storage.maintenance.deletions import Progress
 from lakehouse.storage.maintenance.orphans import spans_of
 from lakehouse.storage.maintenance.verify_report import Problem
 from lakehouse.storage.table import Table

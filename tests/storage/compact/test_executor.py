@@ -17,13 +17,13 @@ from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.format.metadata.file_entry import SEQUENCE_COLUMN, FileEntry, FileFormat, Level
 from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.format.parquet.writer import SEQUENCE_FIELD
+from lakehouse.format.schema.types import SEQUENCE_FIELD
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
+from lakehouse.io.work.progress import Progress
 from lakehouse.lake import Lake
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.maintenance.deletions import Progress
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut
 from tests.kit.memory_pools import counted_pool

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from lakehouse.config import Settings
 from lakehouse.errors import UnavailableError
 from lakehouse.format.metadata.file_entry import SEQUENCE_COLUMN, FileEntry, FileFormat, Level
-from lakehouse.format.parquet.writer import SEQUENCE_FIELD
+from lakehouse.format.schema.types import SEQUENCE_FIELD
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.storage.compact.executor import commit_merged, merge_task, plan_table
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner, runs_in_order
-from lakehouse.storage.compact.plan import hull
-from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.metadata.run_order import hull, interval
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore

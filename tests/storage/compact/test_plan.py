@@ -18,12 +18,11 @@ from lakehouse.format.schema.types import Field, Primitive
 from lakehouse.storage.compact.plan import (
     CompactionReason,
     CompactionTask,
-    hull,
     most_runs,
     pick_runs,
     plan_compaction,
 )
-from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.metadata.run_order import hull, interval
 
 KEYED = TableSchema(
     fields=(Field(id=1, name="id", type=Primitive("int64"), required=True),),

@@ -12,8 +12,8 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.keys.buckets import bucket_of
 from lakehouse.format.metadata.file_entry import Level
 from lakehouse.io import ObjectStore
-from lakehouse.storage.maintenance.deletions import Progress
-from lakehouse.storage.scan.file_plan import interval
+from lakehouse.io.work.progress import Progress
+from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.table import Table
 from lakehouse.testing import RecordingStore
 from tests.kit.worlds import NAME, Row, StepIn, process, restored, table_of

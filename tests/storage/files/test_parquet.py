@@ -14,12 +14,11 @@ from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings
 from lakehouse.errors import NotFoundError
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
-from lakehouse.format.parquet.writer import SEQUENCE_FIELD
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, Primitive, StringType, StructType
+from lakehouse.format.schema.types import SEQUENCE_FIELD, Field, Primitive, StringType, StructType
 from lakehouse.io import measure
 from lakehouse.storage.files.parquet import WHOLE_BYTES
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from tests.kit.parquet_files import ROOT, StoredFile, key_of, stored
 from tests.kit.parquet_samples import FIELDS, KEYED, keyed_rows, many_rows
 

@@ -15,14 +15,13 @@ from lakehouse.config import CacheSettings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry
-from lakehouse.format.parquet.writer import KIND_FIELD
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, Primitive, StringType
+from lakehouse.format.schema.types import KIND_FIELD, Field, Primitive, StringType
 from lakehouse.format.sstable.frame import Footer
 from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.sstable import WHOLE_BYTES, SstableRun, open_sstable
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.testing import RecordingStore, memory_store
 from tests.kit.blob_samples import flipped
 from tests.kit.sstable_samples import SCHEMA, entry_of, rows_of, with_kinds

@@ -17,8 +17,8 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.io import ObjectStore
-from lakehouse.storage.commit import committer as commit
-from lakehouse.storage.maintenance.deletions import Progress
+from lakehouse.io.work.progress import Progress
+from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, ManualClock, RecordingStore
 from tests.kit.timed_store import HOUR_S, TimedStore
@@ -197,7 +197,7 @@ async def test_files_that_a_rollback_brought_back_stay() -> None:
     """A file that later snapshots lost stays when a rollback took it up again, in whichever manifest."""
     for inline in (128, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(commit, "_OWN_ENTRIES_MAX", inline)
+            patch.setattr(spilled_manifest, "_OWN_ENTRIES_MAX", inline)
             store = await timed()
             table = await made(store)
             await table.rollback(snapshot=2)
@@ -209,7 +209,7 @@ async def test_files_that_a_rollback_brought_back_stay() -> None:
 
 async def test_manifests_and_files_removed_from_them_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest that newer snapshots still list keeps what lives in it, and nothing else."""
-    monkeypatch.setattr(commit, "_OWN_ENTRIES_MAX", 1)
+    monkeypatch.setattr(spilled_manifest, "_OWN_ENTRIES_MAX", 1)
     store = await timed()
     lake = process(store, clock=ManualClock())
     await lake.create_database("db")

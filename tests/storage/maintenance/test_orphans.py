@@ -11,9 +11,9 @@ import pytest
 from lakehouse.errors import CommitUnknownError, ConflictError, CorruptionError
 from lakehouse.format.metadata.file_entry import FileEntry, IndexRef
 from lakehouse.io import ObjectStore
-from lakehouse.storage.commit import committer as commit
+from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.maintenance.reachable import PathSet, paths_of
-from lakehouse.storage.metadata.object_kinds import ObjectKind, object_kind
+from lakehouse.storage.metadata.paths import ObjectKind, object_kind
 from lakehouse.storage.table import Table
 from lakehouse.testing import ManualClock, RecordingStore
 from tests.kit.timed_store import HOUR_S, TimedStore
@@ -126,7 +126,7 @@ async def test_a_deletion_that_ended_half_way_is_no_obstacle() -> None:
     """An expired snapshot whose manifest is gone already says nothing any more."""
     store = await timed()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "_OWN_ENTRIES_MAX", 0)
+        patch.setattr(spilled_manifest, "_OWN_ENTRIES_MAX", 0)
         table, root = await made(store)
     await table.overwrite([{"id": 5, "v": 5}])
     await table.expire_snapshots(retain=1)
@@ -183,7 +183,7 @@ async def test_a_slow_writer_whose_uploads_are_young_enough_commits() -> None:
 
 async def test_folded_manifests_of_a_failed_commit_are_not_used_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that folded for a commit that failed folds anew when the sweep took the manifest."""
-    longest = "lakehouse.storage.commit.draft._INLINE_ENTRIES_MAX"
+    longest = "lakehouse.storage.commit.fold._INLINE_ENTRIES_MAX"
     monkeypatch.setattr(longest, 1)
     store = await timed()
     await made(store)

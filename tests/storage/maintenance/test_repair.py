@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.errors import CorruptionError, UnavailableError
 from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.storage.commit import committer as commit
+from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.maintenance.repair_report import LossKind, RepairReport
 from lakehouse.storage.table import Table
 from lakehouse.testing import ManualClock, RecordingStore
@@ -23,7 +23,7 @@ from tests.kit.worlds import NAME, StepIn, World, process, restored, saved, tabl
 async def known() -> Known:
     """Tables with manifests of their own and files of both formats."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "_OWN_ENTRIES_MAX", 1)
+        patch.setattr(spilled_manifest, "_OWN_ENTRIES_MAX", 1)
         return await _known()
 
 
@@ -151,7 +151,7 @@ async def test_a_damaged_schema_is_replaced_by_the_one_before(known: Known) -> N
 
 async def test_a_folded_manifest_is_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries that were folded into a manifest are told by the snapshot before; nothing is lost."""
-    monkeypatch.setattr("lakehouse.storage.commit.draft._INLINE_ENTRIES_MAX", 3)
+    monkeypatch.setattr("lakehouse.storage.commit.fold._INLINE_ENTRIES_MAX", 3)
     store = await restored({})
     lake = process(store)
     await lake.create_database("db")

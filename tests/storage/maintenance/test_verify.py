@@ -27,7 +27,7 @@ SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.float64()})
 async def known() -> Known:
     """Tables with manifests of their own and files of both formats."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakehouse.storage.commit.committer._OWN_ENTRIES_MAX", 1)
+        patch.setattr("lakehouse.storage.commit.spilled_manifest._OWN_ENTRIES_MAX", 1)
         return await _known()
 
 

@@ -14,8 +14,7 @@ from lakehouse.ids import new_uuid
 from lakehouse.io import ObjectStore
 from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.protocols import ListPage
-from lakehouse.storage.metadata.object_kinds import snapshot_path
-from lakehouse.storage.metadata.paths import LATEST, join
+from lakehouse.storage.metadata.paths import LATEST, join, snapshot_path
 from lakehouse.storage.table import Table
 from lakehouse.testing import ManualClock, RecordingStore
 from tests.kit.streaming import made, opened, rows_of, some, vanish

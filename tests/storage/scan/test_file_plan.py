@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.storage.scan.file_plan import apart
+from lakehouse.storage.metadata.run_order import apart
 
 
 def _ends(item: tuple[int, int]) -> tuple[int, int]:

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import lakehouse
 from lakehouse.expr import parse_where
 from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.storage.files.reader import EVERY_ROW, Piece
+from lakehouse.storage.files.reader import EVERY_KEY, EVERY_ROW, Piece
 from lakehouse.storage.scan import splits
 from lakehouse.storage.scan.file_plan import PlannedFile, PlannedUnit
 from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.sections import EVERY_KEY
 from lakehouse.storage.scan.splits import Split, files_to_open, opened_splits, plan_splits, planned_bytes
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.scan.work_ranges import OPENED_MAX

@@ -20,7 +20,8 @@ from lakehouse.format.metadata.name_pointer import NamePointer, NameState
 from lakehouse.ids import new_token
 from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.open import stacked
-from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.storage.tables.names import Names
 from lakehouse.testing import memory_store
 from tests.kit.blob_samples import spec_bytes
 

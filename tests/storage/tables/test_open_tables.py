@@ -10,7 +10,8 @@ from lakehouse.storage.commit.changes import ChangeRefs
 from lakehouse.storage.commit.committer import Committed
 from lakehouse.storage.compact.background import auto_compaction
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables.open_tables import OpenTable, View
+from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 from tests.kit.worlds import NAME, process, restored
 
 SCHEMA = pa.schema({"id": pa.int64()})

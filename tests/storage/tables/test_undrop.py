@@ -23,7 +23,8 @@ from lakehouse.format.metadata.name_pointer import NameState
 from lakehouse.format.metadata.sealed_json import seal, unseal
 from lakehouse.io import ObjectStore
 from lakehouse.lake import Lake
-from lakehouse.storage.tables.names import Names, TableName
+from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.storage.tables.names import Names
 from lakehouse.testing import RecordingStore
 from tests.cut_points.test_table_cut_points import Failing, plans, told
 from tests.kit.timed_store import HOUR_S, TimedStore

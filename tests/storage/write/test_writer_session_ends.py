@@ -148,7 +148,7 @@ async def test_a_bug_ends_the_writer_and_nobody_waits(name: str, monkeypatch: py
     store = await made()
     writer = await opened(store)
     monkeypatch.setattr(f"lakehouse.storage.write.writer_session.{name}", broken)
-    monkeypatch.setattr("lakehouse.storage.write.writer_session._FEW_ROWS", 0)
+    monkeypatch.setattr("lakehouse.storage.write.log_batches._FEW_ROWS", 0)
     async with asyncio.timeout(10):
         answer = await acknowledged(writer, some((1, "a", 1)))
         assert answer == ("done" if name == "flush_table" else "unknown")

@@ -210,7 +210,7 @@ async def test_a_giant_row_is_a_segment_of_its_own() -> None:
 
 async def test_a_put_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """More bytes than a segment may have are refused with the numbers; the writer goes on."""
-    monkeypatch.setattr("lakehouse.storage.write.writer_session._PUT_BYTES_MAX", 10_000)
+    monkeypatch.setattr("lakehouse.storage.write.log_batches._PUT_BYTES_MAX", 10_000)
     store, table = await wide()
     async with table.writer() as writer:
         with pytest.raises(InvalidInputError, match="in smaller puts"):
@@ -224,7 +224,7 @@ async def test_deleted_keys_are_weighed_with_the_columns_they_lack(monkeypatch: 
     async with (await table_of(await made())).writer() as writer:
         keys = {"id": list(range(100))}
         size = pa.table(keys).nbytes
-        monkeypatch.setattr("lakehouse.storage.write.writer_session._PUT_BYTES_MAX", 2 * size)
+        monkeypatch.setattr("lakehouse.storage.write.log_batches._PUT_BYTES_MAX", 2 * size)
         with pytest.raises(InvalidInputError, match="one put holds"):
             await writer.delete(pa.table(keys))
 

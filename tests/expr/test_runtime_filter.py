@@ -12,14 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.expr import bind, matching, to_sql
+from lakehouse.expr.runtime_filter import among
 from lakehouse.format.schema.table_schema import schema_from_arrow
-from lakehouse.storage.scan.key_filter import among
+from lakehouse.format.schema.types import arrow_type
 
 
 def held(kind: pa.DataType, values: pa.Array, rows: list[Any], max_values: int) -> list[bool]:
     """Of each row, whether the condition is true."""
     schema = schema_from_arrow(pa.schema({"k": kind}))
-    where = bind(among(schema.field("k"), values, max_values=max_values), schema.arrow())
+    where = bind(
+        among("k", arrow_type(schema.field("k").type), values, max_values=max_values), schema.arrow()
+    )
     found: list[bool] = matching(where, pa.table({"k": pa.array(rows, kind)})).fill_null(False).to_pylist()
     return found
 
@@ -90,4 +93,4 @@ def test_no_values() -> None:
     for max_values in (0, 10):
         assert held(pa.int64(), pa.array([None], pa.int64()), [1, None], max_values) == [False, False]
     field = schema_from_arrow(pa.schema({"k": pa.int64()})).field("k")
-    assert to_sql(among(field, pa.array([2, 1]), max_values=2))
+    assert to_sql(among(field.name, arrow_type(field.type), pa.array([2, 1]), max_values=2))

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.expr import Expr, any_of, col
-from lakehouse.format.schema.types import Field, arrow_type
+from lakehouse.expr.nodes import Expr, any_of, col
 from lakehouse.kernels.arrays import I64
 
 __all__ = ["among", "fitting"]
@@ -22,16 +21,17 @@ _RANGES = 16
 """More make each row dearer to judge than they leave out."""
 
 
-def among(field: Field, values: pa.Array, *, max_values: int) -> Expr:
+def among(name: str, kind: pa.DataType, values: pa.Array, *, max_values: int) -> Expr:
     """The condition that the column has one of these values.
 
     Args:
-        field: a column whose values have an order.
-        values: of a type that casts to the column's; nulls are no values.
+        name: of the column.
+        kind: its type, whose values have an order.
+        values: of a type that casts to it; nulls are no values.
         max_values: from more on, ranges take their place, parted where the values leave the widest gaps.
     """
-    distinct = pc.unique(fitting(values.drop_null(), arrow_type(field.type)))
-    column = col(field.name)
+    distinct = pc.unique(fitting(values.drop_null(), kind))
+    column = col(name)
     if len(distinct) <= max_values or not len(distinct):
         return column.is_in(distinct.to_pylist())
     ordered = distinct.take(pc.sort_indices(distinct))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings
-from lakehouse.storage.metadata.run_caches import RunCaches
+from lakehouse.storage.metadata.caches import RunCaches
 
 
 class Weighed:

@@ -1,18 +1,23 @@
-"""What a process remembers of tables' metadata.
+"""What a process remembers of tables: their metadata, and footers and blocks of their data files.
 
-Invariant: everything in here is named by a key that is never written twice, so nothing in here can be
-out of date; the newest snapshot is not in here.
+Keys begin with the table's directory, those of data files with ``(root, path, …)``. Directories carry a
+uuid and paths are written once, so no entry ever goes stale; what is deleted is forgotten when room is
+needed. The newest snapshot is not in here.
+
+Invariant: all of them together hold no more than their budget; metadata of data files is weighed apart,
+so that rows passing through do not hide what it costs.
 """
 
 from __future__ import annotations
 
-from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
+from typing import Any
+
+from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, weigh
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import Snapshot
 from lakehouse.format.schema.schema_object import SchemaObject
-from lakehouse.storage.metadata.run_caches import RunCaches
 
-__all__ = ["TableCaches"]
+__all__ = ["RunCaches", "TableCaches"]
 
 _ENTRY_BYTES = 1_200
 """About what an entry takes in memory, statistics of some columns included."""
@@ -47,3 +52,31 @@ class TableCaches:
         self.schemas.invalidate_prefix((root,))
         self.snapshots.invalidate_prefix((root,))
         self.manifests.invalidate_prefix((root,))
+
+
+def _weigh(value: Any) -> int:
+    """What the value says it weighs, as one with objects of C++ inside has to; else what is measured."""
+    said = getattr(value, "weight", None)
+    return said if isinstance(said, int) else weigh(value)
+
+
+_METADATA = CacheSpec(name="run-metadata", weigh=_weigh)
+
+
+_BLOCKS = CacheSpec(name="run-data", weigh=_weigh)
+
+
+class RunCaches:
+    """The two caches of an engine's data files.
+
+    Args:
+        budget: bytes that they share, among themselves and with the caches of other layers.
+    """
+
+    __slots__ = ("blocks", "metadata")
+
+    def __init__(self, budget: CacheBudget) -> None:
+        self.metadata: CacheRegion[Any, Any] = budget.region(_METADATA)
+        """Parsed footers and indexes by ``(root, path)``."""
+        self.blocks: CacheRegion[Any, Any] = budget.region(_BLOCKS)
+        """Bytes and decoded rows by ``(root, path, …)``."""

@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 
 from lakehouse.config import TableSettings
 from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.parquet.writer import KIND_FIELD, SEQUENCE_FIELD
-from lakehouse.storage.compact.executor import commit_merged, merge_task, plan_table
+from lakehouse.format.schema.types import KIND_FIELD, SEQUENCE_FIELD
+from lakehouse.storage.compact.executor import commit_merged, cut_task, merge_task, plan_table
 from lakehouse.storage.compact.plan import CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns
-from lakehouse.storage.compact.task_cut import cut_task
-from lakehouse.storage.scan.file_plan import interval
+from lakehouse.storage.files.reader import EVERY_KEY, KeyRange
+from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.sections import EVERY_KEY, KeyRange
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables.open_tables import View
+from lakehouse.storage.tables.view import View
 from tests.kit.memory_runs import live_rows
 from tests.kit.run_histories import SCHEMA, History, histories
 from tests.kit.worlds import NAME, process, restored

@@ -1,0 +1,57 @@
+"""Tables opened by name, and made."""
+
+from __future__ import annotations
+
+from lakehouse.format.metadata.name_pointer import NamePointer, NameState
+from lakehouse.format.metadata.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.ids import new_token, new_uuid
+from lakehouse.storage.metadata.paths import table_directory
+from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.storage.tables.names import Names, taken
+from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped, shared_table
+
+__all__ = ["create_table", "open_table"]
+
+
+async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
+    """The table that a name stands for."""
+    return shared_table(env, name, await names.resolve(name))
+
+
+async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
+    """A new table under a free name; AlreadyExistsError when the name is not free."""
+    env.expect_commit()
+    table, now_ms = new_uuid(), env.time.now_ms()
+    holder = await names.find(name)
+    if holder is not None:
+        if not await is_dropped(OpenTable(env, name, holder)):
+            raise taken(name)
+        # A drop that ended before it gave the name back.
+        await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms, token=holder.token)
+    pointer = NamePointer(
+        name=str(name),
+        table=table,
+        path=table_directory(name.database, name.table, table.hex),
+        token=new_token(),
+        time_ms=now_ms,
+    )
+    core = OpenTable(env, name, pointer)
+    written = await core.schemas.write(schema, time_ms=now_ms)
+    first = Snapshot(
+        id=1,
+        token=new_token(),
+        parent=None,
+        kind=CommitKind.CREATE,
+        time_ms=env.time.now_ms(),  # the store has told it now
+        table=table,
+        schema=written,
+    )
+    await core.before_write()
+    began = env.clock.steady()
+    stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
+    core.history.time.learn(stored.store_time_ms)
+    await names.claim(name, pointer, first=True)
+    core.history.note(first, began)
+    env.opened[table] = core
+    return core

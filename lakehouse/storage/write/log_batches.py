@@ -1,0 +1,112 @@
+"""Rows on their way into the log: what is put becomes rows that fit, and puts become one batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from contextlib import aclosing
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
+from lakehouse.format.metadata.wal_segment import WalBatch
+from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.io.work.threads import in_thread
+from lakehouse.storage.merge.engines import merge_engine
+from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.key_arrays import KeyColumns
+from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+
+__all__ = ["log_batch", "put_weight", "rows_of"]
+
+_PUT_BYTES_MAX = 512 * 1024 * 1024
+_FEW_ROWS = 4_096
+"""Handing rows to a thread takes longer than working on so few."""
+_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
+
+
+async def rows_of(data: object, schema: TableSchema, *, deletes: bool, missing: Missing | None) -> pa.Table:
+    """All rows handed in, checked; with their kinds when they delete."""
+    taken = dataclasses.replace(schema, fields=schema.key_fields, partition_by=()) if deletes else schema
+    if deletes and not schema.primary_key:
+        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    check = None if deletes else refusing_missing(schema, missing)
+    if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
+        if check is not None and data.num_rows:
+            check(data.column_names, None)
+        rows = conform(data, taken)
+    else:
+        rows = await _conformed_chunks(data, taken, check)
+    engine = merge_engine(schema)
+    if not deletes:
+        return engine.operands(rows)
+    kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
+    rows = rows.append_column(_KIND, pa.array(kinds))
+    return rows.slice(0, 0) if engine.ignores_deletes else rows
+
+
+async def _conformed_chunks(data: object, schema: TableSchema, check: CheckNames | None) -> pa.Table:
+    tables: list[pa.Table] = []
+    first = 0
+    source = chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
+    async with aclosing(source) as chunks:
+        async for chunk in chunks:
+            tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))
+            first += chunk.num_rows
+    return pa.concat_tables(tables) if tables else schema.arrow().empty_table()
+
+
+def put_weight(rows: pa.Table, schema: TableSchema) -> int:
+    """Bytes of the rows of one put in the log, where the columns that they lack are null.
+
+    Raises:
+        InvalidInputError: no segment of the log holds so many.
+    """
+    lacking = [one.type for one in schema.arrow() if one.name not in rows.column_names]
+    weight = int(rows.nbytes + rows.num_rows * sum(pa.nulls(1, kind).nbytes for kind in lacking))
+    if weight > _PUT_BYTES_MAX:
+        raise InvalidInputError(
+            f"one put holds {weight:,} bytes, and a segment of the log at most {_PUT_BYTES_MAX:,}: "
+            "write such amounts with append or upsert, or in smaller puts"
+        )
+    return weight
+
+
+async def log_batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
+    """The rows of some puts as one batch of the log, made in a thread where they are many."""
+    if sum(table.num_rows for table in tables) <= _FEW_ROWS:
+        return _batch(tables, schema)
+    return await in_thread(_batch, tables, schema)
+
+
+def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
+    """Rows of several puts, in their order, as one batch."""
+    kinds = any(KIND_COLUMN in table.column_names for table in tables)
+    names = schema.arrow().names
+    filled = []
+    for table in tables:
+        for place, name in enumerate(names):
+            if name not in table.column_names:
+                field = schema.arrow().field(place).with_nullable(True)
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+        if kinds and KIND_COLUMN not in table.column_names:
+            table = table.append_column(_KIND, pa.array(np.zeros(table.num_rows, np.int8)))
+        # Keys to delete come in the order of the primary key.
+        filled.append(table.select([*names, KIND_COLUMN] if kinds else names))
+    if kinds:
+        arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), _KIND])
+        filled = [table.cast(arrow) for table in filled]
+    # Copied also where it is one table: rows are held after the acknowledgement, whatever the caller does
+    # with its arrays by then, and a slice would hold all that it was cut from.
+    rows = pa.concat_tables([*filled, filled[0].slice(0, 0)]).combine_chunks()
+    if not schema.primary_key:
+        return WalBatch(rows=rows)
+    keys = KeyColumns(schema.key_fields).encoded(rows)
+    low, high = pa.compute.min_max(keys).values()
+    return WalBatch(rows=rows, min_key=low.as_py(), max_key=high.as_py())
