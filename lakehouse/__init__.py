@@ -5,15 +5,15 @@ Names are loaded when they are first used, so ``import lakehouse`` costs next to
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakehouse._version import __version__
+from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.config import Settings
     from lakehouse.expr import col
-    from lakehouse.format.schema.table_schema import TableSchema
+    from lakehouse.format.schema import TableSchema
     from lakehouse.index import (
         FileListSource,
         GreptimeListing,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         iterate_index_metas,
     )
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
-    from lakehouse.io.proofs.check import StoreReport, check_store
+    from lakehouse.io.proofs import StoreReport, check_store
     from lakehouse.lake import Lake, connect
-    from lakehouse.storage.scan.table_scan import TableScan
-    from lakehouse.storage.schema.evolution import (
+    from lakehouse.storage.scan import TableScan
+    from lakehouse.storage.schema import (
         AddColumn,
         DropColumn,
         MakeOptional,
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
         WidenColumn,
     )
     from lakehouse.storage.table import Table
-    from lakehouse.storage.tables.commit_result import CommitResult
-    from lakehouse.storage.write.streaming_writer import TableWriter
+    from lakehouse.storage.tables import CommitResult
+    from lakehouse.storage.write import TableWriter
 
 __all__ = [
     "AddColumn",
@@ -93,36 +93,27 @@ __all__ = [
     "open_store",
 ]
 
-_MODULES = {
-    "lakehouse.config": "Settings",
-    "lakehouse.expr": "col",
-    "lakehouse.format.schema.table_schema": "TableSchema",
-    "lakehouse.index": (
-        "FileListSource GreptimeListing GreptimeManifests IndexSearcher IndexSpec IndexType "
-        "PrefixSource PuffinIndexBuilder PuffinReader PuffinWriter RowSelection "
-        "iterate_index_metas"
-    ),
-    "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
-    "lakehouse.io.proofs.check": "StoreReport check_store",
-    "lakehouse.lake": "Lake connect",
-    "lakehouse.storage.tables.commit_result": "CommitResult",
-    "lakehouse.storage.schema.evolution": (
-        "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "
-        "SetOptions SetTableComment UnsetOptions WidenColumn"
-    ),
-    "lakehouse.storage.scan.table_scan": "TableScan",
-    "lakehouse.storage.table": "Table",
-    "lakehouse.storage.write.streaming_writer": "TableWriter",
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lakehouse' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "lakehouse.config": "Settings",
+        "lakehouse.expr": "col",
+        "lakehouse.format.schema": "TableSchema",
+        "lakehouse.index": (
+            "FileListSource GreptimeListing GreptimeManifests IndexSearcher IndexSpec IndexType "
+            "PrefixSource PuffinIndexBuilder PuffinReader PuffinWriter RowSelection "
+            "iterate_index_metas"
+        ),
+        "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
+        "lakehouse.io.proofs": "StoreReport check_store",
+        "lakehouse.lake": "Lake connect",
+        "lakehouse.storage.scan": "TableScan",
+        "lakehouse.storage.schema": (
+            "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "
+            "SetOptions SetTableComment UnsetOptions WidenColumn"
+        ),
+        "lakehouse.storage.table": "Table",
+        "lakehouse.storage.tables": "CommitResult",
+        "lakehouse.storage.write": "TableWriter",
+    },
+)

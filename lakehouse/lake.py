@@ -23,28 +23,34 @@ from lakehouse.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from lakehouse.format.schema.table_schema import TableSchema, check_options, check_schema, schema_from_arrow
-from lakehouse.index.metas.enumerate import Authorise, IndexMetaScan, iterate_index_metas
+from lakehouse.format.schema import TableSchema, check_options, check_schema, schema_from_arrow
+from lakehouse.index.metas import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
-from lakehouse.index.puffin.reader import MetaCache
+from lakehouse.index.puffin import MetaCache
 from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.lent import LentStore
-from lakehouse.io.proofs.check import check_store
-from lakehouse.io.proofs.proof import gated
+from lakehouse.io.proofs import check_store, gated
 from lakehouse.io.retry import RetryPolicy
-from lakehouse.io.work.background import Background
-from lakehouse.io.work.progress import ProgressCallback
-from lakehouse.storage.compact.background import watched
-from lakehouse.storage.maintenance.purge import PurgeReport, purge_dropped
-from lakehouse.storage.metadata.caches import TableCaches
-from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.io.work import Background, ProgressCallback
+from lakehouse.storage.compact import watched
+from lakehouse.storage.maintenance import PurgeReport, purge_dropped
+from lakehouse.storage.metadata import TableCaches, TableName
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables.create import create_table, open_table
-from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult, drop_database, drop_named
-from lakehouse.storage.tables.index_files import TableIndexSource
-from lakehouse.storage.tables.names import Names
-from lakehouse.storage.tables.open_tables import Environment, shared_table
-from lakehouse.storage.tables.undrop import DatabaseUndropResult, undrop_database, undrop_table
+from lakehouse.storage.tables import (
+    DatabaseDropResult,
+    DatabaseUndropResult,
+    DropResult,
+    Environment,
+    Names,
+    TableIndexSource,
+    create_table,
+    drop_database,
+    drop_named,
+    open_table,
+    shared_table,
+    undrop_database,
+    undrop_table,
+)
 
 __all__ = ["Lake", "connect"]
 

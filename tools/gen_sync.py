@@ -109,6 +109,12 @@ def rules() -> Rules:
     )
 
 
+def door_of(module: str) -> str:
+    """Where other parts import a module's names from: the package that it is in, if that is inside a part."""
+    parts = module.split(".")
+    return ".".join(parts[:3]) if parts[0] == "lakehouse" and len(parts) == 4 else module
+
+
 @dataclass(slots=True)
 class _Imports:
     """What the generated module needs to import."""
@@ -138,11 +144,12 @@ class _Imports:
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
                         shown = ast.unparse(ast.alias(alias.name, alias.asname))
-                        origin = f"from {node.module} " if isinstance(node, ast.ImportFrom) else ""
+                        named = isinstance(node, ast.ImportFrom)
+                        origin = f"from {door_of(node.module or '')} " if named else ""
                         self.lines.add(f"{origin}import {shown}")
                         return
             elif name in _defined(node):
-                self.lines.add(f"from {self.module} import {name}")
+                self.lines.add(f"from {door_of(self.module)} import {name}")
                 return
         if not hasattr(builtins, name):
             raise Unclear(f"{self.module}: where does the name {name} come from?")
@@ -209,7 +216,8 @@ def generate(path: str, text: str, given: Rules) -> str:
 
 def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
     given, name = imports.rules, node.name
-    imports.lines |= {f"from {imports.module} import {name} as Async{name}", f"from {BRIDGE} import Bridge"}
+    home = door_of(imports.module)
+    imports.lines |= {f"from {home} import {name} as Async{name}", f"from {BRIDGE} import Bridge"}
     bases = [one.id for one in node.bases if isinstance(one, ast.Name) and one.id in given.twins]
     for base in bases:
         imports.name(base)
@@ -278,7 +286,7 @@ def _lifetime(imports: _Imports) -> Iterator[str]:
 def _function(node: ast.FunctionDef, imports: _Imports) -> Iterator[str]:
     """A function that makes what a bridge is for."""
     twin = _twin_of(node.returns, imports.rules)
-    imports.lines |= {f"from {imports.module} import {node.name} as async_{node.name}"}
+    imports.lines |= {f"from {door_of(imports.module)} import {node.name} as async_{node.name}"}
     yield f"def {node.name}({_parameters(node, imports)}) -> {twin}:"
     yield _docstring(ast.get_docstring(node), imports.rules, "    ")
     yield f"    wrapped = async_{node.name}({', '.join(_arguments(node))})"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import anyio
 import typer
 
+import lakehouse
 from lakehouse.errors import InvalidInputError
-from lakehouse.io import ObjectStore, open_store
 from lakehouse.io.options import options_of_words
-from lakehouse.lake import Lake, connect
-from lakehouse.storage.table import Table
+
+if TYPE_CHECKING:
+    from lakehouse.io import ObjectStore
+    from lakehouse.lake import Lake
+    from lakehouse.storage.table import Table
 
 __all__ = [
     "Endpoint",
@@ -86,7 +89,7 @@ def with_store(url: str, options: dict[str, Any], work: Callable[[ObjectStore], 
     """Opens the store, does the work, closes the store."""
 
     async def run() -> R:
-        async with open_store(url, storage_options=options) as store:
+        async with lakehouse.open_store(url, storage_options=options) as store:
             return await work(store)
 
     return anyio.run(run)
@@ -96,7 +99,7 @@ def with_lake(url: str, options: dict[str, Any], work: Callable[[Lake], Awaitabl
     """Connects to the warehouse, does the work, disconnects."""
 
     async def run() -> R:
-        async with connect(url, storage_options=options) as lake:
+        async with lakehouse.connect(url, storage_options=options) as lake:
             return await work(lake)
 
     return anyio.run(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +17,10 @@ from lakehouse.cli.arguments import (
 from lakehouse.cli.asking import asks
 from lakehouse.cli.escapes import json_text
 from lakehouse.cli.output import print_json
-from lakehouse.lake import Lake
-from lakehouse.storage.tables.drop import DatabaseDropResult
-from lakehouse.storage.tables.undrop import DatabaseUndropResult
+
+if TYPE_CHECKING:
+    from lakehouse.lake import Lake
+    from lakehouse.storage.tables import DatabaseDropResult, DatabaseUndropResult
 
 __all__ = ["app"]
 

@@ -12,9 +12,9 @@ import enum
 from contextlib import aclosing
 
 from lakehouse.errors import FormatError, NotFoundError
-from lakehouse.index.greptime.layout import RegionDir
+from lakehouse.index.greptime import RegionDir
 from lakehouse.io import ObjectStore, map_bounded
-from lakehouse.storage.metadata.paths import DATABASE_MARKER
+from lakehouse.storage.metadata import DATABASE_MARKER
 
 __all__ = ["SourceKind", "look"]
 

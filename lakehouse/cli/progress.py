@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from lakehouse.cli.output import error_console
-from lakehouse.io.work.progress import Progress, ProgressCallback
+from lakehouse.io.work import Progress, ProgressCallback
 
 __all__ = ["progress_bar"]
 

@@ -21,8 +21,7 @@ from lakehouse.cli.output import brief_json, human_bytes, print_json, print_tabl
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
 from lakehouse.expr.nodes import Column, Constant, In
-from lakehouse.format.puffin.footer import BlobMeta, PuffinFooter
-from lakehouse.format.puffin.iceberg_blobs import DeletionVectorBlob, ThetaSketchBlob, iceberg_blob
+from lakehouse.format.puffin import BlobMeta, DeletionVectorBlob, PuffinFooter, ThetaSketchBlob, iceberg_blob
 from lakehouse.index import (
     GREPTIME,
     FileListSource,

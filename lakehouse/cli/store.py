@@ -26,8 +26,8 @@ from lakehouse.cli.output import human_bytes, print_json, print_table, say
 from lakehouse.cli.progress import progress_bar
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import ObjectMeta, ObjectStore, load_settings, measure, open_store
-from lakehouse.io.proofs.check import StoreReport, check_store
-from lakehouse.io.work.progress import ProgressCallback
+from lakehouse.io.proofs import StoreReport, check_store
+from lakehouse.io.work import ProgressCallback
 
 __all__ = ["app", "check_store_command", "print_report"]
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from lakehouse.format.index.bloom import BloomMeta, BloomSummary
-from lakehouse.format.index.inverted import InvertedColumn, InvertedMetas
-from lakehouse.format.schema.target_key import IndexTarget
+from lakehouse.format.index import BloomMeta, BloomSummary, InvertedColumn, InvertedMetas
+from lakehouse.format.schema import IndexTarget
 from lakehouse.index.region_ids import region_group, region_number, region_sequence, table_id
 
 __all__ = [

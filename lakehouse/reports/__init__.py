@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from lakehouse.index import IndexMetaScan
 from lakehouse.io.cost import Cost
-from lakehouse.io.proofs.check import CheckResult, StoreReport
-from lakehouse.io.proofs.races import RaceTally, TallyCount
-from lakehouse.io.work.progress import Progress, ProgressCallback
-from lakehouse.storage.cdc.follow import ChangeBatch
-from lakehouse.storage.compact.executor import CompactResult
-from lakehouse.storage.compact.rescaling import RescaleReport
-from lakehouse.storage.maintenance.expire import ExpireReport
-from lakehouse.storage.maintenance.index_rebuild import RebuildResult
-from lakehouse.storage.maintenance.orphans import OrphanReport
-from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport
-from lakehouse.storage.maintenance.purge import PurgeReport
-from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
-from lakehouse.storage.maintenance.verify_report import Damage, Problem, VerifyReport
-from lakehouse.storage.scan.report import ScanReport
-from lakehouse.storage.scan.table_scan import Freshness
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult
-from lakehouse.storage.tables.undrop import DatabaseUndropResult
-from lakehouse.storage.write.writer_session import Ack, WriterReport
+from lakehouse.io.proofs import CheckResult, RaceTally, StoreReport, TallyCount
+from lakehouse.io.work import Progress, ProgressCallback
+from lakehouse.storage.cdc import ChangeBatch
+from lakehouse.storage.compact import CompactResult, RescaleReport
+from lakehouse.storage.maintenance import (
+    Damage,
+    ExpireReport,
+    Loss,
+    LossKind,
+    OrphanReport,
+    PartitionExpiryReport,
+    Problem,
+    PurgeReport,
+    RebuildResult,
+    RepairReport,
+    VerifyReport,
+)
+from lakehouse.storage.scan import Freshness, ScanReport
+from lakehouse.storage.tables import CommitResult, DatabaseDropResult, DatabaseUndropResult, DropResult
+from lakehouse.storage.write import Ack, WriterReport
 
 __all__ = [
     "Ack",

@@ -46,8 +46,8 @@ from lakehouse.spark.streaming.increments_reader import IncrementReader
 from lakehouse.spark.streaming.reader import LakehouseStreamReader
 from lakehouse.spark.streaming.writer import LakehouseStreamWriter
 from lakehouse.spark.writing.source_writer import LakehouseWriter, TableTarget, wanted_by
-from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.cdc import CHANGE_COLUMN
+from lakehouse.storage.tables import View
 
 __all__ = ["LakehouseSource", "register"]
 

@@ -31,13 +31,13 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.io.options import options_of_words
-from lakehouse.io.work.progress import Progress, ProgressCallback
+from lakehouse.io.work import Progress, ProgressCallback
 from lakehouse.spark.jobs.clustering import rewrite
 from lakehouse.spark.jobs.compaction import compact
 from lakehouse.spark.jobs.maintenance import expire, rebuild_indexes, remove_orphans, verify
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.spark.runtime.sessions import NEEDED, session
-from lakehouse.storage.maintenance.verify_report import VerifyReport
+from lakehouse.storage.maintenance import VerifyReport
 
 __all__ = ["main", "run"]
 

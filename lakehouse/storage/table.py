@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.snapshot import CommitKind, Ref
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.progress import ProgressCallback
+from lakehouse.format.metadata import CommitKind, Ref
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import ProgressCallback
 from lakehouse.log import get_logger
 from lakehouse.storage.cdc.follow import ChangeBatch, changes_between, follow_changes
 from lakehouse.storage.commit.alter import restored_schema

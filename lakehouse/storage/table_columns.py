@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.format.schema.type_check import ColumnType
+from lakehouse.format.schema import ColumnType
 from lakehouse.storage.commit.alter import Alter
 from lakehouse.storage.schema.evolution import (
     AddColumn,

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.expr import Expr
-from lakehouse.io.work.progress import ProgressCallback
+from lakehouse.io.work import ProgressCallback
 from lakehouse.storage.commit.alter import Alter
 from lakehouse.storage.maintenance.index_rebuild import RebuildResult, rebuild_indexes
 from lakehouse.storage.schema.index_evolution import AddIndex, AlterIndex, DropIndex, IndexChange

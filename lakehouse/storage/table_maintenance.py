@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from lakehouse.io.work.progress import ProgressCallback
+from lakehouse.io.work import ProgressCallback
 from lakehouse.storage.compact.rescaling import RescaleReport, rescale
 from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
 from lakehouse.storage.maintenance.orphans import OrphanReport, remove_orphans

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.format.metadata import Snapshot
+from lakehouse.io.work import map_bounded
 from lakehouse.storage.scan.known_rows import rows_of_files, rows_of_snapshot
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.relations import (

@@ -16,8 +16,22 @@ it, or the interpreter's end.
 
 from __future__ import annotations
 
-from lakehouse.sync.lake import Lake, connect
-from lakehouse.sync.scan import TableScan
-from lakehouse.sync.table import Table
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.sync.lake import Lake, connect
+    from lakehouse.sync.scan import TableScan
+    from lakehouse.sync.table import Table
 
 __all__ = ["Lake", "Table", "TableScan", "connect"]
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "lake": "Lake connect",
+        "scan": "TableScan",
+        "table": "Table",
+    },
+)

@@ -10,10 +10,8 @@ from collections.abc import Generator
 
 import pyarrow as pa
 
-from lakehouse.index.metas.enumerate import IndexMetaScan as AsyncIndexMetaScan
-from lakehouse.index.metas.enumerate import ScanStats
-from lakehouse.index.metas.rows import COMPACT, RowShape
-from lakehouse.index.metas.sources import FileProblem
+from lakehouse.index.metas import COMPACT, FileProblem, RowShape, ScanStats
+from lakehouse.index.metas import IndexMetaScan as AsyncIndexMetaScan
 from lakehouse.index.models import IndexEntry
 from lakehouse.sync.bridge import Bridge
 

@@ -15,16 +15,15 @@ import pyarrow as pa
 from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.index.metas.enumerate import Authorise
+from lakehouse.format.schema import TableSchema
+from lakehouse.index.metas import Authorise
 from lakehouse.index.models import IndexType
-from lakehouse.index.puffin.reader import MetaCache
-from lakehouse.io.work.progress import ProgressCallback
+from lakehouse.index.puffin import MetaCache
+from lakehouse.io.work import ProgressCallback
 from lakehouse.lake import Lake as AsyncLake
 from lakehouse.lake import connect as async_connect
-from lakehouse.storage.maintenance.purge import PurgeReport
-from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult
-from lakehouse.storage.tables.undrop import DatabaseUndropResult
+from lakehouse.storage.maintenance import PurgeReport
+from lakehouse.storage.tables import DatabaseDropResult, DatabaseUndropResult, DropResult
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.index_metas import IndexMetaScan
 from lakehouse.sync.table import Table

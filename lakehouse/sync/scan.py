@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.storage.scan.report import ScanReport
-from lakehouse.storage.scan.table_scan import TableScan as AsyncTableScan
+from lakehouse.storage.scan import ScanReport
+from lakehouse.storage.scan import TableScan as AsyncTableScan
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["TableScan"]

@@ -15,15 +15,15 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lakehouse.expr import Expr
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.progress import ProgressCallback
-from lakehouse.storage.cdc.follow import ChangeBatch
-from lakehouse.storage.compact.executor import CompactResult
-from lakehouse.storage.rows.missing_columns import Missing
-from lakehouse.storage.scan.table_scan import Freshness
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import ProgressCallback
+from lakehouse.storage.cdc import ChangeBatch
+from lakehouse.storage.compact import CompactResult
+from lakehouse.storage.rows import Missing
+from lakehouse.storage.scan import Freshness
 from lakehouse.storage.table import Table as AsyncTable
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.write.blind_writes import WriterId
+from lakehouse.storage.tables import CommitResult
+from lakehouse.storage.write import WriterId
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.scan import TableScan
 from lakehouse.sync.table_columns import TableColumns

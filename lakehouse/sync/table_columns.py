@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.format.schema.type_check import ColumnType
-from lakehouse.storage.schema.evolution import Change as SchemaChange
-from lakehouse.storage.schema.evolution import ColumnPath
+from lakehouse.format.schema import ColumnType
+from lakehouse.storage.schema import Change as SchemaChange
+from lakehouse.storage.schema import ColumnPath
 from lakehouse.storage.table_columns import TableColumns as AsyncTableColumns
-from lakehouse.storage.tables.commit_result import CommitResult
+from lakehouse.storage.tables import CommitResult
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["TableColumns"]

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.expr import Expr
-from lakehouse.io.work.progress import ProgressCallback
-from lakehouse.storage.maintenance.index_rebuild import RebuildResult
+from lakehouse.io.work import ProgressCallback
+from lakehouse.storage.maintenance import RebuildResult
 from lakehouse.storage.table_indexes import TableIndexes as AsyncTableIndexes
-from lakehouse.storage.tables.commit_result import CommitResult
+from lakehouse.storage.tables import CommitResult
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["TableIndexes"]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import datetime as dt
 
-from lakehouse.io.work.progress import ProgressCallback
-from lakehouse.storage.compact.rescaling import RescaleReport
-from lakehouse.storage.maintenance.expire import ExpireReport
-from lakehouse.storage.maintenance.orphans import OrphanReport
-from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport
-from lakehouse.storage.maintenance.repair_report import RepairReport
-from lakehouse.storage.maintenance.verify_report import VerifyReport
+from lakehouse.io.work import ProgressCallback
+from lakehouse.storage.compact import RescaleReport
+from lakehouse.storage.maintenance import (
+    ExpireReport,
+    OrphanReport,
+    PartitionExpiryReport,
+    RepairReport,
+    VerifyReport,
+)
 from lakehouse.storage.table_maintenance import TableMaintenance as AsyncTableMaintenance
 from lakehouse.sync.bridge import Bridge
 

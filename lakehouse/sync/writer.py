@@ -9,10 +9,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from lakehouse.storage.rows.missing_columns import Missing
-from lakehouse.storage.write.streaming_writer import TableWriter as AsyncTableWriter
-from lakehouse.storage.write.writer_session import Ack as AsyncAck
-from lakehouse.storage.write.writer_session import WriterReport
+from lakehouse.storage.rows import Missing
+from lakehouse.storage.write import Ack as AsyncAck
+from lakehouse.storage.write import TableWriter as AsyncTableWriter
+from lakehouse.storage.write import WriterReport
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["Ack", "TableWriter"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse.format.index.bloom_builder import build_bloom
-from lakehouse.format.index.greptime_value import encode_array
-from lakehouse.format.index.inverted_build import InvertedBuilder
-from lakehouse.format.puffin.builder import PuffinBuilder
+from lakehouse.format.index import InvertedBuilder, build_bloom, encode_array
+from lakehouse.format.puffin import PuffinBuilder
 
 __all__ = ["FULLTEXT", "all_kinds", "puffin"]
 

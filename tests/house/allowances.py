@@ -12,10 +12,10 @@ Allowance = dict[str, tuple[int, str]]
 """Path of a file: how often it may, and why."""
 
 LAZY_IMPORTS: Allowance = {
-    "lakehouse/__init__.py": (1, "public names are loaded when they are first used"),
     "lakehouse/cli/app.py": (1, "of the commands only the one that is called is loaded"),
     "lakehouse/cli/demo/run.py": (1, "Spark may not be there; then the demo says so and ends"),
     "lakehouse/cli/spark.py": (1, "Spark is loaded by the commands that need it, and by no other"),
+    "lakehouse/doors.py": (1, "names that a package gives out are loaded when they are first used"),
     "lakehouse/io/open.py": (2, "a backend is loaded when its scheme is opened; memory:// needs no s3fs"),
 }
 """Imports of our own modules inside functions, and imports of a module whose name is computed."""

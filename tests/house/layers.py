@@ -32,6 +32,7 @@ __all__ = [
 
 ORDER = (
     "_version",
+    "doors",
     "errors",
     "config",
     "clock",

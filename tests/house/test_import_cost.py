@@ -14,17 +14,27 @@ PROGRAM = """
 import sys
 before = set(sys.modules)
 {statement}
-print(*sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
+print(*sorted(set(sys.modules) - before))
 """
 
 
-def loaded_by(statement: str) -> set[str]:
-    """Top-level packages that a statement loads in a fresh interpreter."""
+def _help(*words: str) -> str:
+    """A statement that asks a command for its help."""
+    return (
+        f"sys.argv[1:] = {[*words, '--help']!r}\nfrom lakehouse.cli import main\n"
+        "import contextlib, io\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main()"
+    )
+
+
+def loaded_by(statement: str, *, whole: bool = False) -> set[str]:
+    """Top-level packages that a statement loads in a fresh interpreter; with ``whole`` the modules."""
     program = PROGRAM.format(statement=statement)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    return set(done.stdout.split())
+    modules = set(done.stdout.split())
+    return modules if whole else {name.split(".")[0] for name in modules}
 
 
 def test_importing_lakehouse_loads_nobody_else() -> None:
@@ -58,6 +68,30 @@ def test_the_command_line_says_what_it_is_without_arrow(option: str) -> None:
     loaded = loaded_by(statement)
     assert "typer" in loaded
     none_of(loaded & (HEAVY | {"anyio", "fsspec", "numpy", "pyarrow"}), f"loaded by lakehouse {option}:")
+
+
+@pytest.mark.parametrize("words", [["table"], ["table", "create"], ["table", "rebuild-indexes"], ["db"]])
+def test_help_about_tables_comes_without_arrow(words: list[str]) -> None:
+    """``lakehouse table --help`` answers without the engine and without Arrow."""
+    modules = loaded_by(_help(*words), whole=True)
+    assert "lakehouse.cli.arguments" in modules
+    heavy = HEAVY | {"fsspec", "numpy", "pyarrow", "lakehouse.lake", "lakehouse.storage.table"}
+    none_of(modules & heavy, f"loaded by lakehouse {' '.join(words)} --help:")
+
+
+def test_commands_of_puffin_files_load_no_tables() -> None:
+    """``lakehouse puffin`` works on files, and loads nothing of tables for it."""
+    modules = loaded_by("import lakehouse.cli.puffin", whole=True)
+    none_of({name for name in modules if name.startswith("lakehouse.storage")}, "loaded by cli/puffin:")
+
+
+@pytest.mark.parametrize("package", ["lakehouse.sync", "lakehouse.index", "lakehouse.io"])
+def test_a_door_loads_what_is_asked_for(package: str) -> None:
+    """A package that gives names out loads nothing else before one of them is asked for."""
+    modules = loaded_by(f"import {package}", whole=True)
+    ours = {name for name in modules if name.startswith("lakehouse.")}
+    assert ours == {"lakehouse._version", "lakehouse.doors", package}
+    none_of(modules & {"anyio", "fsspec", "numpy", "pyarrow"}, f"loaded by import {package}:")
 
 
 def test_the_probe_sees_what_is_loaded() -> None:

@@ -1,1 +1,1 @@
-"""The demo: the main job, end to end."""
+"""The demo: ``lakehouse demo`` runs the main job, end to end, on a real object store."""

@@ -15,7 +15,7 @@ from lakehouse.cli.output import console, print_table
 from lakehouse.cli.store import print_report
 from lakehouse.index import FLAT, FileListSource, PrefixSource, iterate_index_metas
 from lakehouse.io import ObjectStore, map_bounded, measure, open_store
-from lakehouse.io.proofs.check import check_store
+from lakehouse.io.proofs import check_store
 from lakehouse.lake import connect
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.index_files import all_kinds

@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lakehouse.cli.output import console, print_table
-from lakehouse.spark.jobs.compaction import compact
-from lakehouse.spark.jobs.enumeration import collect_index_metas
-from lakehouse.spark.reading.table_frame import table
-from lakehouse.spark.runtime.connection import Connection, warehouse
-from lakehouse.spark.runtime.sessions import java_problem, session
+from lakehouse.spark.jobs import collect_index_metas, compact
+from lakehouse.spark.reading import table
+from lakehouse.spark.runtime import Connection, java_problem, session, warehouse
 from lakehouse.spark.source import register
-from lakehouse.spark.writing.frame_write import write
+from lakehouse.spark.writing import write
 
 __all__ = ["show_spark"]
 

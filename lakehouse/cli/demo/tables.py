@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse.cli.output import console, print_table
 from lakehouse.io.cost import measure
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work import map_bounded
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
 

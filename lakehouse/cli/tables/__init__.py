@@ -1,1 +1,27 @@
-"""Commands about tables."""
+"""Commands about tables: ``lakehouse table …``.
+
+Rows are printed by a module that is loaded with the first row, since ``--help`` has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.cli.tables.row_output import (
+        cell,
+        plain,
+        print_lines,
+        print_rows,
+        print_some,
+        total,
+        typed,
+    )
+
+__all__ = ["cell", "plain", "print_lines", "print_rows", "print_some", "total", "typed"]
+
+__getattr__, __dir__ = door(
+    __name__, {"row_output": "cell plain print_lines print_rows print_some total typed"}
+)

@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,15 +28,13 @@ from lakehouse.cli.arguments import (
 from lakehouse.cli.asking import asks
 from lakehouse.cli.output import print_json, say
 from lakehouse.cli.tables.indexes import parse_index_words
-from lakehouse.format.schema.index_definition import parse_indexes
-from lakehouse.format.schema.table_options import option_texts
-from lakehouse.format.schema.table_schema import TableSchema, check_options, check_schema
-from lakehouse.format.schema.type_notation import parse_type
-from lakehouse.format.schema.types import StructType
-from lakehouse.lake import Lake
-from lakehouse.storage.table import Table
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.drop import DropResult
+from lakehouse.format import schema as schemas
+
+if TYPE_CHECKING:
+    from lakehouse.format.schema import TableSchema
+    from lakehouse.lake import Lake
+    from lakehouse.storage.table import Table
+    from lakehouse.storage.tables import CommitResult, DropResult
 
 __all__ = ["create", "drop", "rename", "rollback", "tag", "undrop", "untag"]
 
@@ -78,13 +76,13 @@ def create(
     schema = dataclasses.replace(
         _schema(columns, primary_key or [], partition_by or []),
         buckets=bucket,
-        options=option_texts(parse_words(settings, wrong)),
+        options=schemas.option_texts(parse_words(settings, wrong)),
         comment=comment,
     )
-    found = parse_indexes(parse_index_words(indexes), schema.fields)
+    found = schemas.parse_indexes(parse_index_words(indexes), schema.fields)
     schema = dataclasses.replace(schema, indexes=found, highest_index_id=len(found))
-    check_schema(schema)
-    check_options(schema)
+    schemas.check_schema(schema)
+    schemas.check_options(schema)
 
     async def work(lake: Lake) -> Table:
         return await lake.create_table(table, schema, if_not_exists=if_not_exists)
@@ -96,10 +94,10 @@ def create(
 def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> TableSchema:
     """The columns that SQL text says; those of keys are required."""
     numbers = itertools.count(1)
-    kind = parse_type(f"struct<{columns}>", numbers.__next__)
-    assert isinstance(kind, StructType)
+    kind = schemas.parse_type(f"struct<{columns}>", numbers.__next__)
+    assert isinstance(kind, schemas.StructType)
     fixed = {*primary_key, *partition_by}
-    return TableSchema(
+    return schemas.TableSchema(
         fields=tuple(
             dataclasses.replace(one, required=one.required or one.name in fixed) for one in kind.fields
         ),

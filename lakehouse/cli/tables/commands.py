@@ -6,12 +6,11 @@ import datetime as dt
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 
+from lakehouse.cli import tables
 from lakehouse.cli.arguments import (
     Endpoint,
     Json,
@@ -33,16 +32,20 @@ from lakehouse.cli.tables import changes as table_changes
 from lakehouse.cli.tables import compact as table_compact
 from lakehouse.cli.tables import indexes as table_indexes
 from lakehouse.cli.tables import maintenance as table_maintenance
-from lakehouse.cli.tables.row_output import SHOWN, cell, plain, print_lines, print_rows, print_some
-from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import arrow_type
-from lakehouse.lake import Lake
-from lakehouse.storage.scan.known_rows import rows_of_view
-from lakehouse.storage.table import Table
+from lakehouse.format import schema as schemas
+from lakehouse.storage import scan as scans
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakehouse.format.schema import TableSchema
+    from lakehouse.lake import Lake
+    from lakehouse.storage.table import Table
 
 __all__ = ["app"]
+
+_SHOWN = 100
+"""Rows that people are shown unless they ask for a number."""
 
 app = typer.Typer(help="Look into tables, and make, tag and drop them.", no_args_is_help=True)
 app.command("create")(table_changes.create)
@@ -104,13 +107,13 @@ def _describe(
         number = await table.current_snapshot() if snapshot is None else snapshot
         schema = await table.schema(snapshot=number)
         sizes = await table.partitions(snapshot=number)
-        rows = await rows_of_view(await table.core.view(snapshot=number))
+        rows = await scans.rows_of_view(await table.core.view(snapshot=number))
         return schema, {
             "table": table.name,
             "location": table.location,
             "uuid": str(table.uuid),
             "snapshot": number,
-            **{name: pc.sum(sizes[name]).as_py() or 0 for name in ("files", "stored_rows", "bytes")},
+            **{name: tables.total(sizes[name]) for name in ("files", "stored_rows", "bytes")},
             "rows": rows,
             "partitions": sizes.num_rows,
         }
@@ -120,9 +123,9 @@ def _describe(
         {
             "id": one.id,
             "name": one.name,
-            "type": type_text(one.type),
+            "type": schemas.type_text(one.type),
             "required": one.required,
-            "default": plain(one.write_default),
+            "default": tables.plain(one.write_default),
             "comment": one.comment,
         }
         for one in schema.fields
@@ -140,7 +143,7 @@ def _describe(
     print_table(
         ("id", "column", "type", "null", "default", "comment"),
         [
-            [cell(part) for part in (one["id"], one["name"], one["type"], _null(one), *_last(one))]
+            [tables.cell(part) for part in (one["id"], one["name"], one["type"], _null(one), *_last(one))]
             for one in columns
         ],
         title=f"{about['table']} at snapshot {about['snapshot']}",
@@ -152,7 +155,7 @@ def _describe(
     size = f"{known}{stored}, {human_bytes(about['bytes'])}"
     for name, value in {**keys, "size": size, "location": about["location"]}.items():
         if value not in (None, [], {}):
-            say(f"{name.replace('_', ' ')}: {cell(value)}")
+            say(f"{name.replace('_', ' ')}: {tables.cell(value)}")
 
 
 def _null(column: dict[str, Any]) -> str:
@@ -201,9 +204,9 @@ def _relation_at(
 
 def _show(rows: pa.Table, columns: Sequence[str], as_json: bool) -> None:
     if as_json:
-        print_lines(rows)
+        tables.print_lines(rows)
     else:
-        print_rows(rows, columns, _FORMATS, wraps=_WRAPS)
+        tables.print_rows(rows, columns, _FORMATS, wraps=_WRAPS)
 
 
 def _time(moment: dt.datetime | None) -> str:
@@ -268,7 +271,7 @@ def _scan(
     where: _Where = None,
     columns: _ColumnNames = None,
     limit: Annotated[
-        int | None, typer.Option(help=f"Most rows; without it a table shows {SHOWN}, --json all.", min=0)
+        int | None, typer.Option(help=f"Most rows; without it a table shows {_SHOWN}, --json all.", min=0)
     ] = None,
     snapshot: Snapshot = None,
     timestamp: Timestamp = None,
@@ -279,14 +282,14 @@ def _scan(
     as_json: Json = False,
 ) -> None:
     """Print rows: as a table, or with --json an object per line, however many there are."""
-    most = SHOWN if limit is None else limit
-    read = SHOWN + 1 if limit is None and not as_json else limit
+    most = _SHOWN if limit is None else limit
+    read = _SHOWN + 1 if limit is None and not as_json else limit
 
     async def work(table: Table) -> None:
         scan = table.scan(
             where, columns=columns, limit=read, snapshot=snapshot, timestamp=moment(timestamp), tag=tag
         )
-        await print_some(scan.tables(), as_json=as_json, most=most, rest="--column or --json")
+        await tables.print_some(scan.tables(), as_json=as_json, most=most, rest="--column or --json")
         if stats:
             error_console().print_json(json.dumps(scan.report.as_dict()))
 
@@ -343,36 +346,23 @@ def _get(
     words = parse_words(key, "a key is COLUMN=VALUE for each column of the primary key, such as id=7")
 
     async def work(table: Table) -> dict[str, Any] | None:
-        typed = _typed(words, await table.schema())
+        typed = tables.typed(words, await table.schema())
         return await table.get(
             typed, columns=columns, snapshot=snapshot, timestamp=moment(timestamp), tag=tag
         )
 
     row = with_table(warehouse, table, parse_options(options, endpoint_url), work)
     if as_json:
-        print_json(None if row is None else {name: plain(value) for name, value in row.items()})
+        print_json(None if row is None else {name: tables.plain(value) for name, value in row.items()})
     elif row is None:
         error_console().print("there is no row of that key")
     else:
         print_table(
-            ("column", "value"), [(name, None if one is None else cell(one)) for name, one in row.items()]
+            ("column", "value"),
+            [(name, None if one is None else tables.cell(one)) for name, one in row.items()],
         )
     if row is None:
         raise typer.Exit(_NO_SUCH_ROW)
-
-
-def _typed(words: dict[str, str], schema: TableSchema) -> dict[str, Any]:
-    """The words as values of their columns' types; others are left for the table to refuse."""
-    kinds = {one.name: one.type for one in schema.key_fields}
-    typed: dict[str, Any] = {}
-    for name, text in words.items():
-        try:
-            typed[name] = pa.scalar(text).cast(arrow_type(kinds[name])).as_py() if name in kinds else text
-        except pa.ArrowInvalid as error:
-            raise InvalidInputError(
-                f"{name} is {type_text(kinds[name])}, and {text!r} is not", column=name
-            ) from error
-    return typed
 
 
 @app.command("changes")
@@ -388,7 +378,7 @@ def _changes(
     """Print which rows differ between two snapshots, and how."""
 
     async def work(table: Table) -> None:
-        await print_some(_first_column(table, start, end), as_json=as_json)
+        await tables.print_some(_first_column(table, start, end), as_json=as_json, most=_SHOWN)
 
     with_table(warehouse, table, parse_options(options, endpoint_url), work)
 

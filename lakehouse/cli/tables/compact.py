@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -10,9 +10,11 @@ from rich.progress import Progress as Bar
 
 from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
 from lakehouse.cli.output import error_console, human_bytes, print_json, say
-from lakehouse.io.work.progress import Progress
-from lakehouse.storage.compact.executor import CompactResult
-from lakehouse.storage.table import Table
+from lakehouse.io.work import Progress
+
+if TYPE_CHECKING:
+    from lakehouse.storage.compact import CompactResult
+    from lakehouse.storage.table import Table
 
 __all__ = ["compact"]
 

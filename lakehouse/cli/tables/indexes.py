@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -13,20 +14,29 @@ from rich.progress import Progress as Bar
 from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
 from lakehouse.cli.output import error_console, human_bytes, print_json, say
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.index_definition import Backend, IndexKind
-from lakehouse.format.text.config import Analyzer
-from lakehouse.io.work.progress import Progress
-from lakehouse.storage.maintenance.index_rebuild import RebuildResult
-from lakehouse.storage.table import Table
+from lakehouse.format import schema, text
+from lakehouse.io.work import Progress
+
+if TYPE_CHECKING:
+    from lakehouse.storage.maintenance import RebuildResult
+    from lakehouse.storage.table import Table
 
 __all__ = ["parse_index_words", "rebuild_indexes"]
 
-_WORD = re.compile(rf"(.+?)=({'|'.join(IndexKind)})((?::.*)?)", re.DOTALL)
-_BARE: dict[str, tuple[str, Any]] = {
-    **{one.lower(): ("analyzer", one.value) for one in Analyzer},
-    **{one.value: ("backend", one.value) for one in Backend},
-    "case_sensitive": ("case_sensitive", True),
-}
+
+@functools.cache
+def _words() -> re.Pattern[str]:
+    return re.compile(rf"(.+?)=({'|'.join(schema.IndexKind)})((?::.*)?)", re.DOTALL)
+
+
+@functools.cache
+def _bare() -> dict[str, tuple[str, Any]]:
+    """Options that are a word alone."""
+    return {
+        **{one.lower(): ("analyzer", one.value) for one in text.Analyzer},
+        **{one.value: ("backend", one.value) for one in schema.Backend},
+        "case_sensitive": ("case_sensitive", True),
+    }
 
 
 def parse_index_words(words: list[str] | None) -> dict[str, list[dict[str, dict[str, Any]]]]:
@@ -36,7 +46,7 @@ def parse_index_words(words: list[str] | None) -> dict[str, list[dict[str, dict[
     """
     found: dict[str, list[dict[str, dict[str, Any]]]] = {}
     for word in words or []:
-        match = _WORD.fullmatch(word)
+        match = _words().fullmatch(word)
         target, kind, rest = match.groups() if match else (*_halves(word), "")
         options = dict(map(_option, rest.split(":")[1:]))
         found.setdefault(target, []).append({kind: options})
@@ -56,11 +66,12 @@ def _halves(word: str) -> tuple[str, str]:
 def _option(word: str) -> tuple[str, Any]:
     name, equals, text = word.partition("=")
     if not equals:
-        if word.lower() not in _BARE:
+        if word.lower() not in _bare():
             raise InvalidInputError(
-                f"{word!r} says nothing about an index; an option is name=value, or one of {', '.join(_BARE)}"
+                f"{word!r} says nothing about an index; an option is name=value, or one of "
+                f"{', '.join(_bare())}"
             )
-        return _BARE[word.lower()]
+        return _bare()[word.lower()]
     try:
         return name, json.loads(text)
     except ValueError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
@@ -26,10 +26,12 @@ from lakehouse.cli.arguments import (
 from lakehouse.cli.asking import asks
 from lakehouse.cli.output import print_json, say
 from lakehouse.cli.progress import progress_bar
-from lakehouse.io.cost import Cost
-from lakehouse.io.work.progress import ProgressCallback
-from lakehouse.lake import Lake
-from lakehouse.storage.table import Table
+
+if TYPE_CHECKING:
+    from lakehouse.io.cost import Cost
+    from lakehouse.io.work import ProgressCallback
+    from lakehouse.lake import Lake
+    from lakehouse.storage.table import Table
 
 __all__ = ["expire", "expire_partitions", "orphans", "purge", "repair", "rescale", "verify"]
 

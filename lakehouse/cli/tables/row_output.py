@@ -11,15 +11,15 @@ from contextlib import aclosing
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 
 from lakehouse.cli.escapes import json_text
 from lakehouse.cli.output import complain, print_table
+from lakehouse.errors import InvalidInputError
+from lakehouse.format.schema import TableSchema, arrow_type, type_text
 
-__all__ = ["SHOWN", "cell", "plain", "print_lines", "print_rows", "print_some"]
-
-SHOWN = 100
-"""Rows that people are shown unless they ask for a number."""
+__all__ = ["cell", "plain", "print_lines", "print_rows", "print_some", "total", "typed"]
 
 
 def print_rows(
@@ -68,7 +68,7 @@ def print_lines(rows: pa.Table | pa.RecordBatch) -> None:
 
 
 async def print_some(
-    rows: AsyncGenerator[pa.Table, None], *, as_json: bool, most: int = SHOWN, rest: str = "--json"
+    rows: AsyncGenerator[pa.Table, None], *, as_json: bool, most: int, rest: str = "--json"
 ) -> None:
     """Rows as they come: all of them as lines, or the first of them as a table and a word on the others."""
     found: list[pa.Table] = []
@@ -117,3 +117,22 @@ def plain(value: object) -> object:
     if isinstance(value, dt.datetime):
         return value.isoformat(" ", "auto" if value.microsecond else "seconds")
     return str(value)
+
+
+def typed(words: dict[str, str], schema: TableSchema) -> dict[str, Any]:
+    """The words as values of their columns' types; others are left for the table to refuse."""
+    kinds = {one.name: one.type for one in schema.key_fields}
+    typed: dict[str, Any] = {}
+    for name, text in words.items():
+        try:
+            typed[name] = pa.scalar(text).cast(arrow_type(kinds[name])).as_py() if name in kinds else text
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(
+                f"{name} is {type_text(kinds[name])}, and {text!r} is not", column=name
+            ) from error
+    return typed
+
+
+def total(column: pa.ChunkedArray) -> int:
+    """The sum of a column of numbers, 0 where there is none."""
+    return int(pc.sum(column).as_py() or 0)

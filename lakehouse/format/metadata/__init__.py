@@ -1,1 +1,96 @@
-"""Metadata of a table as objects: snapshots, manifests, entries of files, pointers, markers, log segments."""
+"""Metadata of a table as objects of the store: what each says, and its bytes.
+
+Words: *snapshot* (the whole state of a table) → *manifest* (entries of many files) → *entry* (one data
+file). A *position* is a place in the order of commits: snapshot, then log or file, then number. A *pointer*
+says which directory a name stands for, a *marker* that a database exists, the *hint* where to begin to
+look. A *segment* is an object of the write-ahead log. A *sealed* object is JSON with its own checksum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.format.metadata.database_marker import DatabaseMarker, decode_database, encode_database
+    from lakehouse.format.metadata.file_entry import (
+        KIND_COLUMN,
+        SEQUENCE_COLUMN,
+        ColumnStats,
+        FileEntry,
+        FileFormat,
+        IndexRef,
+        Level,
+        Position,
+        RowKind,
+    )
+    from lakehouse.format.metadata.hint import NO_HINT, Hint, decode_hint, encode_hint
+    from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
+    from lakehouse.format.metadata.name_pointer import (
+        DroppedTable,
+        NamePointer,
+        NameState,
+        decode_pointer,
+        encode_pointer,
+    )
+    from lakehouse.format.metadata.snapshot import (
+        CommitKind,
+        Counts,
+        ManifestRef,
+        ParentRef,
+        Ref,
+        RefKind,
+        SchemaRef,
+        SegmentRange,
+        Snapshot,
+        WalRef,
+        WriterMark,
+        decode_snapshot,
+        encode_snapshot,
+    )
+    from lakehouse.format.metadata.store_proof import (
+        PROOF_MS,
+        Binding,
+        ProofState,
+        StoreProof,
+        decode_proof,
+        encode_proof,
+    )
+    from lakehouse.format.metadata.wal_segment import (
+        SegmentHeader,
+        WalBatch,
+        WalSegment,
+        decode_segment,
+        encode_segment,
+    )
+
+__all__ = [
+    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats", "CommitKind",
+    "Counts", "DatabaseMarker", "DroppedTable", "FileEntry", "FileFormat", "Hint", "IndexRef", "Level",
+    "ManifestRef", "NamePointer", "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind",
+    "RowKind", "SchemaRef", "SegmentHeader", "SegmentRange", "Snapshot", "StoreProof", "WalBatch",
+    "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint", "decode_manifest",
+    "decode_pointer", "decode_proof", "decode_segment", "decode_snapshot", "encode_database",
+    "encode_hint", "encode_manifest", "encode_pointer", "encode_proof", "encode_segment",
+    "encode_snapshot",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "database_marker": "DatabaseMarker decode_database encode_database",
+        "file_entry": (
+            "KIND_COLUMN SEQUENCE_COLUMN ColumnStats FileEntry FileFormat IndexRef Level Position RowKind"
+        ),
+        "hint": "NO_HINT Hint decode_hint encode_hint",
+        "manifest": "decode_manifest encode_manifest",
+        "name_pointer": "DroppedTable NamePointer NameState decode_pointer encode_pointer",
+        "snapshot": (
+            "CommitKind Counts ManifestRef ParentRef Ref RefKind SchemaRef SegmentRange Snapshot "
+            "WalRef WriterMark decode_snapshot encode_snapshot"
+        ),
+        "store_proof": "PROOF_MS Binding ProofState StoreProof decode_proof encode_proof",
+        "wal_segment": "SegmentHeader WalBatch WalSegment decode_segment encode_segment",
+    },
+)

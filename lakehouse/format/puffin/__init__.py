@@ -1,1 +1,31 @@
-"""Puffin files: blobs, their codecs, and Iceberg's own blobs."""
+"""Puffin files: blobs back to back, and a footer that says what and where they are.
+
+Words: *file* → *blob* (bytes with a type and properties) → *payload* (the bytes without their codec).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.format.puffin.builder import PuffinBuilder
+    from lakehouse.format.puffin.codec import inflate
+    from lakehouse.format.puffin.footer import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
+    from lakehouse.format.puffin.iceberg_blobs import DeletionVectorBlob, ThetaSketchBlob, iceberg_blob
+
+__all__ = [
+    "MAGIC", "TRAILER_BYTES", "BlobMeta", "DeletionVectorBlob", "PuffinBuilder", "PuffinFooter",
+    "ThetaSketchBlob", "iceberg_blob", "inflate",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "builder": "PuffinBuilder",
+        "codec": "inflate",
+        "footer": "MAGIC TRAILER_BYTES BlobMeta PuffinFooter",
+        "iceberg_blobs": "DeletionVectorBlob ThetaSketchBlob iceberg_blob",
+    },
+)

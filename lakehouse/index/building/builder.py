@@ -19,21 +19,17 @@ from typing import TypeAlias, TypeVar
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.index.bloom_builder import BloomBuilder
-from lakehouse.format.index.fulltext_bloom import FulltextBloomBuilder
-from lakehouse.format.index.inverted_build import InvertedBuilder
-from lakehouse.format.puffin.builder import PuffinBuilder
-from lakehouse.format.schema.index_defaults import FALSE_POSITIVE_RATE, SEGMENT_ROW_COUNT
-from lakehouse.format.schema.target_key import ColumnSetTarget, IndexTarget
-from lakehouse.format.text.config import FULLTEXT_CONFIG, GRANULARITY, Analyzer, FulltextConfig
+from lakehouse.format.index import BloomBuilder, FulltextBloomBuilder, InvertedBuilder
+from lakehouse.format.puffin import PuffinBuilder
+from lakehouse.format.schema import FALSE_POSITIVE_RATE, SEGMENT_ROW_COUNT, ColumnSetTarget, IndexTarget
+from lakehouse.format.text import FULLTEXT_CONFIG, GRANULARITY, Analyzer, FulltextConfig
 from lakehouse.index.building.target_rows import TargetRows, expression_properties
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin.blob_types import blob_type
 from lakehouse.index.puffin.tantivy import TantivyWriter
 from lakehouse.index.puffin.writer import BlobSink
 from lakehouse.io.scratch import Workspace
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 
 __all__ = ["IndexBlob", "IndexSpec", "PuffinIndexBuilder"]
 

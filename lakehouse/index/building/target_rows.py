@@ -21,9 +21,9 @@ from lakehouse.expr import Expr, evaluate, parse_where
 from lakehouse.expr.column_names import parts_of
 from lakehouse.expr.evaluate import column_of
 from lakehouse.expr.json_path import json_texts
-from lakehouse.format.index.greptime_value import encode_array
-from lakehouse.format.index.target_value import encode_column_set
-from lakehouse.format.schema.target_key import (
+from lakehouse.format.index import encode_array, encode_column_set
+from lakehouse.format.schema import (
+    DECIMAL_DIGITS_MAX,
     ColumnSetTarget,
     ColumnTarget,
     ExpressionTarget,
@@ -31,7 +31,6 @@ from lakehouse.format.schema.target_key import (
     encode_target_key,
     target_properties,
 )
-from lakehouse.format.schema.types import DECIMAL_DIGITS_MAX
 
 __all__ = [
     "TARGET_COLUMNS",

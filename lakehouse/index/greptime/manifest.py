@@ -32,8 +32,8 @@ from lakehouse.errors import (
     UnsupportedVersionError,
 )
 from lakehouse.excerpt import short
-from lakehouse.format.limits.json_object import parse_json
-from lakehouse.format.puffin.codec import inflate
+from lakehouse.format.limits import parse_json
+from lakehouse.format.puffin import inflate
 from lakehouse.index.greptime.layout import PathType, RegionDir
 from lakehouse.index.models import IndexFileLocator
 

@@ -25,7 +25,7 @@ from lakehouse.index.greptime.manifest import (
 from lakehouse.index.metas.sources import FileProblem, IndexFile, IsVisible
 from lakehouse.index.models import IndexFileLocator
 from lakehouse.io import ObjectMeta, ObjectStore, map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 
 __all__ = ["GreptimeListing", "GreptimeManifests", "greptime_locator"]
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError, FormatError
-from lakehouse.format.index.bloom import BloomSummary
-from lakehouse.format.index.inverted import InvertedMetas
-from lakehouse.format.puffin.footer import BlobMeta
-from lakehouse.format.schema.target_key import TARGET_EXPR, IndexTarget, decode_target_key, expression_text
-from lakehouse.format.text.config import FULLTEXT_CONFIG, FulltextConfig
+from lakehouse.format.index import BloomSummary, InvertedMetas
+from lakehouse.format.puffin import BlobMeta
+from lakehouse.format.schema import TARGET_EXPR, IndexTarget, decode_target_key, expression_text
+from lakehouse.format.text import FULLTEXT_CONFIG, FulltextConfig
 from lakehouse.index.models import (
     BloomInfo,
     FulltextInfo,

@@ -16,7 +16,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from lakehouse.errors import FormatError
-from lakehouse.format.schema.target_key import (
+from lakehouse.format.schema import (
     TARGET_EXPR,
     ColumnSetTarget,
     ColumnTarget,

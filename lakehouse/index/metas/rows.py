@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 
 from lakehouse.errors import FormatError, InvalidInputError, UnsupportedVersionError
-from lakehouse.format.schema.target_key import ExpressionTarget, JsonPathTarget
+from lakehouse.format.schema import ExpressionTarget, JsonPathTarget
 from lakehouse.index.metas.row_json import (
     META_SCHEMA_VERSION,
     greptime_meta_json,

@@ -16,7 +16,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import FormatError, InvalidInputError
-from lakehouse.format.puffin.footer import BlobMeta
+from lakehouse.format.puffin import BlobMeta
 from lakehouse.index.puffin.reader import PuffinReader, about
 from lakehouse.kernels.need_more import NeedMore
 

@@ -19,7 +19,7 @@ Invariant: ``classify(blob_type(kind, key)) == (kind, key)``.
 from __future__ import annotations
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.index.inverted import BLOB_TYPE as INVERTED_BLOB_TYPE
+from lakehouse.format.index import BLOB_TYPE as INVERTED_BLOB_TYPE
 from lakehouse.index.models import IndexType
 
 __all__ = ["blob_type", "classify"]

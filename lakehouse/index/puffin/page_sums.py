@@ -19,8 +19,7 @@ import google_crc32c
 import numpy as np
 
 from lakehouse.errors import CorruptionError
-from lakehouse.format.puffin.builder import PuffinBuilder
-from lakehouse.format.puffin.footer import PuffinFooter
+from lakehouse.format.puffin import PuffinBuilder, PuffinFooter
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin.blob_tails import TAIL
 from lakehouse.index.puffin.blob_types import classify

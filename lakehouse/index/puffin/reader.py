@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import ConflictError, FormatError, InvalidInputError
-from lakehouse.format.puffin.footer import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
+from lakehouse.format.puffin import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
 from lakehouse.io import Fetched, ObjectStore
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.kernels.need_more import NeedMore
 
 __all__ = ["MetaCache", "PuffinReader", "about", "naming"]

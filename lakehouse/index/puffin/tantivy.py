@@ -28,13 +28,12 @@ import pyarrow as pa
 
 from lakehouse._version import install_command
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.index.tantivy_directory import TantivyDirectory, TantivyFile
-from lakehouse.format.text.config import Analyzer, FulltextConfig
-from lakehouse.format.text.tokens import query_tokens, tokenize
+from lakehouse.format.index import TantivyDirectory, TantivyFile
+from lakehouse.format.text import Analyzer, FulltextConfig, query_tokens, tokenize
 from lakehouse.ids import new_uuid
 from lakehouse.index.puffin.writer import BlobSink
 from lakehouse.io.scratch import Workspace
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64
 
 __all__ = [

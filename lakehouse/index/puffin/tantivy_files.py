@@ -10,12 +10,11 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from lakehouse.format.index.tantivy_directory import TantivyDirectory
-from lakehouse.format.index.tantivy_store import without_zstd
-from lakehouse.format.puffin.footer import BlobMeta
+from lakehouse.format.index import TantivyDirectory, without_zstd
+from lakehouse.format.puffin import BlobMeta
 from lakehouse.index.puffin.reader import PuffinReader, naming
 from lakehouse.io.scratch import ScratchSpace
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 
 __all__ = ["unpacked"]
 

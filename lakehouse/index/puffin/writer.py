@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.puffin.builder import PuffinBuilder
-from lakehouse.format.puffin.footer import PuffinFooter
+from lakehouse.format.puffin import PuffinBuilder, PuffinFooter
 from lakehouse.io import ObjectStore, Stored
 
 __all__ = ["BlobSink", "PuffinWriter"]

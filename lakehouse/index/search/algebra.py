@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lakehouse.format.fst.read import KeyRange
-from lakehouse.format.index.inverted_search import AllOf, AnyOf, Condition, InRange, IsNotNull, IsNull, OneOf
+from lakehouse.format.fst import KeyRange
+from lakehouse.format.index import AllOf, AnyOf, Condition, InRange, IsNotNull, IsNull, OneOf
 
 __all__ = ["NO_VALUE", "all_conditions", "any_conditions", "in_range", "intersection"]
 

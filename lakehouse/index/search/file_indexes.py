@@ -13,16 +13,10 @@ from typing import TypeAlias
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
-from lakehouse.format.index.bloom import BloomMeta
-from lakehouse.format.index.inverted import InvertedMetas
-from lakehouse.format.puffin.footer import BlobMeta
-from lakehouse.format.schema.target_key import (
-    ColumnSetTarget,
-    ExpressionTarget,
-    IndexTarget,
-    decode_target_key,
-)
-from lakehouse.format.text.config import FULLTEXT_CONFIG, FulltextConfig
+from lakehouse.format.index import BloomMeta, InvertedMetas
+from lakehouse.format.puffin import BlobMeta
+from lakehouse.format.schema import ColumnSetTarget, ExpressionTarget, IndexTarget, decode_target_key
+from lakehouse.format.text import FULLTEXT_CONFIG, FulltextConfig
 from lakehouse.index.building.target_rows import expression_columns
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin.blob_tails import TailMetas, TailParser, read_tails

@@ -16,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.index.bloom import BloomMeta, hashes_of, segments_with_hashes
-from lakehouse.format.index.inverted import InvertedColumn
-from lakehouse.format.index.inverted_search import (
+from lakehouse.format.index import (
     AllOf,
+    BloomMeta,
     Condition,
+    InvertedColumn,
     IsNotNull,
     OneOf,
+    hashes_of,
     may_hold,
+    segments_with_hashes,
 )
-from lakehouse.format.text.config import FulltextConfig
-from lakehouse.format.text.tokens import query_tokens
+from lakehouse.format.text import FulltextConfig, query_tokens
 from lakehouse.index.puffin.tantivy import phrases_of
 from lakehouse.index.search.file_indexes import BloomIndex, FileIndexes, InvertedIndex, TantivyIndex
 from lakehouse.index.search.selection import RowSelection

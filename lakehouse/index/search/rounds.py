@@ -24,18 +24,17 @@ import numpy as np
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
-from lakehouse.format.fst.fst import Fst
-from lakehouse.format.fst.partial import FstParts, MissingBytes
-from lakehouse.format.index.bloom import looks
-from lakehouse.format.index.bloom_filter import BLOCK_BYTES
-from lakehouse.format.index.inverted import InvertedColumn
-from lakehouse.format.index.inverted_search import (
+from lakehouse.format.fst import Fst, FstParts, MissingBytes
+from lakehouse.format.index import (
+    BLOCK_BYTES,
     AllOf,
     AnyOf,
     BitmapPlan,
     Condition,
+    InvertedColumn,
     IsNull,
     OneOf,
+    looks,
     plan_bitmaps,
     segments_of,
 )
@@ -46,7 +45,7 @@ from lakehouse.index.search.probes import BloomProbe, InvertedProbe, Probe, Tant
 from lakehouse.index.search.selection import RowSelection
 from lakehouse.index.search.tree import Tree, leaves, select, still_open
 from lakehouse.io.scratch import ScratchSpace
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 
 __all__ = ["Lookup"]
 

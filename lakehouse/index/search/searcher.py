@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse.config import IndexSettings
 from lakehouse.expr import Expr, bind, to_sql
 from lakehouse.expr.nodes import Call
-from lakehouse.format.schema.target_key import ColumnSetTarget, ExpressionTarget, IndexTarget
+from lakehouse.format.schema import ColumnSetTarget, ExpressionTarget, IndexTarget
 from lakehouse.index.puffin.reader import PuffinReader
 from lakehouse.index.puffin.tantivy import is_installed
 from lakehouse.index.search.file_indexes import FileIndexes, FileIndexReader

@@ -22,12 +22,20 @@ import pyarrow as pa
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, evaluate, to_sql
 from lakehouse.expr.nodes import And, Call, Column, Compare, CompareOp, Constant, In, IsNull, Not, Or
-from lakehouse.format.fst.read import KeyRange
-from lakehouse.format.index.greptime_value import encode_array
-from lakehouse.format.index.inverted_search import AnyOf, Condition, InRange, IsNotNull, MatchesRegex, OneOf
-from lakehouse.format.index.inverted_search import IsNull as ValueIsNull
-from lakehouse.format.index.target_value import NULL_PART, encode_set_part
-from lakehouse.format.schema.target_key import ColumnSetTarget, ColumnTarget, ExpressionTarget, JsonPathTarget
+from lakehouse.format.fst import KeyRange
+from lakehouse.format.index import (
+    NULL_PART,
+    AnyOf,
+    Condition,
+    InRange,
+    IsNotNull,
+    MatchesRegex,
+    OneOf,
+    encode_array,
+    encode_set_part,
+)
+from lakehouse.format.index import IsNull as ValueIsNull
+from lakehouse.format.schema import ColumnSetTarget, ColumnTarget, ExpressionTarget, JsonPathTarget
 from lakehouse.index.search.algebra import NO_VALUE, all_conditions, any_conditions
 from lakehouse.index.search.tree import ANY_ROW, NO_ROW, Every, Some, Tree, every, some
 

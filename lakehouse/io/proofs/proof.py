@@ -29,14 +29,7 @@ from lakehouse.errors import (
     UnavailableError,
     UnsupportedVersionError,
 )
-from lakehouse.format.metadata.store_proof import (
-    PROOF_MS,
-    Binding,
-    ProofState,
-    StoreProof,
-    decode_proof,
-    encode_proof,
-)
+from lakehouse.format.metadata import PROOF_MS, Binding, ProofState, StoreProof, decode_proof, encode_proof
 from lakehouse.ids import new_token
 from lakehouse.io.decorators import StoreDecorator, find_layer
 from lakehouse.io.protocols import Buffer, Fetched, Stored

@@ -1,2 +1,32 @@
-"""Work beside other work: bounded fan-out, batches of keys and ranges, threads, background tasks,
-progress."""
+"""Work beside other work, bounded: fan-out, batches, threads, tasks in the background, progress.
+
+Words: *fan-out* (one function over many items, some at once) → *batch* (keys of one request) → *range*
+(bytes of one object). *Background* work is waited for by nobody, or later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.io.work.background import Background, beside
+    from lakehouse.io.work.fanout import map_bounded
+    from lakehouse.io.work.progress import Progress, ProgressCallback, Teller
+    from lakehouse.io.work.threads import in_own_thread, in_thread
+
+__all__ = [
+    "Background", "Progress", "ProgressCallback", "Teller", "beside", "in_own_thread", "in_thread",
+    "map_bounded",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "background": "Background beside",
+        "fanout": "map_bounded",
+        "progress": "Progress ProgressCallback Teller",
+        "threads": "in_own_thread in_thread",
+    },
+)

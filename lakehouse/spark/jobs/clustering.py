@@ -27,39 +27,36 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import InternalError, InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, counting, measure
-from lakehouse.io.work.progress import ProgressCallback
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import ProgressCallback, in_thread
 from lakehouse.spark.jobs.job import Job, TableAt, Tally, memory_of_task
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.spark.runtime.errors import carried, plain_errors
 from lakehouse.spark.runtime.table_blobs import blobs, rows_of
-from lakehouse.storage.compact.clustered_files import (
+from lakehouse.storage.compact import (
+    ClusterOrder,
+    CompactionTask,
+    CompactResult,
+    Curve,
+    MergedRuns,
     WrittenInOrder,
+    commit_merged,
+    cut_at,
+    parse_order,
+    plan_rewrite,
+    range_bounds,
+    result_of_compaction,
+    result_of_plan,
     rows_with_places,
     sampled,
     write_in_order,
 )
-from lakehouse.storage.compact.clustering import ClusterOrder, Curve, cut_at, parse_order, range_bounds
-from lakehouse.storage.compact.executor import (
-    CompactResult,
-    commit_merged,
-    result_of_compaction,
-    result_of_plan,
-)
-from lakehouse.storage.compact.plan import CompactionTask, plan_rewrite
-from lakehouse.storage.compact.run_merger import MergedRuns
-from lakehouse.storage.metadata.run_order import Interval, covered_intervals
-from lakehouse.storage.rows.partitioner import joined
-from lakehouse.storage.rows.row_size import RowSize
-from lakehouse.storage.scan.partitions import partition_test
-from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.arguments import check_count
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.metadata import Interval, covered_intervals
+from lakehouse.storage.rows import RowSize, joined
+from lakehouse.storage.scan import partition_test, to_expr
+from lakehouse.storage.tables import OpenTable, View, check_count
 
 __all__ = ["rewrite"]
 

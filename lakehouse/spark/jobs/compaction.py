@@ -19,14 +19,15 @@ from operator import attrgetter
 from pyspark.sql import SparkSession
 
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import ProgressCallback, map_bounded
 from lakehouse.spark.jobs.job import Job, memory_of_task
 from lakehouse.spark.runtime.connection import Connection
-from lakehouse.storage.compact.executor import (
+from lakehouse.storage.compact import (
+    CompactionTask,
     CompactResult,
+    MergedRuns,
     commit_merged,
     compact_table,
     cut_task,
@@ -34,12 +35,9 @@ from lakehouse.storage.compact.executor import (
     plan_table,
     result_of_compaction,
 )
-from lakehouse.storage.compact.plan import CompactionTask
-from lakehouse.storage.compact.run_merger import MergedRuns
-from lakehouse.storage.files.reader import KeyRange
-from lakehouse.storage.scan.table_scan import TableRuns, to_expr
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.files import KeyRange
+from lakehouse.storage.scan import TableRuns, to_expr
+from lakehouse.storage.tables import OpenTable, View
 
 __all__ = ["MergePart", "PartDone", "compact", "merge_part", "merged_of"]
 

@@ -41,11 +41,8 @@ from lakehouse.spark.runtime.errors import carried, plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.tasks import cores_of, run_tasks
 from lakehouse.spark.runtime.types import struct_of_arrow
-from lakehouse.storage.metadata.caches import TableCaches
-from lakehouse.storage.metadata.table_name import TableName
-from lakehouse.storage.tables.index_files import TableIndexSource
-from lakehouse.storage.tables.names import Names
-from lakehouse.storage.tables.open_tables import Environment
+from lakehouse.storage.metadata import TableCaches, TableName
+from lakehouse.storage.tables import Environment, Names, TableIndexSource
 
 __all__ = ["IndexMetas", "collect_index_metas", "index_metas"]
 

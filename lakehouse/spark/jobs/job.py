@@ -25,14 +25,12 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import NotFoundError
 from lakehouse.io.cost import Cost, counting, measure
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.tasks import run_tasks
 from lakehouse.spark.runtime.worker_memory import task_memory
-from lakehouse.storage.tables.long_reads import reading
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.tables import OpenTable, View, reading
 
 __all__ = ["Counted", "Job", "TableAt", "Tally", "memory_of_task", "waves_of"]
 

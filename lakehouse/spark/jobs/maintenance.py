@@ -21,37 +21,36 @@ from operator import attrgetter
 from pyspark.sql import SparkSession
 
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import ProgressCallback, Teller
 from lakehouse.spark.jobs.job import Job
 from lakehouse.spark.runtime.connection import Connection
-from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
-from lakehouse.storage.maintenance.index_rebuild import (
+from lakehouse.storage.maintenance import (
+    ExpireReport,
+    FileCheck,
+    Found,
     IndexWork,
-    RebuildResult,
-    commit_indexes,
-    index_one,
-    plan_rebuild,
-    planned_rebuild,
-)
-from lakehouse.storage.maintenance.orphans import (
     KeySpan,
     OrphanReport,
+    PathSet,
+    RebuildResult,
     Sweep,
+    VerifyReport,
     begin_sweep,
+    commit_indexes,
+    expire_snapshots,
+    index_one,
     needed_paths,
+    paths_of,
+    plan_rebuild,
+    planned_rebuild,
     spans_of,
     sweep_span,
+    verify_table,
 )
-from lakehouse.storage.maintenance.reachable import PathSet, paths_of
-from lakehouse.storage.maintenance.verify import verify_table
-from lakehouse.storage.maintenance.verify_files import FileCheck, Found
-from lakehouse.storage.maintenance.verify_report import VerifyReport
-from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.moments import time_ms_of
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.scan import to_expr
+from lakehouse.storage.tables import OpenTable, View, time_ms_of
 
 __all__ = ["expire", "rebuild_indexes", "remove_orphans", "verify"]
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.log import get_logger
 from lakehouse.spark.reading.reader import split_bytes_of
 from lakehouse.spark.runtime.connection import Connection, warehouse
@@ -27,14 +27,20 @@ from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.tasks import cores_of, run_tasks
 from lakehouse.spark.runtime.types import struct_of_arrow
-from lakehouse.storage.scan.aggregate import Answers, Question
-from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.splits import Split, plan_splits, planned_bytes
-from lakehouse.storage.scan.table_scan import TableRuns, ask_table, to_expr
-from lakehouse.storage.scan.work_ranges import OPENED_MAX
-from lakehouse.storage.schema.row_ttl import shown_where
-from lakehouse.storage.tables.long_reads import grace_s_of, holding, reading
-from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.scan import (
+    OPENED_MAX,
+    Answers,
+    Question,
+    Scan,
+    Split,
+    TableRuns,
+    ask_table,
+    plan_splits,
+    planned_bytes,
+    to_expr,
+)
+from lakehouse.storage.schema import shown_where
+from lakehouse.storage.tables import OpenTable, grace_s_of, holding, reading
 
 __all__ = ["aggregate", "count"]
 

@@ -20,9 +20,8 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, all_of
 from lakehouse.expr.column_names import written
 from lakehouse.expr.nodes import Call, Column, Compare, CompareOp, Constant, In, IsNull, Not
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, StructType, children
-from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.format.schema import Field, StructType, TableSchema, children
+from lakehouse.storage.scan import bind_where
 
 __all__ = ["translated"]
 

@@ -14,9 +14,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import NullType, StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.types import Field
+from lakehouse.format.schema import Field
 from lakehouse.spark.runtime.types import schema_of
-from lakehouse.storage.rows.column_mismatches import column_differences
+from lakehouse.storage.rows import column_differences
 
 __all__ = ["by_name", "column", "fitted", "is_classic", "refuse_differences"]
 

@@ -29,8 +29,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col
 from lakehouse.expr.nodes import all_given
 from lakehouse.expr.runtime_filter import among, fitting
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import arrow_type
+from lakehouse.format.schema import TableSchema, arrow_type
 from lakehouse.log import get_logger
 from lakehouse.spark.reading.arrow_frame import frame_of, parts_of
 from lakehouse.spark.reading.frames import column
@@ -42,8 +41,8 @@ from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.tasks import cores_of
 from lakehouse.spark.runtime.types import spark_type, struct_of
-from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.schema.columns import fields_named
+from lakehouse.storage.scan import to_expr
+from lakehouse.storage.schema import fields_named
 
 __all__ = ["JoinPlan", "JoinReport", "join", "plan_join"]
 

@@ -20,8 +20,8 @@ from lakehouse.expr import Expr
 from lakehouse.io.location import Location
 from lakehouse.io.open import understood_options
 from lakehouse.spark.runtime.connection import Connection
-from lakehouse.storage.rows.missing_columns import Missing, check_missing
-from lakehouse.storage.scan.table_scan import Freshness, is_fresh
+from lakehouse.storage.rows import Missing, check_missing
+from lakehouse.storage.scan import Freshness, is_fresh
 from lakehouse.suggest import nearest, suggestion
 
 __all__ = ["OPERATIONS", "ReadOptions", "WriteOptions", "target_of"]

@@ -23,26 +23,38 @@ from pyspark.sql.types import StructType
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.expr.nodes import all_given
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.index.search.selection import RowSelection
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
+from lakehouse.index.search import RowSelection
 from lakehouse.spark.reading.filters import translated
 from lakehouse.spark.reading.options import ReadOptions
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of
-from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion
-from lakehouse.storage.rows.row_size import value_width
-from lakehouse.storage.scan.report import ScanReport
-from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.splits import Split, opened_splits, planned_bytes
-from lakehouse.storage.scan.table_scan import TableRuns, ask_table, to_expr
-from lakehouse.storage.scan.work_ranges import OPENED_MAX
-from lakehouse.storage.schema.row_ttl import shown_where
-from lakehouse.storage.tables.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.pins import make_pin
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.indexes import IndexAnswers, IndexQuestion
+from lakehouse.storage.rows import value_width
+from lakehouse.storage.scan import (
+    OPENED_MAX,
+    Scan,
+    ScanReport,
+    Split,
+    TableRuns,
+    ask_table,
+    opened_splits,
+    planned_bytes,
+    to_expr,
+)
+from lakehouse.storage.schema import shown_where
+from lakehouse.storage.tables import (
+    PIN_S,
+    OpenTable,
+    View,
+    grace_s_of,
+    holding,
+    make_pin,
+    reading,
+    until_pinned_s,
+)
 from lakehouse.suggest import suggestion
 
 __all__ = [

@@ -20,21 +20,29 @@ from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of_arrow
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables import relations
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.tables import (
+    OpenTable,
+    View,
+    files_relation,
+    indexes_relation,
+    manifests_relation,
+    partitions_relation,
+    schemas_relation,
+    snapshots_relation,
+    tags_relation,
+)
 from lakehouse.suggest import suggestion
 
 __all__ = ["RELATIONS", "RelationReader", "known_relation", "relation_struct"]
 
 RELATIONS: dict[str, Callable[[View], pa.Table]] = {
-    "files": lambda view: relations.files_relation((), view.schema),
-    "indexes": lambda view: relations.indexes_relation((), view.schema),
-    "manifests": lambda view: relations.manifests_relation(view.snapshot),
-    "partitions": lambda view: relations.partitions_relation((), view.schema),
-    "schemas": lambda _: relations.schemas_relation(()),
-    "snapshots": lambda view: relations.snapshots_relation((), view.snapshot),
-    "tags": lambda view: relations.tags_relation(view.snapshot),
+    "files": lambda view: files_relation((), view.schema),
+    "indexes": lambda view: indexes_relation((), view.schema),
+    "manifests": lambda view: manifests_relation(view.snapshot),
+    "partitions": lambda view: partitions_relation((), view.schema),
+    "schemas": lambda _: schemas_relation(()),
+    "snapshots": lambda view: snapshots_relation((), view.snapshot),
+    "tags": lambda view: tags_relation(view.snapshot),
 }
 """The relations there are, and how to find their columns without reading them."""
 _AT_A_SNAPSHOT = ("files", "indexes", "manifests", "partitions")

@@ -33,8 +33,8 @@ from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.sessions import NEEDED
 from lakehouse.spark.runtime.tasks import cores_of
-from lakehouse.storage.scan.table_scan import Freshness
-from lakehouse.storage.tables.moments import time_ms_of
+from lakehouse.storage.scan import Freshness
+from lakehouse.storage.tables import time_ms_of
 
 __all__ = ["create_view", "enable_pushdown", "table"]
 

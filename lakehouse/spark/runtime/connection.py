@@ -22,7 +22,7 @@ from lakehouse.io.open import understood_options
 from lakehouse.lake import Lake, connect
 from lakehouse.spark.runtime.worker_heap import put_loaded_aside
 from lakehouse.spark.runtime.worker_memory import fit_into_limit
-from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables import OpenTable
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["Connection", "Warehouse", "warehouse"]

@@ -28,9 +28,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.type_notation import from_arrow
-from lakehouse.format.schema.types import (
+from lakehouse.format.schema import (
     PRIMITIVES,
     BinaryType,
     DataType,
@@ -41,6 +39,8 @@ from lakehouse.format.schema.types import (
     Primitive,
     StringType,
     StructType,
+    TableSchema,
+    from_arrow,
 )
 
 __all__ = ["arrow_for_spark", "as_spark", "schema_of", "spark_type", "struct_of", "struct_of_arrow"]

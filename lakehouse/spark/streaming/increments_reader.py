@@ -22,9 +22,8 @@ from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.streaming.offsets import StreamOffset
 from lakehouse.spark.streaming.reader import LakehouseStreamReader
-from lakehouse.storage.cdc.follow import token_of
-from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN
-from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.cdc import CHANGE_COLUMN, token_of
+from lakehouse.storage.tables import OpenTable
 
 __all__ = ["IncrementReader"]
 

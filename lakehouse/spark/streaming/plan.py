@@ -15,30 +15,37 @@ from dataclasses import dataclass, replace
 
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
 from lakehouse.spark.streaming.offsets import StreamOffset
-from lakehouse.storage.cdc.follow import check_kept, token_of, view_behind
-from lakehouse.storage.cdc.increments import (
+from lakehouse.storage.cdc import (
     Increment,
     Limit,
     appended_in,
     brought_by,
     changed_pieces,
+    check_kept,
     file_pieces,
     read_snapshots,
     state_pieces,
+    token_of,
+    view_behind,
 )
-from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, has_keys
-from lakehouse.storage.scan.conditions import bind_where
-from lakehouse.storage.scan.file_plan import plan_files
-from lakehouse.storage.scan.pruner import Pruner
-from lakehouse.storage.scan.splits import Split, opened_splits
-from lakehouse.storage.scan.table_scan import TableRuns
-from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, pieces_of
-from lakehouse.storage.schema.row_ttl import Lifetime, lifetime, shown_where
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
+from lakehouse.storage.files import EVERY_KEY, KeyRange, has_keys
+from lakehouse.storage.scan import (
+    LARGE,
+    OPENED_MAX,
+    Pruner,
+    Split,
+    TableRuns,
+    bind_where,
+    cut_files,
+    opened_splits,
+    pieces_of,
+    plan_files,
+)
+from lakehouse.storage.schema import Lifetime, lifetime, shown_where
+from lakehouse.storage.tables import OpenTable, View
 
 __all__ = ["StreamPlan", "StreamWork"]
 

@@ -47,7 +47,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, matching
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.spark.reading.options import ReadOptions
 from lakehouse.spark.reading.reader import columns_asked, split_bytes_of
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
@@ -55,14 +55,10 @@ from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.types import arrow_for_spark, as_spark
 from lakehouse.spark.streaming.offsets import StreamOffset
 from lakehouse.spark.streaming.plan import StreamPlan, StreamWork
-from lakehouse.storage.cdc.increments import Limit
-from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN, net_changes
-from lakehouse.storage.scan.conditions import bind_where
-from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.table_scan import TableRuns, to_expr
-from lakehouse.storage.schema.row_ttl import shown_where
-from lakehouse.storage.tables.long_reads import grace_s_of, holding
-from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.cdc import CHANGE_COLUMN, Limit, net_changes
+from lakehouse.storage.scan import Scan, TableRuns, bind_where, to_expr
+from lakehouse.storage.schema import shown_where
+from lakehouse.storage.tables import OpenTable, grace_s_of, holding
 
 __all__ = ["LakehouseStreamReader", "StreamPart"]
 

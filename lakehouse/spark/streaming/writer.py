@@ -41,8 +41,8 @@ from lakehouse.spark.writing.commit import Wanted
 from lakehouse.spark.writing.frame_write import Write
 from lakehouse.spark.writing.source_writer import TableTarget
 from lakehouse.spark.writing.task import TaskFiles
-from lakehouse.storage.rows.missing_columns import Missing, check_missing
-from lakehouse.storage.write.blind_writes import WriterId
+from lakehouse.storage.rows import Missing, check_missing
+from lakehouse.storage.write import WriterId
 
 __all__ = ["LakehouseStreamWriter", "stream_writer_id", "write_stream"]
 

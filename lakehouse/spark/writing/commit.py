@@ -15,31 +15,27 @@ from dataclasses import dataclass
 
 from lakehouse.errors import InvalidInputError, LakehouseError
 from lakehouse.expr import Expr, all_of, any_of, col
-from lakehouse.format.keys.order_value import decode_value
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.keys import decode_value
+from lakehouse.format.metadata import CommitKind, Snapshot
+from lakehouse.format.schema import TableSchema
 from lakehouse.spark.writing.task import TaskFiles
-from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.files.row_writer import WrittenRows
-from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
-from lakehouse.storage.scan.conditions import bind_where
-from lakehouse.storage.scan.partitions import partition_test
-from lakehouse.storage.scan.table_scan import TableRuns
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.tables.view import View
-from lakehouse.storage.wal.tail import Tail
-from lakehouse.storage.write.blind_writes import WriterId, recorded_snapshot
-from lakehouse.storage.write.conditional_writes import refuse_ignored_deletes
-from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
-from lakehouse.storage.write.distributed_writes import (
+from lakehouse.storage.files import WrittenRows, delete_files, object_paths
+from lakehouse.storage.rows import Missing, refusing_missing
+from lakehouse.storage.scan import TableRuns, bind_where, partition_test
+from lakehouse.storage.tables import CommitResult, OpenTable, View
+from lakehouse.storage.wal import Tail
+from lakehouse.storage.write import (
+    WriterId,
     commit_decided,
     commit_uploaded,
+    flush_table,
     in_runs,
     overwrite_uploaded,
+    recorded_snapshot,
+    refuse_ignored_deletes,
+    refuse_shared_keys,
     replace_uploaded,
 )
-from lakehouse.storage.write.flush import flush_table
 
 __all__ = ["Wanted", "WriteBase", "begin_write", "finish_write", "refuse_lost_columns", "undo_write"]
 

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.keys.buckets import buckets_of
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.keys import buckets_of
+from lakehouse.format.schema import TableSchema
 from lakehouse.kernels.arrays import I32
 from lakehouse.spark.runtime.arrow_batches import BATCH_ROWS
 from lakehouse.spark.runtime.table_blobs import Parts, blobs, rows_of
 from lakehouse.spark.writing.key_sort import key_schema
-from lakehouse.storage.rows.fit_to_schema import conform
+from lakehouse.storage.rows import conform
 
 __all__ = ["PACKED", "RANGE", "TASK", "Exchange", "buckets", "packed", "unpacked"]
 

@@ -27,8 +27,7 @@ from pyspark.sql import Column, DataFrame
 
 from lakehouse.errors import CommitUnknownError, InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.format.schema.merge_rules import Engine
-from lakehouse.format.schema.types import Field
+from lakehouse.format.schema import Engine, Field
 from lakehouse.spark.reading.frames import column, fitted
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.session_connection import connection_of
@@ -37,10 +36,10 @@ from lakehouse.spark.writing.commit import Wanted, WriteBase, refuse_lost_column
 from lakehouse.spark.writing.job import run_write
 from lakehouse.spark.writing.merge import Merge
 from lakehouse.spark.writing.shuffle import Brought, brought
-from lakehouse.storage.rows.missing_columns import Missing, check_missing
-from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.write.blind_writes import WriterId
+from lakehouse.storage.rows import Missing, check_missing
+from lakehouse.storage.scan import to_expr
+from lakehouse.storage.tables import CommitResult
+from lakehouse.storage.write import WriterId
 
 __all__ = ["Write", "write"]
 

@@ -17,17 +17,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakehouse.errors import ConflictError
-from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.schema import TableOptions
 from lakehouse.spark.runtime.arrow_batches import bounded_by_rows
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.writing.commit import Wanted, WriteBase, begin_write, finish_write, undo_write
 from lakehouse.spark.writing.shuffle import Brought
 from lakehouse.spark.writing.task import TaskFiles, WriteJob, outcomes
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.long_reads import grace_s_of, holding
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.write.blind_writes import check_message, check_writer
+from lakehouse.storage.tables import CommitResult, OpenTable, grace_s_of, holding
+from lakehouse.storage.write import check_message, check_writer
 
 __all__ = ["run_write"]
 

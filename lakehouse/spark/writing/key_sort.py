@@ -17,14 +17,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.format.keys.buckets import buckets_of
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.keys import buckets_of
+from lakehouse.format.schema import TableSchema
 from lakehouse.io.spill import Spill
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.key_sort import by_key
-from lakehouse.storage.rows.partitioner import joined
-from lakehouse.storage.rows.take import gather
+from lakehouse.storage.rows import KeyColumns, by_key, conform, gather, joined
 
 __all__ = ["in_key_order", "key_schema", "order_key"]
 

@@ -36,9 +36,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.merge_rules import Engine
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import children
+from lakehouse.format.schema import Engine, TableSchema, children
 from lakehouse.spark.reading.frames import by_name, column, fitted, refuse_differences
 from lakehouse.spark.reading.table_frame import table
 from lakehouse.spark.runtime.connection import Connection, warehouse
@@ -48,9 +46,8 @@ from lakehouse.spark.writing.job import run_write
 from lakehouse.spark.writing.merge_lookup import SOURCE, TARGET, LookupJob, beside_target
 from lakehouse.spark.writing.shuffle import Brought, brought, spread, tasks_of
 from lakehouse.spark.writing.task import ACTION, DELETE, NOTHING, PUT
-from lakehouse.storage.tables.commit_result import CommitResult
-from lakehouse.storage.tables.view import View
-from lakehouse.storage.write.blind_writes import WriterId
+from lakehouse.storage.tables import CommitResult, View
+from lakehouse.storage.write import WriterId
 from lakehouse.suggest import suggestion
 
 __all__ = ["Merge", "Said"]

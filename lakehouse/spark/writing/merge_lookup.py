@@ -16,17 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.writing.task import together
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.take import taken
-from lakehouse.storage.scan.lookup import Found, Lookup
-from lakehouse.storage.scan.table_scan import TableRuns
-from lakehouse.storage.schema.row_ttl import Lifetime
+from lakehouse.storage.rows import KeyColumns, conform, taken
+from lakehouse.storage.scan import Found, Lookup, TableRuns
+from lakehouse.storage.schema import Lifetime
 
 __all__ = ["SOURCE", "TARGET", "LookupJob", "beside_target"]
 

@@ -30,13 +30,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.spark.reading.frames import column, is_classic
 from lakehouse.spark.writing.exchange import PACKED, RANGE, TASK, Exchange, buckets, packed
 from lakehouse.spark.writing.key_sort import order_key
 from lakehouse.spark.writing.task import together
-from lakehouse.storage.rows.row_size import value_width
+from lakehouse.storage.rows import value_width
 
 __all__ = ["Brought", "brought", "spread", "tasks_of"]
 

@@ -33,10 +33,10 @@ from lakehouse.spark.writing.commit import (
     undo_write,
 )
 from lakehouse.spark.writing.task import TaskFiles, WriteJob, write_task
-from lakehouse.storage.rows.missing_columns import refuse_keep
-from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.write.blind_writes import WriterId, check_writer
+from lakehouse.storage.rows import refuse_keep
+from lakehouse.storage.scan import to_expr
+from lakehouse.storage.tables import OpenTable
+from lakehouse.storage.write import WriterId, check_writer
 
 __all__ = ["LakehouseWriter", "TableTarget", "wanted_by"]
 

@@ -29,10 +29,9 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.expr import Expr
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.keys import RowKeyCodec
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.kernels.arrays import Mask
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
@@ -40,12 +39,9 @@ from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.worker_memory import task_memory
 from lakehouse.spark.writing.exchange import unpacked
 from lakehouse.spark.writing.key_sort import in_key_order, key_schema
-from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.files.row_writer import WrittenRows, write_rows
-from lakehouse.storage.rows.duplicate_keys import same_key
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.write.add_if_unchanged import KeyRange
-from lakehouse.storage.write.conditional_writes import matching_rows
+from lakehouse.storage.files import WrittenRows, delete_files, object_paths, write_rows
+from lakehouse.storage.rows import conform, same_key
+from lakehouse.storage.write import KeyRange, matching_rows
 
 __all__ = [
     "ACTION",

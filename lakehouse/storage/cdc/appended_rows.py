@@ -15,7 +15,7 @@ from contextlib import aclosing
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.format.metadata import Snapshot
 from lakehouse.storage.cdc.increments import appended_in, read_snapshots
 from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN
 from lakehouse.storage.commit.kinds import traits_of

@@ -17,10 +17,9 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import map_bounded
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.metadata.manifests import placed
 from lakehouse.storage.metadata.run_order import apart, appended_order, key_ends, units_of

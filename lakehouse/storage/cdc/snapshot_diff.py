@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.config import TableSettings
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
 from lakehouse.storage.merge.ordering import merge_order
 from lakehouse.storage.rows.key_arrays import KeyColumns

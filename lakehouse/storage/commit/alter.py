@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lakehouse.format.metadata.snapshot import CommitKind, SchemaRef, Snapshot
+from lakehouse.format.metadata import CommitKind, SchemaRef, Snapshot
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.metadata.schemas import Schemas

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
-from lakehouse.format.metadata.snapshot import CommitKind, Ref, SchemaRef, Snapshot
+from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, Ref, SchemaRef, Snapshot
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -28,8 +28,7 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import SegmentRange, Snapshot, encode_snapshot
+from lakehouse.format.metadata import FileEntry, SegmentRange, Snapshot, encode_snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import ConflictError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import (
+from lakehouse.format.metadata import (
     CommitKind,
     Counts,
+    FileEntry,
     ManifestRef,
     ParentRef,
     Ref,

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import (
-    ManifestRef,
-    Snapshot,
-)
+from lakehouse.format.metadata import FileEntry, ManifestRef, Snapshot
 
 __all__ = ["Fold", "fold_is_due", "plan_fold"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from lakehouse.format.metadata.snapshot import CommitKind
+from lakehouse.format.metadata import CommitKind
 
 __all__ = ["TRAITS", "KindTraits", "traits_of"]
 

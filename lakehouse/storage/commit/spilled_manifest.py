@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import google_crc32c
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.manifest import encode_manifest
-from lakehouse.format.metadata.snapshot import ManifestRef, Snapshot
+from lakehouse.format.metadata import FileEntry, ManifestRef, Snapshot, encode_manifest
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.commit.draft import counts_of
 from lakehouse.storage.metadata.paths import join, new_manifest_path

@@ -22,8 +22,7 @@ from collections.abc import Iterator
 
 import anyio
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.format.metadata import FileEntry, Snapshot
 from lakehouse.log import get_logger
 from lakehouse.storage.commit.committer import Committed
 from lakehouse.storage.commit.kinds import traits_of

@@ -16,11 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.config import TableSettings
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat, Level
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.metadata import FileEntry, FileFormat, Level
+from lakehouse.format.schema import TableOptions, TableSchema
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.compact.clustering import PLACE_COLUMN, ClusterOrder, places
 from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import ListType, MapType, StructType
+from lakehouse.format.schema import ListType, MapType, StructType, TableSchema
 from lakehouse.kernels.arrays import I64, U64
 
 __all__ = ["PLACE_COLUMN", "ClusterOrder", "Curve", "cut_at", "parse_order", "places", "range_bounds"]

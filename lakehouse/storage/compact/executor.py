@@ -21,13 +21,10 @@ import anyio
 
 from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from lakehouse.config import TableSettings
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import (
-    KIND_COLUMN,
-    SEQUENCE_COLUMN,
-    FileEntry,
-    RowKind,
+from lakehouse.format.metadata import KIND_COLUMN, SEQUENCE_COLUMN, FileEntry, RowKind
+from lakehouse.format.schema import (
+    KIND_FIELD,
+    SEQUENCE_FIELD,
+    Field,
+    TableSchema,
+    arrow_field,
+    constant_column,
 )
-from lakehouse.format.schema.projection import constant_column
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import KIND_FIELD, SEQUENCE_FIELD, Field, arrow_field
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, Piece, RunReader, RunSource
 from lakehouse.storage.metadata.run_order import Interval, interval

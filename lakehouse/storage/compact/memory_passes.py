@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
+from lakehouse.format.metadata import FileEntry, FileFormat
 from lakehouse.storage.metadata.run_order import interval
 
 __all__ = ["MergePass", "PassPlanner", "runs_in_order"]

@@ -21,9 +21,8 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat, Level
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry, FileFormat, Level
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.storage.metadata.run_order import Interval, Unit, appended_order, hull, interval, units_of
 
 __all__ = [

@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.metadata.file_entry import FileEntry, Level
-from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import BUCKETS_MAX, TableSchema
+from lakehouse.format.metadata import CommitKind, FileEntry, Level
+from lakehouse.format.schema import BUCKETS_MAX, TableOptions, TableSchema
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -23,18 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config import TableSettings
-from lakehouse.format.metadata.file_entry import (
-    KIND_COLUMN,
-    FileEntry,
-    FileFormat,
-    Level,
-    RowKind,
-)
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, Level, RowKind
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner
 from lakehouse.storage.compact.plan import CompactionTask

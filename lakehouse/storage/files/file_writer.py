@@ -21,25 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import LakehouseError
-from lakehouse.format.keys.column_stats import stats_of
-from lakehouse.format.keys.partition_path import partition_dir
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import (
-    KIND_COLUMN,
-    ColumnStats,
-    FileEntry,
-    FileFormat,
-    Level,
-    RowKind,
-)
-from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
+from lakehouse.format.keys import RowKeyCodec, partition_dir, stats_of
+from lakehouse.format.metadata import KIND_COLUMN, ColumnStats, FileEntry, FileFormat, Level, RowKind
+from lakehouse.format.parquet import ParquetOptions, encode_parquet
+from lakehouse.format.schema import TableOptions, TableSchema
+from lakehouse.format.sstable import SstableOptions, encode_sstable
 from lakehouse.io.protocols import Stored
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.log import get_logger
 from lakehouse.storage.indexes.build import BuiltIndex, build_index, definitions_for, rows_at_hand
 from lakehouse.storage.metadata.paths import index_path, join, new_data_path

@@ -6,7 +6,7 @@ Invariant: an error about bytes names the object, and says whether it is damaged
 from __future__ import annotations
 
 from lakehouse.errors import ConflictError, CorruptionError, FormatError
-from lakehouse.index.puffin.reader import about
+from lakehouse.index.puffin import about
 
 __all__ = ["check_same", "reading"]
 

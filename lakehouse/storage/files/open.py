@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry, FileFormat
+from lakehouse.format.schema import TableSchema
 from lakehouse.io import ObjectStore
 from lakehouse.storage.files.parquet import open_parquet
 from lakehouse.storage.files.reader import RunReader

@@ -21,18 +21,21 @@ import pyarrow as pa
 
 from lakehouse.cache import weigh
 from lakehouse.errors import CorruptionError
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.parquet.decode import chunk_ranges, decode_chunks, image_of
-from lakehouse.format.parquet.leaf_columns import LeafColumns, leaf_count
-from lakehouse.format.parquet.run_footer import RunFooter, crc32c
-from lakehouse.format.parquet.stats import GroupStats
-from lakehouse.format.schema.projection import project
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import KIND_FIELD, Field
+from lakehouse.format.keys import RowKeyCodec
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.parquet import (
+    GroupStats,
+    LeafColumns,
+    RunFooter,
+    chunk_ranges,
+    crc32c,
+    decode_chunks,
+    image_of,
+    leaf_count,
+)
+from lakehouse.format.schema import KIND_FIELD, Field, TableOptions, TableSchema, project
 from lakehouse.io import ObjectStore, map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.need_more import NeedMore
 from lakehouse.storage.files.integrity import check_same, reading

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
-from lakehouse.format.schema.types import Field
+from lakehouse.format.metadata import ColumnStats, FileEntry
+from lakehouse.format.schema import Field
 from lakehouse.kernels.arrays import I64
 
 __all__ = ["EVERY_KEY", "EVERY_ROW", "KeyRange", "Piece", "RowRange", "RunReader", "RunSource", "has_keys"]

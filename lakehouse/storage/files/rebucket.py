@@ -18,13 +18,10 @@ import pyarrow as pa
 from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings, TableSettings
 from lakehouse.errors import CommitUnknownError, LakehouseError
-from lakehouse.format.metadata.file_entry import SEQUENCE_COLUMN, FileEntry, Position
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import SEQUENCE_FIELD, Field
+from lakehouse.format.metadata import SEQUENCE_COLUMN, FileEntry, Position
+from lakehouse.format.schema import SEQUENCE_FIELD, Field, TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files, object_paths
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader

@@ -29,13 +29,11 @@ import pyarrow as pa
 
 from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.keys import RowKeyCodec
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
 from lakehouse.storage.merge.engines import folded_input, merge_engine
 from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key

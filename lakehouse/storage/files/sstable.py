@@ -19,15 +19,11 @@ import google_crc32c
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.projection import project
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import KIND_FIELD, Field, arrow_schema
-from lakehouse.format.sstable.bloom import BloomFilter
-from lakehouse.format.sstable.reader import Columns, SstableFile
-from lakehouse.format.sstable.search import SearchBlock
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import KIND_FIELD, Field, TableSchema, arrow_schema, project
+from lakehouse.format.sstable import BloomFilter, Columns, SearchBlock, SstableFile
 from lakehouse.io import ObjectStore
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64
 from lakehouse.kernels.need_more import NeedMore
 from lakehouse.storage.files.integrity import check_same, reading

@@ -1,1 +1,25 @@
-"""Index files of data files: built, opened, asked."""
+"""Index files of data files: built with them, opened, and asked which rows may match.
+
+Words: *definition* (of the schema) → *index file* (of one data file) → *question* (a condition) → *answer*
+(the rows of each file that may match).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion
+
+__all__ = [
+    "IndexAnswers", "IndexQuestion",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "search": "IndexAnswers IndexQuestion",
+    },
+)

@@ -18,16 +18,21 @@ import pyarrow as pa
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr.evaluate import column_of
-from lakehouse.format.metadata.file_entry import IndexRef
-from lakehouse.format.schema.index_definition import Backend, IndexDefinition, IndexKind, by_id, column_name
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.index.building.builder import IndexSpec, PuffinIndexBuilder
+from lakehouse.format.metadata import IndexRef
+from lakehouse.format.schema import (
+    Backend,
+    IndexDefinition,
+    IndexKind,
+    TableOptions,
+    TableSchema,
+    by_id,
+    column_name,
+)
+from lakehouse.index.building import IndexSpec, PuffinIndexBuilder
 from lakehouse.index.models import IndexType
-from lakehouse.index.puffin.blob_types import blob_type
-from lakehouse.index.puffin.page_sums import PuffinBytes, PuffinImage
+from lakehouse.index.puffin import PuffinBytes, PuffinImage, blob_type
 from lakehouse.io.scratch import ScratchSpace, Workspace
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.log import get_logger
 
 __all__ = ["BuiltIndex", "build_index", "definitions_for", "index_type", "indexed_rows", "rows_at_hand"]

@@ -16,10 +16,9 @@ import google_crc32c
 
 from lakehouse.config import IndexSettings
 from lakehouse.errors import CorruptionError
-from lakehouse.format.metadata.file_entry import IndexRef
-from lakehouse.format.puffin.footer import PuffinFooter
-from lakehouse.index.puffin.page_sums import PageSums, page_bytes_of
-from lakehouse.index.puffin.reader import PuffinReader
+from lakehouse.format.metadata import IndexRef
+from lakehouse.format.puffin import PuffinFooter
+from lakehouse.index.puffin import PageSums, PuffinReader, page_bytes_of
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.metadata.paths import join

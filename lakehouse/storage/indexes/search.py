@@ -20,31 +20,44 @@ import pyarrow as pa
 from lakehouse.config import IndexSettings
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.expr import Expr, bind
-from lakehouse.format.index.inverted_search import AllOf, Condition, OneOf
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.index_definition import (
+from lakehouse.format.index import AllOf, Condition, OneOf
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import (
+    ColumnSetTarget,
+    ExpressionTarget,
     IndexDefinition,
     IndexKind,
     NamedColumns,
+    TableSchema,
+    arrow_type,
     by_ids,
     column_name,
     columns_of,
 )
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.target_key import ColumnSetTarget, ExpressionTarget
-from lakehouse.format.schema.types import arrow_type
-from lakehouse.index.building.target_rows import wide_type
+from lakehouse.index.building import wide_type
 from lakehouse.index.models import IndexType
-from lakehouse.index.puffin.tantivy import is_installed
-from lakehouse.index.search.file_indexes import FileIndexes, FileIndexReader
-from lakehouse.index.search.probes import plan
-from lakehouse.index.search.rounds import Lookup
-from lakehouse.index.search.selection import RowSelection
-from lakehouse.index.search.target_conditions import HasWords, Holds, conditions
-from lakehouse.index.search.tree import ANY_ROW, NO_ROW, Every, Some, Tree, every, leaves, some
+from lakehouse.index.puffin import is_installed
+from lakehouse.index.search import (
+    ANY_ROW,
+    NO_ROW,
+    Every,
+    FileIndexes,
+    FileIndexReader,
+    HasWords,
+    Holds,
+    Lookup,
+    RowSelection,
+    Some,
+    Tree,
+    conditions,
+    every,
+    leaves,
+    plan,
+    some,
+)
 from lakehouse.io.scratch import ScratchSpace
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work import map_bounded
 from lakehouse.log import get_logger
 from lakehouse.storage.indexes.build import index_type
 from lakehouse.storage.indexes.reader import open_index

@@ -1,1 +1,63 @@
-"""Maintenance: expiry, orphans, purge, verification, repair, rebuilt indexes."""
+"""Maintenance: expiry, orphans, purge, verification, repair, rebuilt indexes.
+
+Words: *expiry* (snapshots that are no longer) · *sweep* (objects that no snapshot needs: *orphans*) ·
+*purge* (what dropped tables leave) · *verification* → *damage* → *problem* · *repair* → *loss* · *rebuild*
+(indexes). *Reachable* is what some snapshot refers to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
+    from lakehouse.storage.maintenance.index_rebuild import (
+        IndexWork,
+        RebuildResult,
+        commit_indexes,
+        index_one,
+        plan_rebuild,
+        planned_rebuild,
+    )
+    from lakehouse.storage.maintenance.orphans import (
+        KeySpan,
+        OrphanReport,
+        Sweep,
+        begin_sweep,
+        needed_paths,
+        spans_of,
+        sweep_span,
+    )
+    from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport
+    from lakehouse.storage.maintenance.purge import PurgeReport, purge_dropped
+    from lakehouse.storage.maintenance.reachable import PathSet, paths_of
+    from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
+    from lakehouse.storage.maintenance.verify import verify_table
+    from lakehouse.storage.maintenance.verify_files import FileCheck, Found
+    from lakehouse.storage.maintenance.verify_report import Damage, Problem, VerifyReport
+
+__all__ = [
+    "Damage", "ExpireReport", "FileCheck", "Found", "IndexWork", "KeySpan", "Loss", "LossKind",
+    "OrphanReport", "PartitionExpiryReport", "PathSet", "Problem", "PurgeReport", "RebuildResult",
+    "RepairReport", "Sweep", "VerifyReport", "begin_sweep", "commit_indexes", "expire_snapshots",
+    "index_one", "needed_paths", "paths_of", "plan_rebuild", "planned_rebuild", "purge_dropped",
+    "spans_of", "sweep_span", "verify_table",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "expire": "ExpireReport expire_snapshots",
+        "index_rebuild": "IndexWork RebuildResult commit_indexes index_one plan_rebuild planned_rebuild",
+        "orphans": "KeySpan OrphanReport Sweep begin_sweep needed_paths spans_of sweep_span",
+        "partition_expiry": "PartitionExpiryReport",
+        "purge": "PurgeReport purge_dropped",
+        "reachable": "PathSet paths_of",
+        "repair_report": "Loss LossKind RepairReport",
+        "verify": "verify_table",
+        "verify_files": "FileCheck Found",
+        "verify_report": "Damage Problem VerifyReport",
+    },
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.progress import Teller
+from lakehouse.io.work import Teller
 from lakehouse.storage.metadata.paths import join
 
 __all__ = ["Deletions"]

@@ -21,15 +21,11 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat, IndexRef
-from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.format.schema.index_definition import IndexDefinition
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, walk
+from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, IndexRef
+from lakehouse.format.schema import Field, IndexDefinition, TableSchema, walk
 from lakehouse.ids import new_uuid
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.files.file_writer import delete_files

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lakehouse.errors import FormatError
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.format.metadata import CommitKind, Snapshot
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import ObjectMeta
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col
-from lakehouse.format.keys.order_value import encode_value
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import Field, Primitive, StringType
+from lakehouse.format.keys import encode_value
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import Field, Primitive, StringType, TableSchema, type_text
 from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.tables.moments import time_ms_of
 from lakehouse.storage.tables.open_tables import OpenTable

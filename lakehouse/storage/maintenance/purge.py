@@ -21,17 +21,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from lakehouse.errors import ConflictError, FormatError, LakehouseError, NotFoundError
-from lakehouse.format.metadata.hint import decode_hint
-from lakehouse.format.metadata.name_pointer import NameState
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot, decode_snapshot
-from lakehouse.format.schema.schema_object import decode_schema
-from lakehouse.format.schema.table_options import TableOptions
+from lakehouse.format.metadata import CommitKind, NameState, Snapshot, decode_hint, decode_snapshot
+from lakehouse.format.schema import TableOptions, decode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative

@@ -15,9 +15,8 @@ import numpy as np
 import xxhash
 
 from lakehouse.errors import FormatError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import ManifestRef, SchemaRef, Snapshot
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.format.metadata import FileEntry, ManifestRef, SchemaRef, Snapshot
+from lakehouse.io.work import map_bounded
 from lakehouse.kernels.arrays import U64
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.metadata.schemas import Schemas

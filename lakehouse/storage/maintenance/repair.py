@@ -19,20 +19,19 @@ from typing import ClassVar
 from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings
 from lakehouse.errors import ConflictError, CorruptionError, FormatError, NotFoundError, UnavailableError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import (
+from lakehouse.format.metadata import (
     CommitKind,
+    FileEntry,
     ManifestRef,
     SchemaRef,
     SegmentRange,
     Snapshot,
     encode_snapshot,
 )
-from lakehouse.format.schema.schema_object import SchemaObject, decode_schema
+from lakehouse.format.schema import SchemaObject, decode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.cost import measure
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft, child_of, counts_of
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from lakehouse.config import Settings
 from lakehouse.errors import FormatError, NotFoundError
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import FileEntry, Level
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.keys import RowKeyCodec
+from lakehouse.format.metadata import FileEntry, Level
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.storage.files.file_writer import FileRows, FileUploads
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import Piece

@@ -17,14 +17,11 @@ import numpy as np
 from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings
 from lakehouse.errors import FormatError, NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.hint import decode_hint
-from lakehouse.format.metadata.snapshot import Counts, SchemaRef, Snapshot
-from lakehouse.format.schema.schema_object import SchemaObject
+from lakehouse.format.metadata import Counts, FileEntry, SchemaRef, Snapshot, decode_hint
+from lakehouse.format.schema import SchemaObject
 from lakehouse.io.cost import measure
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.commit.draft import counts_of
 from lakehouse.storage.maintenance.verify_entries import entry_problems

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from lakehouse.format.metadata.file_entry import FileEntry, Level
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry, Level
+from lakehouse.format.schema import TableSchema
 from lakehouse.storage.maintenance.verify_report import Problem
 from lakehouse.storage.metadata.run_order import interval, units_of
 

@@ -17,14 +17,11 @@ import pyarrow.compute as pc
 from lakehouse.cache import CacheBudget
 from lakehouse.config import CacheSettings, IndexSettings
 from lakehouse.errors import FormatError, NotFoundError
-from lakehouse.format.keys.buckets import buckets_of
-from lakehouse.format.keys.column_stats import stats_of
-from lakehouse.format.keys.order_value import NAN_BYTES, encode_values
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, ColumnStats, FileEntry, RowKind
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Primitive
+from lakehouse.format.keys import NAN_BYTES, buckets_of, encode_values, stats_of
+from lakehouse.format.metadata import KIND_COLUMN, ColumnStats, FileEntry, RowKind
+from lakehouse.format.schema import Primitive, TableSchema
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import U8
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.indexes.reader import open_index

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.schema.merge_rules import Aggregate, ColumnRule
-from lakehouse.format.schema.nested import list_offsets, parts
+from lakehouse.format.schema import Aggregate, ColumnRule, list_offsets, parts
 from lakehouse.kernels.arrays import I64, U64, Mask
 from lakehouse.storage.merge.key_groups import KeyGroups, valid
 

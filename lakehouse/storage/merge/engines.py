@@ -21,11 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
-from lakehouse.format.schema.merge_rules import Aggregate, ColumnRule
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import Field
+from lakehouse.format.metadata import KIND_COLUMN, RowKind
+from lakehouse.format.schema import Aggregate, ColumnRule, Field, TableSchema, type_text
 from lakehouse.kernels.arrays import I64, U8, Mask
 from lakehouse.storage.merge.computed_values import OutOfRange, computed, own_value
 from lakehouse.storage.merge.key_groups import (

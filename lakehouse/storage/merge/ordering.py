@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
+from lakehouse.format.metadata import KIND_COLUMN, RowKind
 from lakehouse.kernels.arrays import I64, U8, U64, Mask
 from lakehouse.storage.rows.key_arrays import KeyArray
 

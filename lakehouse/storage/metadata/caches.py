@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, weigh
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.format.schema.schema_object import SchemaObject
+from lakehouse.format.metadata import FileEntry, Snapshot
+from lakehouse.format.schema import SchemaObject
 
 __all__ = ["RunCaches", "TableCaches"]
 

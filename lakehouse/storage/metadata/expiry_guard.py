@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeVar
 
 from lakehouse.errors import FormatError, NotFoundError
-from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.format.metadata import Snapshot
 from lakehouse.storage.metadata.snapshots import History
 
 __all__ = ["from_head", "while_reading"]

@@ -13,12 +13,9 @@ from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
 from lakehouse.errors import CorruptionError, NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry, Position
-from lakehouse.format.metadata.manifest import decode_manifest
-from lakehouse.format.metadata.snapshot import ManifestRef, Snapshot
+from lakehouse.format.metadata import FileEntry, ManifestRef, Position, Snapshot, decode_manifest
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.metadata.paths import join
 
 __all__ = ["Manifests", "placed"]

@@ -11,9 +11,8 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from lakehouse.errors import InternalError
-from lakehouse.format.metadata.file_entry import FileEntry, Position
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry, Position, Snapshot
+from lakehouse.format.schema import TableSchema
 
 __all__ = [
     "MIXED_BUCKETS",

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
 from lakehouse.errors import CorruptionError, NotFoundError
-from lakehouse.format.metadata.snapshot import SchemaRef
-from lakehouse.format.schema.schema_object import SchemaObject, decode_schema, encode_schema
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import SchemaRef
+from lakehouse.format.schema import SchemaObject, TableSchema, decode_schema, encode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.metadata.paths import join, new_schema_path

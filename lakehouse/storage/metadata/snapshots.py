@@ -22,8 +22,15 @@ from lakehouse.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakehouse.format.metadata.hint import NO_HINT, Hint, decode_hint, encode_hint
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot, decode_snapshot
+from lakehouse.format.metadata import (
+    NO_HINT,
+    CommitKind,
+    Hint,
+    Snapshot,
+    decode_hint,
+    decode_snapshot,
+    encode_hint,
+)
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.metadata.dense_log import DenseLog

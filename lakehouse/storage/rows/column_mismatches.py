@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.type_notation import from_arrow, type_text
-from lakehouse.format.schema.types import Field, ListType, MapType, StructType, children
+from lakehouse.format.schema import Field, ListType, MapType, StructType, children, from_arrow, type_text
 from lakehouse.storage.rows.lossless_casts import may_fit
 from lakehouse.suggest import nearest
 

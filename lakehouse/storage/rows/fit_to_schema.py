@@ -18,11 +18,7 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.excerpt import short
-from lakehouse.format.schema.nested import assembled, list_offsets, null_array, parts
-from lakehouse.format.schema.projection import constant_column
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import (
+from lakehouse.format.schema import (
     BinaryType,
     DecimalType,
     Field,
@@ -30,8 +26,15 @@ from lakehouse.format.schema.types import (
     MapType,
     StringType,
     StructType,
+    TableSchema,
     arrow_type,
+    assembled,
     children,
+    constant_column,
+    list_offsets,
+    null_array,
+    parts,
+    type_text,
 )
 from lakehouse.storage.rows.lossless_casts import Misfit, fit_values, pieces, plain
 from lakehouse.suggest import suggestion

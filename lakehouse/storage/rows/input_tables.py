@@ -26,8 +26,8 @@ import anyio
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.types import Field
-from lakehouse.io.work.threads import in_own_thread
+from lakehouse.format.schema import Field
+from lakehouse.io.work import in_own_thread
 from lakehouse.storage.rows.python_values import column_of, said
 
 __all__ = ["ACCEPTED", "CheckNames", "chunks_of", "marks_of"]

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.schema.types import BinaryType, Field, Primitive, StringType
+from lakehouse.format.keys import RowKeyCodec
+from lakehouse.format.schema import BinaryType, Field, Primitive, StringType
 from lakehouse.kernels.arrays import I64
 
 __all__ = ["KeyArray", "KeyColumns"]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.keys.order_value import binary_contents
+from lakehouse.format.keys import binary_contents
 from lakehouse.kernels.arrays import I64, U64, Mask
 from lakehouse.storage.rows.key_arrays import KeyArray
 

@@ -14,8 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import BinaryType, DataType, DecimalType, Primitive, StringType, arrow_type
+from lakehouse.format.schema import (
+    BinaryType,
+    DataType,
+    DecimalType,
+    Primitive,
+    StringType,
+    arrow_type,
+    type_text,
+)
 
 __all__ = ["Misfit", "fit_values", "may_fit", "pieces", "plain"]
 

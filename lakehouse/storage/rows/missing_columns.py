@@ -27,8 +27,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.merge_rules import Aggregate, Engine
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema import Aggregate, Engine, TableSchema
 from lakehouse.storage.rows.input_tables import CheckNames
 
 __all__ = ["Missing", "check_missing", "columns_lost", "refuse_keep", "refusing_missing"]

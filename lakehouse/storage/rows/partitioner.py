@@ -14,11 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.format.keys.buckets import buckets_of
-from lakehouse.format.keys.order_value import encode_values
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field
+from lakehouse.format.keys import RowKeyCodec, buckets_of, encode_values
+from lakehouse.format.schema import Field, TableSchema
 from lakehouse.kernels.arrays import I32, I64
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.types import DataType, Field, ListType, MapType, StructType, arrow_type
+from lakehouse.format.schema import DataType, Field, ListType, MapType, StructType, arrow_type
 
 __all__ = ["column_of", "said"]
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.types import Field, arrow_type
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import Field, TableOptions, arrow_type
 
 __all__ = ["RowSize", "group_rows", "value_width"]
 

@@ -19,11 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.keys.column_stats import stats_of
-from lakehouse.format.keys.order_value import decode_fixed, value_width
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import DataType, Field, ListType, MapType, StructType, arrow_type
+from lakehouse.format.keys import decode_fixed, stats_of, value_width
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import DataType, Field, ListType, MapType, StructType, TableSchema, arrow_type
 from lakehouse.storage.rows.partitioner import cut_rows
 from lakehouse.storage.scan.file_plan import PlannedUnit
 from lakehouse.storage.schema.columns import fields_named

@@ -19,10 +19,8 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, bind, to_sql
 from lakehouse.expr.nodes import Applied, Call, Constant
 from lakehouse.expr.rewrite import rewritten
-from lakehouse.format.schema.index_definition import IndexKind, by_ids, columns_of, target_of
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.text.config import FulltextConfig
-from lakehouse.format.text.match import matches
+from lakehouse.format.schema import IndexKind, TableSchema, by_ids, columns_of, target_of
+from lakehouse.format.text import FulltextConfig, matches
 
 __all__ = ["bind_where"]
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakehouse.expr.bounds import Verdict
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.metadata.run_order import Unit, apart, appended_order, key_ends, units_of
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry, Snapshot
+from lakehouse.format.schema import TableSchema
 from lakehouse.storage.metadata.manifests import placed
 from lakehouse.storage.metadata.run_order import units_of
 from lakehouse.storage.scan.file_plan import plan_files

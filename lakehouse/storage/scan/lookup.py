@@ -22,13 +22,10 @@ import pyarrow.compute as pc
 
 from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.keys.buckets import bucket_of_key
-from lakehouse.format.keys.order_value import encode_value
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, arrow_field
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.keys import bucket_of_key, encode_value
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.schema import Field, TableSchema, arrow_field
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import RunReader, RunSource
 from lakehouse.storage.merge.engines import MergeEngine, fold, merge_engine

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakehouse.expr import Expr, matching
-from lakehouse.format.keys.order_value import decode_value
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import arrow_field
+from lakehouse.format.keys import decode_value
+from lakehouse.format.schema import TableSchema, arrow_field
 from lakehouse.storage.scan.conditions import bind_where
 
 __all__ = ["partition_test"]

@@ -29,12 +29,9 @@ import pyarrow as pa
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict, plain_value
 from lakehouse.expr.required import Required, prefix_successor, required
-from lakehouse.format.keys.buckets import bucket_of_key
-from lakehouse.format.keys.order_value import NAN_BYTES, encode_value
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import BinaryType, Field, Primitive
+from lakehouse.format.keys import NAN_BYTES, RowKeyCodec, bucket_of_key, encode_value
+from lakehouse.format.metadata import ColumnStats, FileEntry
+from lakehouse.format.schema import BinaryType, Field, Primitive, TableSchema
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.indexes.search import IndexAnswers
 from lakehouse.storage.scan.file_plan import Prunes

@@ -20,12 +20,11 @@ import pyarrow as pa
 from lakehouse.config import TableSettings
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import Verdict
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import arrow_field
-from lakehouse.index.search.selection import RowSelection
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry
+from lakehouse.format.schema import TableSchema, arrow_field
+from lakehouse.index.search import RowSelection
 from lakehouse.io.cost import counting
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work import map_bounded
 from lakehouse.storage.files.reader import (
     EVERY_KEY,
     EVERY_ROW,

@@ -24,12 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.expr import Expr, matching
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
-from lakehouse.format.schema.types import Field, arrow_field
-from lakehouse.index.search.selection import RowSelection
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.schema import Field, arrow_field
+from lakehouse.index.search import RowSelection
 from lakehouse.io.cost import counting
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64, Mask
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.merge.engines import MergeEngine, fold

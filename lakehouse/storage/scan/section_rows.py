@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.index.search.selection import RowSelection
+from lakehouse.index.search import RowSelection
 from lakehouse.kernels.arrays import I64, Mask
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.scan.sections import Part

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lakehouse.format.metadata.file_entry import FileEntry
+from lakehouse.format.metadata import FileEntry
 from lakehouse.storage.files.reader import (
     EVERY_KEY,
     EVERY_ROW,

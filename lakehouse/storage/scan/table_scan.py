@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
 from lakehouse.io.cost import counting
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion, ask_indexes
 from lakehouse.storage.scan.aggregate import Question

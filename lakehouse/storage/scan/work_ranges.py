@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.format.metadata import FileEntry
+from lakehouse.io.work import map_bounded
 from lakehouse.storage.files.reader import KeyRange, Piece, RunSource
 
 __all__ = [

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.column_path import column_steps
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field
+from lakehouse.format.schema import Field, TableSchema, column_steps
 
 __all__ = ["fields_named"]
 

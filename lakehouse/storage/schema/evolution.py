@@ -16,14 +16,9 @@ from typing import Any, NoReturn
 from lakehouse.errors import InvalidInputError
 from lakehouse.excerpt import short
 from lakehouse.expr.column_names import is_quoted, parts_of
-from lakehouse.format.schema.column_path import column_steps, new_name, new_steps, refuse_ambiguous
-from lakehouse.format.schema.merge_option_names import check_rules_kept, options_renamed, options_without
-from lakehouse.format.schema.table_options import TableOptions, option_texts
-from lakehouse.format.schema.table_schema import TableSchema, check_options, check_schema
-from lakehouse.format.schema.type_check import ColumnType, column_type
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import (
+from lakehouse.format.schema import (
     BinaryType,
+    ColumnType,
     DataType,
     DecimalType,
     Field,
@@ -32,7 +27,21 @@ from lakehouse.format.schema.types import (
     Primitive,
     StringType,
     StructType,
+    TableOptions,
+    TableSchema,
+    check_options,
+    check_rules_kept,
+    check_schema,
     children,
+    column_steps,
+    column_type,
+    new_name,
+    new_steps,
+    option_texts,
+    options_renamed,
+    options_without,
+    refuse_ambiguous,
+    type_text,
     walk,
     with_children,
     with_ids,

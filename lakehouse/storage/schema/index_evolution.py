@@ -14,8 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.index_definition import (
+from lakehouse.format.schema import (
+    ExpressionTarget,
     IndexDefinition,
+    TableSchema,
+    arrow_type,
     by_id,
     check_beside,
     columns_of,
@@ -23,9 +26,6 @@ from lakehouse.format.schema.index_definition import (
     parse_target,
     target_text,
 )
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.target_key import ExpressionTarget
-from lakehouse.format.schema.types import arrow_type
 from lakehouse.suggest import suggestion
 
 __all__ = [

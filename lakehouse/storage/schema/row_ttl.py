@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from lakehouse.expr import Expr, all_of, bind, col, matching
 from lakehouse.expr.nodes import IsNull, all_given
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, Primitive
+from lakehouse.format.schema import Field, Primitive, TableSchema
 
 __all__ = ["Lifetime", "lifetime", "may_drop_hidden", "shown_where"]
 

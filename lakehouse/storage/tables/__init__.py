@@ -1,1 +1,65 @@
-"""Open tables and their names: found, dropped, brought back, pinned, described."""
+"""Tables as a process has them open: found by name, made, dropped, brought back, pinned, described.
+
+Words: *environment* (a warehouse in this process) → *name* → *open table* → *view* (one snapshot and its
+schema). A *pin* is a name that keeps a snapshot; a *commit result* says what a commit did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.storage.tables.arguments import check_count
+    from lakehouse.storage.tables.commit_result import CommitResult
+    from lakehouse.storage.tables.create import create_table, open_table
+    from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult, drop_database, drop_named
+    from lakehouse.storage.tables.index_files import TableIndexSource
+    from lakehouse.storage.tables.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
+    from lakehouse.storage.tables.moments import time_ms_of
+    from lakehouse.storage.tables.names import Names
+    from lakehouse.storage.tables.open_tables import Environment, OpenTable, shared_table
+    from lakehouse.storage.tables.pins import make_pin
+    from lakehouse.storage.tables.relations import (
+        files_relation,
+        indexes_relation,
+        manifests_relation,
+        partitions_relation,
+        schemas_relation,
+        snapshots_relation,
+        tags_relation,
+    )
+    from lakehouse.storage.tables.undrop import DatabaseUndropResult, undrop_database, undrop_table
+    from lakehouse.storage.tables.view import View
+
+__all__ = [
+    "PIN_S", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult", "DropResult", "Environment",
+    "Names", "OpenTable", "TableIndexSource", "View", "check_count", "create_table", "drop_database",
+    "drop_named", "files_relation", "grace_s_of", "holding", "indexes_relation", "make_pin",
+    "manifests_relation", "open_table", "partitions_relation", "reading", "schemas_relation",
+    "shared_table", "snapshots_relation", "tags_relation", "time_ms_of", "undrop_database",
+    "undrop_table", "until_pinned_s",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "arguments": "check_count",
+        "commit_result": "CommitResult",
+        "create": "create_table open_table",
+        "drop": "DatabaseDropResult DropResult drop_database drop_named",
+        "index_files": "TableIndexSource",
+        "long_reads": "PIN_S grace_s_of holding reading until_pinned_s",
+        "moments": "time_ms_of",
+        "names": "Names",
+        "open_tables": "Environment OpenTable shared_table",
+        "pins": "make_pin",
+        "relations": (
+            "files_relation indexes_relation manifests_relation partitions_relation schemas_relation "
+            "snapshots_relation tags_relation"
+        ),
+        "undrop": "DatabaseUndropResult undrop_database undrop_table",
+        "view": "View",
+    },
+)

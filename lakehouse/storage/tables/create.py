@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lakehouse.format.metadata.name_pointer import NamePointer, NameState
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot, encode_snapshot
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import CommitKind, NamePointer, NameState, Snapshot, encode_snapshot
+from lakehouse.format.schema import TableSchema
 from lakehouse.ids import new_token, new_uuid
 from lakehouse.storage.metadata.paths import table_directory
 from lakehouse.storage.metadata.table_name import TableName

@@ -12,8 +12,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from lakehouse.errors import CommitUnknownError, ConflictError, LakehouseError, NotFoundError
-from lakehouse.format.metadata.name_pointer import NameState
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.format.metadata import CommitKind, NameState, Snapshot
 from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.commit.changes import DropTable
 from lakehouse.storage.metadata.table_name import TableName

@@ -13,8 +13,8 @@ from contextlib import aclosing
 import google_crc32c
 
 from lakehouse.errors import FormatError, NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.index.metas.sources import FileProblem, IndexFile, IsVisible
+from lakehouse.format.metadata import FileEntry
+from lakehouse.index.metas import FileProblem, IndexFile, IsVisible
 from lakehouse.index.models import IndexFileLocator
 from lakehouse.index.region_ids import region_id_of
 from lakehouse.io.store import ObjectStore

@@ -17,8 +17,7 @@ from collections.abc import AsyncGenerator, Sequence
 import anyio
 
 from lakehouse.errors import AlreadyExistsError, LakehouseError, NotFoundError, UnavailableError
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.log import get_logger
 from lakehouse.storage.metadata.expiry_guard import while_reading
 from lakehouse.storage.tables.open_tables import OpenTable

@@ -20,12 +20,19 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata.database_marker import DatabaseMarker, decode_database, encode_database
-from lakehouse.format.metadata.name_pointer import NamePointer, NameState, decode_pointer, encode_pointer
+from lakehouse.format.metadata import (
+    DatabaseMarker,
+    NamePointer,
+    NameState,
+    decode_database,
+    decode_pointer,
+    encode_database,
+    encode_pointer,
+)
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.fanout import map_bounded
+from lakehouse.io.work import map_bounded
 from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_prefix
 from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
 from lakehouse.suggest import suggestion

@@ -16,11 +16,8 @@ from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
-from lakehouse.format.metadata.name_pointer import NamePointer
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, NamePointer, Snapshot
+from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
 from lakehouse.storage.commit.committer import Change, Committed, Committer
 from lakehouse.storage.files.open import open_run

@@ -6,7 +6,7 @@ Invariant: when a pin ends is a moment by the store's clock, which is asked when
 from __future__ import annotations
 
 from lakehouse.errors import LakehouseError, NotFoundError
-from lakehouse.format.metadata.snapshot import Ref, RefKind
+from lakehouse.format.metadata import Ref, RefKind
 from lakehouse.log import get_logger
 from lakehouse.storage.commit.changes import ChangeRefs
 from lakehouse.storage.tables.open_tables import OpenTable

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from lakehouse.clock import Clock
 from lakehouse.errors import CorruptionError, LakehouseError, NotFoundError
-from lakehouse.format.metadata.snapshot import Snapshot
+from lakehouse.format.metadata import Snapshot
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.log import get_logger

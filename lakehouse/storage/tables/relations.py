@@ -14,15 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.format.keys.order_value import decode_value
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.format.schema.index_definition import by_id, target_text
-from lakehouse.format.schema.schema_object import SchemaObject
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import arrow_type
+from lakehouse.format.keys import RowKeyCodec, decode_value
+from lakehouse.format.metadata import FileEntry, Snapshot
+from lakehouse.format.schema import SchemaObject, TableSchema, arrow_type, by_id, target_text, type_text
 
 __all__ = [
     "files_relation",

@@ -21,8 +21,7 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata.name_pointer import DroppedTable, NamePointer, NameState
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.format.metadata import CommitKind, DroppedTable, NamePointer, NameState, Snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
 from lakehouse.storage.commit.changes import Undrop

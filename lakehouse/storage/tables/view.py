@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import SegmentRange, Snapshot
-from lakehouse.format.schema.schema_object import SchemaObject
-from lakehouse.format.schema.table_options import TableOptions
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import FileEntry, SegmentRange, Snapshot
+from lakehouse.format.schema import SchemaObject, TableOptions, TableSchema
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.schema.row_ttl import Lifetime, lifetime
 from lakehouse.storage.wal.segment_runs import SegmentRuns

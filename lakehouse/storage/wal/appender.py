@@ -15,11 +15,10 @@ from collections.abc import Sequence
 
 from lakehouse.clock import Clock
 from lakehouse.errors import CommitUnknownError, ConflictError, FencedError, InternalError
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.format.metadata.wal_segment import SegmentHeader, WalBatch, WalSegment, encode_segment
+from lakehouse.format.metadata import SegmentHeader, Snapshot, WalBatch, WalSegment, encode_segment
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.storage.wal.log import Wal
 
 __all__ = ["WalAppender", "take_over"]

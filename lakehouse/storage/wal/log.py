@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Sequence
 
 from lakehouse.errors import CorruptionError, NotFoundError
-from lakehouse.format.metadata.snapshot import Snapshot
-from lakehouse.format.metadata.wal_segment import WalSegment, decode_segment
+from lakehouse.format.metadata import Snapshot, WalSegment, decode_segment
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import WAL_PREFIX, WAL_SUFFIX, join
 from lakehouse.storage.wal.tail import Tail

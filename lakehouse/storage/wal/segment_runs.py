@@ -19,16 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.cache import CacheRegion
-from lakehouse.format.keys.column_stats import stats_of
-from lakehouse.format.keys.row_key import RowKeyCodec
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, RowKind
-from lakehouse.format.metadata.snapshot import SegmentRange
-from lakehouse.format.metadata.wal_segment import WalSegment
-from lakehouse.format.schema.projection import project
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.keys import RowKeyCodec, stats_of
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind, SegmentRange, WalSegment
+from lakehouse.format.schema import Field, TableSchema, project
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.merge.engines import folded_input

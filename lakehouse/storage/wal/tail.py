@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.format.metadata.snapshot import SegmentRange, Snapshot, WalRef
+from lakehouse.format.metadata import SegmentRange, Snapshot, WalRef
 
 __all__ = ["Tail", "covered", "wal_after"]
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from lakehouse.errors import ConflictError, NotFoundError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
+from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.kinds import traits_of

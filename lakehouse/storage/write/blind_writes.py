@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.excerpt import is_utf8, short
-from lakehouse.format.metadata.snapshot import CommitKind
+from lakehouse.format.metadata import CommitKind
 from lakehouse.io.cost import measure
-from lakehouse.io.work.background import beside
+from lakehouse.io.work import beside
 from lakehouse.storage.commit.changes import UNFLUSHED, AddFiles, ReplacePartitions
 from lakehouse.storage.commit.committer import Change, Committed
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -21,11 +21,9 @@ from lakehouse.errors import AlreadyExistsError, InvalidInputError
 from lakehouse.expr import Expr, any_of, matching
 from lakehouse.expr.bounds import Verdict
 from lakehouse.expr.nodes import IsNull
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.metadata import CommitKind, FileEntry
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.commit.changes import check_flushed
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.files.reader import RunReader, RunSource
 from lakehouse.storage.metadata.run_order import Unit, apart, key_ends, unit_of
 from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key

@@ -17,11 +17,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
 
 from lakehouse.expr import Expr
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
+from lakehouse.format.schema import TableSchema
 from lakehouse.io.cost import measure
-from lakehouse.io.work.background import beside
+from lakehouse.io.work import beside
 from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
 from lakehouse.storage.commit.committer import Change
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

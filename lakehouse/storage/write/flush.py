@@ -19,13 +19,19 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, FileFormat, Position, RowKind
-from lakehouse.format.metadata.snapshot import CommitKind, SegmentRange
-from lakehouse.format.metadata.wal_segment import WalSegment
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import (
+    KIND_COLUMN,
+    CommitKind,
+    FileEntry,
+    FileFormat,
+    Position,
+    RowKind,
+    SegmentRange,
+    WalSegment,
+)
+from lakehouse.format.schema import TableSchema
 from lakehouse.io.cost import measure
-from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.threads import in_thread
+from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema.projection import constant_column
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.format.schema.types import Field, arrow_field
+from lakehouse.format.schema import Field, TableSchema, arrow_field, constant_column
 from lakehouse.kernels.arrays import Mask
 from lakehouse.storage.merge.key_groups import KeyGroups, last_where
 from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys

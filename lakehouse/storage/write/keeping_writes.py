@@ -18,11 +18,9 @@ from functools import partial
 import pyarrow as pa
 
 from lakehouse.errors import ConflictError, InvalidInputError
-from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.format.schema.merge_rules import Engine
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.metadata import CommitKind, FileEntry
+from lakehouse.format.schema import Engine, TableSchema
+from lakehouse.io.work import in_thread
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.metadata.file_entry import KIND_COLUMN, RowKind
-from lakehouse.format.metadata.wal_segment import WalBatch
-from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.io.work.threads import in_thread
+from lakehouse.format.metadata import KIND_COLUMN, RowKind, WalBatch
+from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import in_thread
 from lakehouse.storage.merge.engines import merge_engine
 from lakehouse.storage.rows.fit_to_schema import conform
 from lakehouse.storage.rows.input_tables import CheckNames, chunks_of

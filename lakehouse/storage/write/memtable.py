@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lakehouse.format.metadata.wal_segment import WalSegment
+from lakehouse.format.metadata import WalSegment
 
 __all__ = ["Memtable", "MemtableState", "Memtables"]
 

@@ -28,9 +28,8 @@ from lakehouse.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakehouse.format.metadata.snapshot import CommitKind
-from lakehouse.format.metadata.wal_segment import SegmentHeader, WalBatch, WalSegment
-from lakehouse.format.schema.table_schema import TableSchema
+from lakehouse.format.metadata import CommitKind, SegmentHeader, WalBatch, WalSegment
+from lakehouse.format.schema import TableSchema
 from lakehouse.log import get_logger
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
