@@ -22,12 +22,12 @@ __all__ = [
     "Json",
     "ObjectUrl",
     "Options",
-    "Snapshot",
-    "TableName",
+    "SnapshotOption",
+    "TableArgument",
     "Tag",
     "Timestamp",
     "Url",
-    "Warehouse",
+    "WarehouseArgument",
     "moment",
     "parse_options",
     "parse_words",
@@ -42,12 +42,12 @@ R = TypeVar("R")
 
 Url = Annotated[str, typer.Argument(help="s3://bucket/prefix, file:///path, a plain path or memory://name.")]
 ObjectUrl = Annotated[str, typer.Argument(help="URL of one object, such as s3://bucket/path/object.")]
-Warehouse = Annotated[
+WarehouseArgument = Annotated[
     str,
     typer.Argument(help="URL of a warehouse, such as s3://bucket/warehouse, or a path.", metavar="WAREHOUSE"),
 ]
-TableName = Annotated[str, typer.Argument(help="Such as sales.orders.", metavar="DATABASE.TABLE")]
-Snapshot = Annotated[int | None, typer.Option(help="Id of a snapshot; else the newest.")]
+TableArgument = Annotated[str, typer.Argument(help="Such as sales.orders.", metavar="DATABASE.TABLE")]
+SnapshotOption = Annotated[int | None, typer.Option(help="Id of a snapshot; else the newest.")]
 Timestamp = Annotated[
     str | None,
     typer.Option(help="The last snapshot not after it: '2026-01-31 12:00' (UTC), or milliseconds."),

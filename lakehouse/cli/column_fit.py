@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "Fit", "fit"]
+__all__ = ["Fit", "ShownColumn", "fit"]
 
 _LEAST = 4
 _TEXT = 24
@@ -21,7 +21,7 @@ _GAP = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ShownColumn:
     """Widths of one column, in cells of the terminal."""
 
     header: int
@@ -51,7 +51,7 @@ class Fit:
     """Place among the shown before which others are left out; None = none are."""
 
 
-def fit(columns: Sequence[Column], width: int) -> Fit | None:
+def fit(columns: Sequence[ShownColumn], width: int) -> Fit | None:
     """Columns to show in lines of a width; None when less than two columns would be left of several."""
     kept = list(range(len(columns)))
     while _taken([columns[at].floor for at in kept], len(columns)) > width:
@@ -75,7 +75,7 @@ def fit(columns: Sequence[Column], width: int) -> Fit | None:
     )
 
 
-def _capped(column: Column, cap: int) -> int:
+def _capped(column: ShownColumn, cap: int) -> int:
     return max(column.floor, min(column.natural, cap))
 
 

@@ -10,7 +10,7 @@ from lakehouse.cli.arguments import (
     Endpoint,
     Json,
     Options,
-    Warehouse,
+    WarehouseArgument,
     parse_options,
     with_lake,
 )
@@ -33,7 +33,10 @@ _Database = Annotated[str, typer.Argument(help="Name of the database.")]
 
 @app.command("list")
 def _list(
-    warehouse: Warehouse, options: Options = None, endpoint_url: Endpoint = None, as_json: Json = False
+    warehouse: WarehouseArgument,
+    options: Options = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
 ) -> None:
     """List databases, a name per line."""
 
@@ -46,7 +49,7 @@ def _list(
 
 @app.command("create")
 def _create(
-    warehouse: Warehouse,
+    warehouse: WarehouseArgument,
     name: _Database,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave one that is there.")] = False,
     comment: Annotated[str | None, typer.Option(help="What the database is for.")] = None,
@@ -69,7 +72,7 @@ def _create(
 @app.command("drop")
 @asks(lambda given: f"Drop database {given['name']}{' and its tables' * given['cascade']}?")
 def _drop(
-    warehouse: Warehouse,
+    warehouse: WarehouseArgument,
     name: _Database,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")] = False,
     cascade: Annotated[bool, typer.Option("--cascade", help="Drop its tables too.")] = False,
@@ -95,7 +98,7 @@ def _names(done: DatabaseDropResult) -> list[str]:
 
 @app.command("undrop")
 def _undrop(
-    warehouse: Warehouse,
+    warehouse: WarehouseArgument,
     name: _Database,
     options: Options = None,
     endpoint_url: Endpoint = None,

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.cli.column_fit import Column, Fit, fit
+from lakehouse.cli.column_fit import Fit, ShownColumn, fit
 from lakehouse.cli.escapes import json_text, separated, visible
 
 __all__ = [
@@ -99,7 +99,7 @@ def print_table(
     names = [visible(one) for one in columns]
     grid = [[_shown(one) for one in row] for row in cells]
     widths = [
-        Column(
+        ShownColumn(
             header=cell_len(name),
             longest=max((one.cell_len for one in column), default=0),
             whole=columns[at] in right or columns[at] in whole,

@@ -26,12 +26,12 @@ from lakehouse.expr.functions import FUNCTIONS
 from lakehouse.expr.nodes import (
     And,
     Applied,
-    Call,
     Column,
     Compare,
     CompareOp,
     Constant,
     Expr,
+    FunctionCall,
     In,
     IsNull,
     Not,
@@ -55,7 +55,9 @@ def bind(expr: Expr, schema: pa.Schema) -> Expr:
     """
     bound = _bind(expr, schema, negate=False)
     kind = type_of(bound, schema)
-    if (kind is None and isinstance(bound, Call)) or (kind is not None and not pa.types.is_boolean(kind)):
+    if (kind is None and isinstance(bound, FunctionCall)) or (
+        kind is not None and not pa.types.is_boolean(kind)
+    ):
         raise InvalidInputError(f"{to_sql(expr)} is no condition: its value is neither true nor false")
     return bound
 
@@ -71,7 +73,7 @@ def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType | None:
         )
     if isinstance(expr, Applied):
         return type_of(expr.call, schema)
-    if isinstance(expr, Call):
+    if isinstance(expr, FunctionCall):
         known = FUNCTIONS.get(expr.name)
         if known is None or known.boolean:
             return pa.bool_()
@@ -153,8 +155,8 @@ def _bind_leaf(expr: Expr, schema: pa.Schema) -> Expr:
         return IsNull(_bind_leaf(expr.arg, schema))
     if isinstance(expr, In):
         return _in(expr, schema)
-    if isinstance(expr, Call):
-        return Call(expr.name, tuple(_bind(arg, schema, negate=False) for arg in expr.args))
+    if isinstance(expr, FunctionCall):
+        return FunctionCall(expr.name, tuple(_bind(arg, schema, negate=False) for arg in expr.args))
     return expr
 
 

@@ -24,12 +24,12 @@ import pyarrow as pa
 from lakehouse.expr.evaluate import evaluate
 from lakehouse.expr.nodes import (
     And,
-    Call,
     Column,
     Compare,
     CompareOp,
     Constant,
     Expr,
+    FunctionCall,
     In,
     IsNull,
     Not,
@@ -160,9 +160,9 @@ class Judge:
                 return self._compared(swapped_op(op), name, value)
             case In(Column(name), values):
                 return self._among(name, values)
-            case Call("starts_with", (Column(name), Constant(str() as prefix))):
+            case FunctionCall("starts_with", (Column(name), Constant(str() as prefix))):
                 return self._beginning(name, prefix, exact=True)
-            case Call("like", (Column(name), Constant(str() as pattern))):
+            case FunctionCall("like", (Column(name), Constant(str() as pattern))):
                 prefix, rest = like_prefix(pattern)
                 return self._beginning(name, prefix, exact=rest == "%")
         return _anything

@@ -17,12 +17,12 @@ from lakehouse.expr.functions import function
 from lakehouse.expr.nodes import (
     And,
     Applied,
-    Call,
     Column,
     Compare,
     CompareOp,
     Constant,
     Expr,
+    FunctionCall,
     In,
     IsNull,
     Not,
@@ -77,7 +77,7 @@ def evaluate(expr: Expr, batch: pa.RecordBatch | pa.Table) -> Any:
         return result
     if isinstance(expr, Applied):
         return expr.compute(evaluate(expr.children()[0], batch))
-    if isinstance(expr, Call):
+    if isinstance(expr, FunctionCall):
         return function(expr.name, len(expr.args)).compute(*(evaluate(arg, batch) for arg in expr.args))
     raise InternalError(f"{type(expr).__name__} cannot be evaluated")
 

@@ -24,7 +24,7 @@ class Function:
     """One function."""
 
     name: str
-    """As it stands in a :class:`~lakehouse.expr.nodes.Call` and in the normal form."""
+    """As it stands in a :class:`~lakehouse.expr.nodes.FunctionCall` and in the normal form."""
     arity: int
     compute: Callable[..., Any]
     """From one array or scalar per argument to an array."""

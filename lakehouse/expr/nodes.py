@@ -24,12 +24,12 @@ from lakehouse.errors import InvalidInputError
 __all__ = [
     "And",
     "Applied",
-    "Call",
     "Column",
     "Compare",
     "CompareOp",
     "Constant",
     "Expr",
+    "FunctionCall",
     "In",
     "IsNull",
     "Not",
@@ -106,23 +106,23 @@ class Expr(abc.ABC):
     def __invert__(self) -> Expr:
         return Not(self)
 
-    def __add__(self, other: object) -> Call:
-        return Call("add", (self, lit(other)))
+    def __add__(self, other: object) -> FunctionCall:
+        return FunctionCall("add", (self, lit(other)))
 
-    def __sub__(self, other: object) -> Call:
-        return Call("subtract", (self, lit(other)))
+    def __sub__(self, other: object) -> FunctionCall:
+        return FunctionCall("subtract", (self, lit(other)))
 
-    def __mul__(self, other: object) -> Call:
-        return Call("multiply", (self, lit(other)))
+    def __mul__(self, other: object) -> FunctionCall:
+        return FunctionCall("multiply", (self, lit(other)))
 
-    def __truediv__(self, other: object) -> Call:
-        return Call("divide", (self, lit(other)))
+    def __truediv__(self, other: object) -> FunctionCall:
+        return FunctionCall("divide", (self, lit(other)))
 
-    def __mod__(self, other: object) -> Call:
-        return Call("modulo", (self, lit(other)))
+    def __mod__(self, other: object) -> FunctionCall:
+        return FunctionCall("modulo", (self, lit(other)))
 
-    def __neg__(self) -> Call:
-        return Call("negate", (self,))
+    def __neg__(self) -> FunctionCall:
+        return FunctionCall("negate", (self,))
 
     def __bool__(self) -> NoReturn:
         raise InvalidInputError(
@@ -146,29 +146,29 @@ class Expr(abc.ABC):
         """True from ``low`` to ``high``, both included."""
         return all_of(self >= low, self <= high)
 
-    def starts_with(self, prefix: str) -> Call:
+    def starts_with(self, prefix: str) -> FunctionCall:
         """True where the text begins so."""
-        return Call("starts_with", (self, lit(prefix)))
+        return FunctionCall("starts_with", (self, lit(prefix)))
 
-    def like(self, pattern: str) -> Call:
+    def like(self, pattern: str) -> FunctionCall:
         """SQL's LIKE: ``%`` stands for any text, ``_`` for one character."""
-        return Call("like", (self, lit(pattern)))
+        return FunctionCall("like", (self, lit(pattern)))
 
-    def regexp(self, pattern: str) -> Call:
+    def regexp(self, pattern: str) -> FunctionCall:
         """True where the regular expression (RE2) is found in the text."""
-        return Call("regexp_matches", (self, lit(pattern)))
+        return FunctionCall("regexp_matches", (self, lit(pattern)))
 
-    def matches(self, terms: str) -> Call:
+    def matches(self, terms: str) -> FunctionCall:
         """Full text: true where every word of ``terms`` occurs in the text."""
-        return Call("matches", (self, lit(terms)))
+        return FunctionCall("matches", (self, lit(terms)))
 
-    def lower(self) -> Call:
+    def lower(self) -> FunctionCall:
         """The text in lower case."""
-        return Call("lower", (self,))
+        return FunctionCall("lower", (self,))
 
-    def upper(self) -> Call:
+    def upper(self) -> FunctionCall:
         """The text in upper case."""
-        return Call("upper", (self,))
+        return FunctionCall("upper", (self,))
 
     def children(self) -> tuple[Expr, ...]:
         """The expressions this one is made of."""
@@ -323,7 +323,7 @@ class Or(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call(Expr):
+class FunctionCall(Expr):
     """A function of values; which there are, :mod:`lakehouse.expr.functions` says."""
 
     name: str
@@ -341,7 +341,7 @@ class Call(Expr):
 class Applied(Expr):
     """A call that is computed by who knows how: which words a text has, a table's indexes say."""
 
-    call: Call
+    call: FunctionCall
     compute: Callable[[Any], Any]
     """From the values of the first argument to those of the call."""
 

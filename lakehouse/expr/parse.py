@@ -17,12 +17,12 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr.column_names import written
 from lakehouse.expr.functions import FUNCTIONS
 from lakehouse.expr.nodes import (
-    Call,
     Column,
     Compare,
     CompareOp,
     Constant,
     Expr,
+    FunctionCall,
     In,
     IsNull,
     Not,
@@ -97,9 +97,11 @@ class _Reader:
         if op := _COMPARE.get(type(node).__name__):
             return Compare(op, self.read(node.this, depth + 1), self.read(node.expression, depth + 1))
         if name := _OPERATORS.get(type(node).__name__):
-            return Call(name, (self.read(node.this, depth + 1), self.read(node.expression, depth + 1)))
+            return FunctionCall(
+                name, (self.read(node.this, depth + 1), self.read(node.expression, depth + 1))
+            )
         if name := _UNARY.get(type(node).__name__):
-            return Call(name, (self.read(node.this, depth + 1),))
+            return FunctionCall(name, (self.read(node.this, depth + 1),))
         raise self._refuse(f"{node.sql(dialect='duckdb')!r} is not understood here")
 
     def _refuse(self, why: str) -> InvalidInputError:
@@ -141,7 +143,7 @@ class _Reader:
         inner = self.read(node.this, depth)
         if isinstance(inner, Constant) and isinstance(inner.value, int | float | decimal.Decimal):
             return Constant(-inner.value)
-        return Call("negate", (inner,))
+        return FunctionCall("negate", (inner,))
 
     def _between(self, node: Any, depth: int) -> Expr:
         arg = self.read(node.this, depth)
@@ -165,7 +167,7 @@ class _Reader:
         return In(self.read(node.this, depth), tuple(value.value for value in values))  # type: ignore[attr-defined]
 
     def _like(self, node: Any, depth: int) -> Expr:
-        return Call("like", (self.read(node.this, depth), self.read(node.expression, depth)))
+        return FunctionCall("like", (self.read(node.this, depth), self.read(node.expression, depth)))
 
     def _cast(self, node: Any, depth: int) -> Expr:
         inner = self.read(node.this, depth)
@@ -205,7 +207,7 @@ class _Reader:
             raise self._refuse(f"there is no function {name!r}")
         if len(arguments) != arity:
             raise self._refuse(f"{name} takes {arity} arguments, not {len(arguments)}")
-        return Call(name, tuple(self.read(argument, depth) for argument in arguments))
+        return FunctionCall(name, tuple(self.read(argument, depth) for argument in arguments))
 
     def _jsonextractscalar(self, node: Any, depth: int) -> Expr:
         return self._call("json_extract_string", [node.this, node.expression], depth)

@@ -12,7 +12,18 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 from lakehouse.expr.bounds import like_prefix, plain_value
-from lakehouse.expr.nodes import And, Call, Column, Compare, CompareOp, Constant, Expr, In, Or, swapped_op
+from lakehouse.expr.nodes import (
+    And,
+    Column,
+    Compare,
+    CompareOp,
+    Constant,
+    Expr,
+    FunctionCall,
+    In,
+    Or,
+    swapped_op,
+)
 
 __all__ = ["Required", "prefix_successor", "required"]
 
@@ -71,9 +82,9 @@ def required(expr: Expr, name: str, encode: _Encode) -> Required | None:
             return _compared(swapped_op(op), value, encode)
         case In(Column(column), values) if column == name:
             return _only([encode(value) for value in values if plain_value(value) is not None])
-        case Call("starts_with", (Column(column), Constant(str() as prefix))) if column == name:
+        case FunctionCall("starts_with", (Column(column), Constant(str() as prefix))) if column == name:
             return _beginning(encode(prefix))
-        case Call("like", (Column(column), Constant(str() as pattern))) if column == name:
+        case FunctionCall("like", (Column(column), Constant(str() as pattern))) if column == name:
             return _beginning(encode(like_prefix(pattern)[0]))
     return None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakehouse.expr.nodes import And, Applied, Call, Compare, Expr, In, IsNull, Not, Or
+from lakehouse.expr.nodes import And, Applied, Compare, Expr, FunctionCall, In, IsNull, Not, Or
 
 __all__ = ["rewritten"]
 
@@ -29,11 +29,11 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
                 return change(In(visit(arg), values))
             case Compare(op, left, right):
                 return change(Compare(op, visit(left), visit(right)))
-            case Call(name, args):
-                return change(Call(name, tuple(map(visit, args))))
+            case FunctionCall(name, args):
+                return change(FunctionCall(name, tuple(map(visit, args))))
             case Applied(call, compute):
                 first, *others = call.args
-                return change(Applied(Call(call.name, (visit(first), *others)), compute))
+                return change(Applied(FunctionCall(call.name, (visit(first), *others)), compute))
         return change(node)
 
     return visit(expr)

@@ -14,7 +14,19 @@ import uuid
 from lakehouse.errors import InternalError
 from lakehouse.expr.column_names import parts_of
 from lakehouse.expr.functions import FUNCTIONS
-from lakehouse.expr.nodes import And, Applied, Call, Column, Compare, Constant, Expr, In, IsNull, Not, Or
+from lakehouse.expr.nodes import (
+    And,
+    Applied,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    FunctionCall,
+    In,
+    IsNull,
+    Not,
+    Or,
+)
 
 __all__ = ["quote_name", "to_sql", "value_to_sql"]
 
@@ -51,7 +63,7 @@ def to_sql(expr: Expr) -> str:
         return word.join(_inner(arg) for arg in expr.args)
     if isinstance(expr, Applied):
         return to_sql(expr.call)
-    if isinstance(expr, Call):
+    if isinstance(expr, FunctionCall):
         known = FUNCTIONS.get(expr.name)
         if known is not None and known.operator:
             return f" {known.operator} ".join(_inner(arg) for arg in expr.args)
@@ -64,7 +76,7 @@ def to_sql(expr: Expr) -> str:
 def _inner(expr: Expr) -> str:
     text = to_sql(expr)
     plain = isinstance(expr, Column | Constant) or (
-        isinstance(expr, Call) and text.endswith(")") and text.startswith(expr.name)
+        isinstance(expr, FunctionCall) and text.endswith(")") and text.startswith(expr.name)
     )
     return text if plain else f"({text})"
 

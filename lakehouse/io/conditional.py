@@ -50,7 +50,7 @@ from lakehouse.errors import (
 from lakehouse.io.protocols import Buffer, Fetched, Gets, PutsIf, Stored
 from lakehouse.io.retry import Backoff, Contact, RetryPolicy
 
-__all__ = ["Attempt", "PutsAndGets", "Verdict", "judge", "put_decisively"]
+__all__ = ["Attempt", "PutFate", "PutsAndGets", "judge", "put_decisively"]
 
 _CONFLICTING_OPERATION = 409
 """S3 met another operation on the key under way, did nothing, and asks to try again."""
@@ -58,7 +58,7 @@ _GATEWAY_GAVE_UP = (502, 504)
 """Said by something in between, while the store itself may still be at it."""
 
 
-class Verdict(enum.Enum):
+class PutFate(enum.Enum):
     """What the object says about our write."""
 
     OURS = "ours"
@@ -92,20 +92,20 @@ class Attempt:
         return dataclasses.replace(self, maybe_applied=True, may_land=self.may_land or not answered)
 
 
-def judge(attempt: Attempt, seen: Fetched | None) -> Verdict:
+def judge(attempt: Attempt, seen: Fetched | None) -> PutFate:
     """What the object that was read back (None = not there) says about our write."""
     if seen is not None and _is_ours(attempt, seen):
-        return Verdict.OURS
+        return PutFate.OURS
     if attempt.expected is None:
         if seen is None:
-            return Verdict.NOT_APPLIED
+            return PutFate.NOT_APPLIED
         alike = seen.token is None and seen.data == attempt.data
-        return Verdict.ALIKE if alike and attempt.maybe_applied else Verdict.LOST
+        return PutFate.ALIKE if alike and attempt.maybe_applied else PutFate.LOST
     if seen is not None and seen.version == attempt.expected:
-        return Verdict.NOT_APPLIED
+        return PutFate.NOT_APPLIED
     if attempt.maybe_applied:
-        return Verdict.OVERWRITTEN
-    return Verdict.GONE if seen is None else Verdict.LOST
+        return PutFate.OVERWRITTEN
+    return PutFate.GONE if seen is None else PutFate.LOST
 
 
 def _is_ours(attempt: Attempt, seen: Fetched) -> bool:
@@ -167,14 +167,14 @@ async def put_decisively(
         attempt = attempt.after(error)
         if isinstance(error, InvalidInputError) and not attempt.maybe_applied:
             raise error
-        verdict, seen = Verdict.NOT_APPLIED, None
+        verdict, seen = PutFate.NOT_APPLIED, None
         if attempt.maybe_applied or error.kind != "unreachable":  # else nothing was ever sent
             seen = await _read_back(store, attempt, error, Backoff(policy, contact))
             verdict = judge(attempt, seen)
-        if verdict is Verdict.OURS:
+        if verdict is PutFate.OURS:
             assert seen is not None
             return Stored(key=key, size=seen.size, version=seen.version, store_time_ms=seen.store_time_ms)
-        if verdict is not Verdict.NOT_APPLIED:
+        if verdict is not PutFate.NOT_APPLIED:
             raise _failure(verdict, attempt, seen) from error
         # Not applied. Worth another attempt when the store may take it now: it was away, or
         # refused for something that is no longer there (409, or a 412 for an object since deleted).
@@ -217,13 +217,13 @@ def _unknown(attempt: Attempt, why: str, kind: str = "commit-unknown") -> Commit
     )
 
 
-def _failure(verdict: Verdict, attempt: Attempt, seen: Fetched | None) -> LakehouseError:
-    if verdict is Verdict.OVERWRITTEN:
+def _failure(verdict: PutFate, attempt: Attempt, seen: Fetched | None) -> LakehouseError:
+    if verdict is PutFate.OVERWRITTEN:
         why = "an attempt got no answer, and the object is now neither what was expected nor ours"
         return _unknown(attempt, why, kind="overwritten")
-    if verdict is Verdict.ALIKE:
+    if verdict is PutFate.ALIKE:
         return _unknown(attempt, "the same bytes stand there, and the store does not say who wrote them")
-    if verdict is Verdict.GONE:
+    if verdict is PutFate.GONE:
         return NotFoundError(
             f"{attempt.key!r} is gone, so its version {attempt.expected} cannot be replaced", key=attempt.key
         )

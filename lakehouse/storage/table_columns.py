@@ -23,7 +23,7 @@ from lakehouse.storage.schema.evolution import (
     UnsetOptions,
     WidenColumn,
 )
-from lakehouse.storage.schema.evolution import Change as SchemaChange
+from lakehouse.storage.schema.evolution import SchemaChange as SchemaChange
 from lakehouse.storage.tables.commit_result import CommitResult, commit_change
 from lakehouse.storage.tables.open_tables import OpenTable
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.format.schema import ColumnType
-from lakehouse.storage.schema import Change as SchemaChange
 from lakehouse.storage.schema import ColumnPath
+from lakehouse.storage.schema import SchemaChange as SchemaChange
 from lakehouse.storage.table_columns import TableColumns as AsyncTableColumns
 from lakehouse.storage.tables import CommitResult
 from lakehouse.sync.bridge import Bridge

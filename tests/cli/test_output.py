@@ -19,7 +19,7 @@ from rich.console import Console
 
 import lakehouse.sync
 from lakehouse.cli import output
-from lakehouse.cli.column_fit import Column, fit
+from lakehouse.cli.column_fit import ShownColumn, fit
 from lakehouse.cli.escapes import NULL_FIELD, json_text, separated, visible
 from lakehouse.cli.tables.row_output import print_rows
 from tests.cli.tables.test_commands import Run, run  # noqa: F401 - fixture
@@ -115,13 +115,13 @@ def test_no_value_moves_the_cursor(terminal: Terminal) -> None:
 
 @given(
     st.lists(
-        st.builds(Column, header=st.integers(1, 30), longest=st.integers(0, 200), whole=st.booleans()),
+        st.builds(ShownColumn, header=st.integers(1, 30), longest=st.integers(0, 200), whole=st.booleans()),
         min_size=1,
         max_size=30,
     ),
     st.integers(20, 300),
 )
-def test_what_is_shown_fits_and_has_its_width(columns: list[Column], width: int) -> None:
+def test_what_is_shown_fits_and_has_its_width(columns: list[ShownColumn], width: int) -> None:
     """Shown columns fit into the line, none is below its header and four characters, whole ones are whole."""
     found = fit(columns, width)
     if found is None:

@@ -20,7 +20,7 @@ from lakehouse.errors import (
     UnavailableError,
 )
 from lakehouse.io import Fetched, ObjectStore, Stored
-from lakehouse.io.conditional import Attempt, Verdict, judge, put_decisively
+from lakehouse.io.conditional import Attempt, PutFate, judge, put_decisively
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore, PowerCut
 from lakehouse.testing.stores import RecordingStore, memory_store
 from tests.kit.odd_stores import HistoryStore, ScriptedStore, TokenlessStore, quick_policy
@@ -30,8 +30,8 @@ BODY = b"commit " + TOKEN.encode()
 KEY = "log/1"
 PUTS = ("put_if_absent", "put_if_match")
 
-OURS, LOST, NOT_APPLIED = Verdict.OURS, Verdict.LOST, Verdict.NOT_APPLIED
-OVERWRITTEN, GONE, ALIKE = Verdict.OVERWRITTEN, Verdict.GONE, Verdict.ALIKE
+OURS, LOST, NOT_APPLIED = PutFate.OURS, PutFate.LOST, PutFate.NOT_APPLIED
+OVERWRITTEN, GONE, ALIKE = PutFate.OVERWRITTEN, PutFate.GONE, PutFate.ALIKE
 
 
 def _seen(data: bytes, version: str, token: str | None) -> Fetched:
@@ -68,7 +68,7 @@ UNCHANGED = _seen(b"before", "v1", "e" * 32)
     ],
 )
 def test_the_verdict(
-    expected: str | None, seen: Fetched | None, when_refused: Verdict, when_open: Verdict
+    expected: str | None, seen: Fetched | None, when_refused: PutFate, when_open: PutFate
 ) -> None:
     """What was read back, and whether an attempt may have been applied, decide the outcome."""
     attempt = partial(Attempt, key=KEY, data=BODY, token=TOKEN, expected=expected)
@@ -80,7 +80,7 @@ def test_the_verdict(
     ("expected", "when_refused", "when_open"), [(None, LOST, ALIKE), ("v1", LOST, OVERWRITTEN)]
 )
 def test_bytes_that_name_nobody_prove_nothing(
-    expected: str | None, when_refused: Verdict, when_open: Verdict
+    expected: str | None, when_refused: PutFate, when_open: PutFate
 ) -> None:
     """Without a token in the store or in the bytes, equal bytes are not taken for ours."""
     attempt = partial(Attempt, key=KEY, data=b"same", token=TOKEN, expected=expected)

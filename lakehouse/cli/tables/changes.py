@@ -14,11 +14,11 @@ from lakehouse.cli.arguments import (
     Endpoint,
     Json,
     Options,
-    Snapshot,
-    TableName,
+    SnapshotOption,
+    TableArgument,
     Tag,
     Timestamp,
-    Warehouse,
+    WarehouseArgument,
     moment,
     parse_options,
     parse_words,
@@ -40,8 +40,8 @@ __all__ = ["create", "drop", "rename", "rollback", "tag", "undrop", "untag"]
 
 
 def create(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     columns: Annotated[
         str, typer.Argument(help="Such as 'id bigint, day date, note string comment ''for people'''.")
     ],
@@ -109,8 +109,8 @@ def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> Ta
 
 @asks("Drop {table}?".format_map)
 def drop(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")] = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -129,8 +129,8 @@ def drop(
 
 
 def undrop(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     uuid: Annotated[
         str | None, typer.Option(help="Which one, when several of that name were dropped; else the last.")
     ] = None,
@@ -148,8 +148,8 @@ def undrop(
 
 
 def rename(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     new_name: Annotated[str, typer.Argument(help="In this or another database.", metavar="DATABASE.TABLE")],
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -165,10 +165,10 @@ def rename(
 
 
 def tag(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     name: Annotated[str, typer.Argument(help="Of the tag.")],
-    snapshot: Snapshot = None,
+    snapshot: SnapshotOption = None,
     replace: Annotated[bool, typer.Option("--replace", help="Move a tag that is there.")] = False,
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -186,8 +186,8 @@ def tag(
 
 @asks("Delete tag {name} of {table}?".format_map)
 def untag(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     name: Annotated[str, typer.Argument(help="Of the tag.")],
     options: Options = None,
     endpoint_url: Endpoint = None,
@@ -200,8 +200,8 @@ def untag(
 
 @asks("Roll {table} back?".format_map)
 def rollback(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     snapshot: Annotated[int | None, typer.Option(help="Id of a snapshot.")] = None,
     timestamp: Timestamp = None,
     tag: Tag = None,

@@ -15,11 +15,11 @@ from lakehouse.cli.arguments import (
     Endpoint,
     Json,
     Options,
-    Snapshot,
-    TableName,
+    SnapshotOption,
+    TableArgument,
     Tag,
     Timestamp,
-    Warehouse,
+    WarehouseArgument,
     moment,
     parse_options,
     parse_words,
@@ -75,7 +75,7 @@ _NO_SUCH_ROW = 3
 
 @app.command("list")
 def _list(
-    warehouse: Warehouse,
+    warehouse: WarehouseArgument,
     database: Annotated[str | None, typer.Argument(help="Only this database.")] = None,
     prefix: Annotated[str, typer.Option(help="Only tables whose names begin so.")] = "",
     options: Options = None,
@@ -94,9 +94,9 @@ def _list(
 
 @app.command("describe")
 def _describe(
-    warehouse: Warehouse,
-    table: TableName,
-    snapshot: Snapshot = None,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
+    snapshot: SnapshotOption = None,
     options: Options = None,
     endpoint_url: Endpoint = None,
     as_json: Json = False,
@@ -172,8 +172,8 @@ def _relation(
     """Registers a command that shows a relation of a table."""
 
     def command(
-        warehouse: Warehouse,
-        table: TableName,
+        warehouse: WarehouseArgument,
+        table: TableArgument,
         options: Options = None,
         endpoint_url: Endpoint = None,
         as_json: Json = False,
@@ -189,9 +189,9 @@ def _relation_at(
     """Registers a command that shows a relation of a snapshot."""
 
     def command(
-        warehouse: Warehouse,
-        table: TableName,
-        snapshot: Snapshot = None,
+        warehouse: WarehouseArgument,
+        table: TableArgument,
+        snapshot: SnapshotOption = None,
         options: Options = None,
         endpoint_url: Endpoint = None,
         as_json: Json = False,
@@ -266,14 +266,14 @@ _relation_at(
 
 @app.command("scan")
 def _scan(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     where: _Where = None,
     columns: _ColumnNames = None,
     limit: Annotated[
         int | None, typer.Option(help=f"Most rows; without it a table shows {_SHOWN}, --json all.", min=0)
     ] = None,
-    snapshot: Snapshot = None,
+    snapshot: SnapshotOption = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
     stats: _Stats = False,
@@ -298,11 +298,11 @@ def _scan(
 
 @app.command("explain")
 def _explain(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     where: _Where = None,
     columns: _ColumnNames = None,
-    snapshot: Snapshot = None,
+    snapshot: SnapshotOption = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
     options: Options = None,
@@ -331,11 +331,11 @@ def _explain(
 
 @app.command("get")
 def _get(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     key: Annotated[list[str], typer.Argument(help="The primary key, such as id=7.", metavar="COLUMN=VALUE…")],
     columns: _ColumnNames = None,
-    snapshot: Snapshot = None,
+    snapshot: SnapshotOption = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
     options: Options = None,
@@ -367,8 +367,8 @@ def _get(
 
 @app.command("changes")
 def _changes(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     start: Annotated[int, typer.Argument(help="Id of a snapshot.")],
     end: Annotated[int | None, typer.Argument(help="Id of a later one; else the newest.")] = None,
     options: Options = None,

@@ -8,7 +8,15 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from lakehouse.cli.arguments import Endpoint, Json, Options, TableName, Warehouse, parse_options, with_table
+from lakehouse.cli.arguments import (
+    Endpoint,
+    Json,
+    Options,
+    TableArgument,
+    WarehouseArgument,
+    parse_options,
+    with_table,
+)
 from lakehouse.cli.output import error_console, human_bytes, print_json, say
 from lakehouse.io.work import Progress
 
@@ -20,8 +28,8 @@ __all__ = ["compact"]
 
 
 def compact(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     where: Annotated[
         str | None, typer.Option(help="Only these partitions, such as \"day = '2026-01-31'\".")
     ] = None,

@@ -16,8 +16,8 @@ from lakehouse.cli.arguments import (
     Endpoint,
     Json,
     Options,
-    TableName,
-    Warehouse,
+    TableArgument,
+    WarehouseArgument,
     moment,
     parse_options,
     with_lake,
@@ -58,8 +58,8 @@ R = TypeVar("R", bound=_Report)
 
 @asks("Let snapshots of {table} expire?".format_map)
 def expire(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     retain: Annotated[int | None, typer.Option(help="So many of the newest snapshots stay.", min=1)] = None,
     older_than: Annotated[
         str | None,
@@ -85,8 +85,8 @@ def expire(
 
 @asks("Delete orphans of {table}?".format_map)
 def orphans(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     older_than: Annotated[
         str | None,
         typer.Option(help="Uploads before then; else those older than the table's orphan.min_age_s."),
@@ -110,8 +110,8 @@ def orphans(
 
 @asks("Delete rows of {table} from before {older_than}?".format_map)
 def expire_partitions(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     older_than: Annotated[str, typer.Argument(help="The first moment that stays, such as 2026-01-31.")],
     column: Annotated[str | None, typer.Option(help="The partition column that tells.")] = None,
     dry_run: _DryRun = False,
@@ -130,8 +130,8 @@ def expire_partitions(
 
 
 def verify(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     deep: Annotated[bool, typer.Option("--deep", help="Read every data file too.")] = False,
     snapshot: Annotated[int | None, typer.Option(help="Only this snapshot; else all.")] = None,
     options: Options = None,
@@ -152,8 +152,8 @@ def verify(
 
 @asks("Repair {table}? What cannot be read is left out.".format_map)
 def repair(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     shallow: Annotated[
         bool, typer.Option("--shallow", help="Only look which files are there, do not read them.")
     ] = False,
@@ -176,8 +176,8 @@ def repair(
 
 @asks("Rewrite {table} with {buckets} buckets?".format_map)
 def rescale(
-    warehouse: Warehouse,
-    table: TableName,
+    warehouse: WarehouseArgument,
+    table: TableArgument,
     buckets: Annotated[int, typer.Argument(help="How many there are to be.", min=1)],
     dry_run: _DryRun = False,
     options: Options = None,
@@ -196,7 +196,7 @@ def rescale(
 
 @asks(lambda given: f"Delete objects of dropped tables in {given['database'] or 'all databases'}?")
 def purge(
-    warehouse: Warehouse,
+    warehouse: WarehouseArgument,
     database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
     grace: _Grace = None,
     dry_run: _DryRun = False,

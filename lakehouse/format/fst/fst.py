@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, UnsupportedVersionError
 from lakehouse.format.fst.build import build_nodes
 from lakehouse.format.fst.node import HEADER_BYTES
-from lakehouse.format.fst.read import ALL_KEYS, STEPS_MAX, Entries, KeyRange, look_up, scan_nodes
+from lakehouse.format.fst.read import ALL_KEYS, STEPS_MAX, FstEntries, KeyRange, look_up, scan_nodes
 from lakehouse.kernels.arrays import I64, U8, U64, Mask
 
 __all__ = ["COUNTS", "FOOTER_BYTES", "VERSION", "Fst", "build_fst", "masked_crc32c"]
@@ -161,7 +161,7 @@ class Fst:
         with_keys: bool = True,
         steps_max: int = STEPS_MAX,
         compiled: bool | None = None,
-    ) -> Iterator[Entries]:
+    ) -> Iterator[FstEntries]:
         """The entries of a range in key order, in batches of bounded size.
 
         Args:

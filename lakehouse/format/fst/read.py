@@ -29,7 +29,7 @@ from lakehouse.format.fst.node import (
 from lakehouse.kernels.arrays import I64, U8, U64, Mask
 from lakehouse.kernels.compiled import Loops
 
-__all__ = ["ALL_KEYS", "STEPS_MAX", "Entries", "KeyRange", "look_up", "scan_nodes"]
+__all__ = ["ALL_KEYS", "STEPS_MAX", "FstEntries", "KeyRange", "look_up", "scan_nodes"]
 
 STEPS_MAX = 1 << 28
 """Transitions one scan may follow unless its caller allows more; seconds when compiled."""
@@ -71,7 +71,7 @@ ALL_KEYS = KeyRange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entries:
+class FstEntries:
     """Keys and values of a map, in key order."""
 
     keys: pa.BinaryArray | None
@@ -207,7 +207,7 @@ def scan_nodes(
     steps_max: int,
     expected: int,
     compiled: bool | None = None,
-) -> Iterator[Entries]:
+) -> Iterator[FstEntries]:
     """The entries of a range, in batches of at most 65,536 keys and about 1 MiB.
 
     ``expected`` is how many keys the whole map has; more is damage.
@@ -346,17 +346,17 @@ def _doubled(buffer: Any) -> Any:
     return buffer + type(buffer)(bytes(len(buffer)))
 
 
-def _entries(out: tuple[Any, Any, Any], emitted: int, used: int) -> Entries:
+def _entries(out: tuple[Any, Any, Any], emitted: int, used: int) -> FstEntries:
     keys, ends, values = out
     if isinstance(values, np.ndarray):
         found = values[:emitted].view(np.uint64)
     else:
         found = np.array([value & _BITS_64 for value in values[:emitted]], np.uint64)
     if not len(keys):
-        return Entries(keys=None, values=found)
+        return FstEntries(keys=None, values=found)
     offsets = np.zeros(emitted + 1, np.int32)
     offsets[1:] = ends[:emitted]
     array = pa.Array.from_buffers(
         pa.binary(), emitted, [None, pa.py_buffer(offsets), pa.py_buffer(bytes(keys[:used]))]
     )
-    return Entries(keys=array, values=found)
+    return FstEntries(keys=array, values=found)

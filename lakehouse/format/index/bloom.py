@@ -31,7 +31,7 @@ from lakehouse.format.index.bloom_filter import (
     may_contain,
     may_contain_one,
 )
-from lakehouse.format.index.protobuf import Field, Message
+from lakehouse.format.index.protobuf import Message, MessageField
 from lakehouse.format.index.siphash import hash_values
 from lakehouse.kernels.arrays import I64, U64, Mask
 from lakehouse.kernels.need_more import LENGTH_BYTES, NeedMore, metadata_from_tail
@@ -50,18 +50,18 @@ __all__ = [
 
 _LOC = Message(
     "BloomFilterLoc",
-    Field(number=1, name="offset", kind="uint64"),
-    Field(number=2, name="size", kind="uint64"),
-    Field(number=3, name="element_count", kind="uint64"),
+    MessageField(number=1, name="offset", kind="uint64"),
+    MessageField(number=2, name="size", kind="uint64"),
+    MessageField(number=3, name="element_count", kind="uint64"),
 )
 _META = Message(
     "BloomFilterMeta",
-    Field(number=1, name="rows_per_segment", kind="uint64"),
-    Field(number=2, name="segment_count", kind="uint64"),
-    Field(number=3, name="row_count", kind="uint64"),
-    Field(number=4, name="bloom_filter_size", kind="uint64"),
-    Field(number=5, name="segment_loc_indices", kind="packed"),
-    Field(number=6, name="bloom_filter_locs", kind="columns", message=_LOC),
+    MessageField(number=1, name="rows_per_segment", kind="uint64"),
+    MessageField(number=2, name="segment_count", kind="uint64"),
+    MessageField(number=3, name="row_count", kind="uint64"),
+    MessageField(number=4, name="bloom_filter_size", kind="uint64"),
+    MessageField(number=5, name="segment_loc_indices", kind="packed"),
+    MessageField(number=6, name="bloom_filter_locs", kind="columns", message=_LOC),
 )
 _SUMMARY = Message("BloomFilterMeta", *_META.fields[:4])
 _SUMMARY_PAYS_BELOW = 1024

@@ -21,7 +21,7 @@ from enum import IntEnum
 from typing import Any, Self
 
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.index.protobuf import Field, Message
+from lakehouse.format.index.protobuf import Message, MessageField
 from lakehouse.format.schema.index_defaults import SEGMENT_ROW_COUNT
 from lakehouse.kernels.need_more import LENGTH_BYTES, NeedMore, metadata_from_tail
 
@@ -41,36 +41,36 @@ _SEGMENTS_MAX = 1 << 32
 
 _STATS = Message(
     "InvertedIndexStats",
-    Field(number=1, name="null_count", kind="uint64"),
-    Field(number=2, name="distinct_count", kind="uint64"),
-    Field(number=3, name="min_value", kind="bytes"),
-    Field(number=4, name="max_value", kind="bytes"),
+    MessageField(number=1, name="null_count", kind="uint64"),
+    MessageField(number=2, name="distinct_count", kind="uint64"),
+    MessageField(number=3, name="min_value", kind="bytes"),
+    MessageField(number=4, name="max_value", kind="bytes"),
 )
 _COLUMN = Message(
     "InvertedIndexMeta",
-    Field(number=1, name="name", kind="string"),
-    Field(number=2, name="base_offset", kind="uint64"),
-    Field(number=3, name="inverted_index_size", kind="uint64"),
-    Field(number=4, name="relative_fst_offset", kind="uint32"),
-    Field(number=5, name="fst_size", kind="uint32"),
-    Field(number=6, name="relative_null_bitmap_offset", kind="uint32"),
-    Field(number=7, name="null_bitmap_size", kind="uint32"),
-    Field(number=8, name="stats", kind="message", message=_STATS),
-    Field(number=9, name="bitmap_type", kind="enum"),
+    MessageField(number=1, name="name", kind="string"),
+    MessageField(number=2, name="base_offset", kind="uint64"),
+    MessageField(number=3, name="inverted_index_size", kind="uint64"),
+    MessageField(number=4, name="relative_fst_offset", kind="uint32"),
+    MessageField(number=5, name="fst_size", kind="uint32"),
+    MessageField(number=6, name="relative_null_bitmap_offset", kind="uint32"),
+    MessageField(number=7, name="null_bitmap_size", kind="uint32"),
+    MessageField(number=8, name="stats", kind="message", message=_STATS),
+    MessageField(number=9, name="bitmap_type", kind="enum"),
 )
 
 
 def _metas_of(column: Message) -> Message:
     entry = Message(
         "InvertedIndexMetas.MetasEntry",
-        Field(number=1, name="key", kind="string"),
-        Field(number=2, name="value", kind="message", message=column),
+        MessageField(number=1, name="key", kind="string"),
+        MessageField(number=2, name="value", kind="message", message=column),
     )
     return Message(
         "InvertedIndexMetas",
-        Field(number=1, name="metas", kind="message", message=entry, repeated=True),
-        Field(number=2, name="total_row_count", kind="uint64"),
-        Field(number=3, name="segment_row_count", kind="uint64"),
+        MessageField(number=1, name="metas", kind="message", message=entry, repeated=True),
+        MessageField(number=2, name="total_row_count", kind="uint64"),
+        MessageField(number=3, name="segment_row_count", kind="uint64"),
     )
 
 

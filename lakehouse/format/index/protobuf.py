@@ -27,9 +27,9 @@ from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.kernels.arrays import I64, U8, U64
 from lakehouse.kernels.varint import encode_varint
 
-__all__ = ["Field", "Kind", "Message", "decode_varints", "encode_varints"]
+__all__ = ["FieldKind", "Message", "MessageField", "decode_varints", "encode_varints"]
 
-Kind: TypeAlias = Literal[
+FieldKind: TypeAlias = Literal[
     "uint64", "uint32", "enum", "bool", "bytes", "string", "message", "columns", "packed"
 ]
 
@@ -38,23 +38,27 @@ _NUMBER_MAX = (1 << 29) - 1
 _GROUP_DEPTH_MAX = 32
 _VECTORS_PAY_FROM = 48
 """Varints or sub-messages from which numpy beats a Python loop."""
-_RANGE: dict[Kind, tuple[int, int]] = {
+_RANGE: dict[FieldKind, tuple[int, int]] = {
     "uint64": (0, (1 << 64) - 1),
     "uint32": (0, (1 << 32) - 1),
     "enum": (-(1 << 31), (1 << 31) - 1),
 }
-_ZERO: dict[Kind, Any] = {"uint64": 0, "uint32": 0, "enum": 0, "bool": False, "bytes": b"", "string": ""}
-_NUMBERS: dict[Kind, int] = {**{kind: top for kind, (_, top) in _RANGE.items()}, "bool": -1, "packed": -1}
+_ZERO: dict[FieldKind, Any] = {"uint64": 0, "uint32": 0, "enum": 0, "bool": False, "bytes": b"", "string": ""}
+_NUMBERS: dict[FieldKind, int] = {
+    **{kind: top for kind, (_, top) in _RANGE.items()},
+    "bool": -1,
+    "packed": -1,
+}
 """Kinds that may come as varints, and up to which number such a varint is the value as it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class MessageField:
     """One field of a message."""
 
     number: int
     name: str
-    kind: Kind
+    kind: FieldKind
     """``packed`` is repeated uint64, as one numpy array; ``columns`` is a repeated message of
     unsigned numbers, as one numpy array for each of its fields; ``enum`` is an int."""
     message: Message | None = None
@@ -72,12 +76,12 @@ class Message:
 
     __slots__ = ("_by_number", "_gathered", "_places", "_steps", "_zeros", "fields", "name")
 
-    def __init__(self, name: str, *fields: Field) -> None:
+    def __init__(self, name: str, *fields: MessageField) -> None:
         self.name = name
         self.fields = tuple(sorted(fields, key=lambda field: field.number))
         self._by_number = {field.number: field for field in self.fields}
         # By tag: the field, and up to which number a varint is its value as it stands (None: bytes).
-        self._steps: dict[int, tuple[Field, int | None]] = {}
+        self._steps: dict[int, tuple[MessageField, int | None]] = {}
         for field in self.fields:
             if field.kind in _NUMBERS:
                 self._steps[field.number << 3 | _VARINT] = field, _NUMBERS[field.kind]
@@ -179,7 +183,7 @@ class Message:
                     stop = _more_rows(data, start, stop, end, spans)
             pos = stop
 
-    def _text(self, field: Field, data: bytes, pos: int, end: int) -> str:
+    def _text(self, field: MessageField, data: bytes, pos: int, end: int) -> str:
         try:
             return data[pos:end].decode()
         except UnicodeDecodeError as error:
@@ -187,7 +191,7 @@ class Message:
                 f"field {field.name!r} is not UTF-8", pos + error.start, "UTF-8", "other"
             ) from error
 
-    def _take_number(self, values: dict[str, Any], field: Field, value: int, start: int) -> None:
+    def _take_number(self, values: dict[str, Any], field: MessageField, value: int, start: int) -> None:
         """A number that is not the field's value as it stands."""
         kind = field.kind
         if kind == "packed":
@@ -268,7 +272,7 @@ class Message:
             columns[field.name] = column
         return columns if seen == len(tags) else None
 
-    def _encode_field(self, field: Field, value: Any, parts: list[bytes]) -> None:
+    def _encode_field(self, field: MessageField, value: Any, parts: list[bytes]) -> None:
         kind = field.kind
         if kind == "message":
             assert field.message is not None
@@ -364,7 +368,7 @@ class Message:
             start = pos
             tag, pos = self._varint(data, pos, end)
 
-    def _wrong_wire(self, field: Field, offset: int, wire: int) -> CorruptionError:
+    def _wrong_wire(self, field: MessageField, offset: int, wire: int) -> CorruptionError:
         wanted = _VARINT if field.kind in (*_RANGE, "bool") else _BYTES
         return self._bad(f"field {field.name!r} has the wrong wire type", offset, wanted, wire)
 

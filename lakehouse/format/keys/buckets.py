@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.keys.order_value import (
-    Columns,
+    ColumnValues,
     binary_contents,
     decimal_words,
     encode_values,
@@ -49,7 +49,7 @@ _FEW_ROWS = 16
 """Rows that are longer than all others are hashed one by one from this number down."""
 
 
-def buckets_of(columns: Sequence[Columns], fields: Sequence[Field], count: int) -> I32:
+def buckets_of(columns: Sequence[ColumnValues], fields: Sequence[Field], count: int) -> I32:
     """The bucket of every row.
 
     Args:

@@ -35,7 +35,7 @@ from lakehouse.kernels.arrays import I64, U8
 
 __all__ = [
     "NAN_BYTES",
-    "Columns",
+    "ColumnValues",
     "binary_array",
     "binary_contents",
     "decimal_words",
@@ -49,7 +49,7 @@ __all__ = [
     "whole_numbers",
 ]
 
-Columns: TypeAlias = pa.Array | pa.ChunkedArray
+ColumnValues: TypeAlias = pa.Array | pa.ChunkedArray
 """The values of one column."""
 
 NAN_BYTES = bytes.fromhex("fff8000000000000")
@@ -88,7 +88,7 @@ def value_width(kind: DataType) -> int | None:
     )
 
 
-def encode_values(array: Columns, kind: DataType) -> pa.Array:
+def encode_values(array: ColumnValues, kind: DataType) -> pa.Array:
     """The bytes of every value as a binary array (large_binary from 2 GiB on); nulls stay nulls."""
     array = one_array(array)
     width = value_width(kind)
@@ -97,7 +97,7 @@ def encode_values(array: Columns, kind: DataType) -> pa.Array:
     return binary_array(encode_fixed(array, kind), width, nulls_of=array)
 
 
-def one_array(column: Columns) -> pa.Array:
+def one_array(column: ColumnValues) -> pa.Array:
     """The column in one piece; text and bytes of 2 GiB and more with 64-bit offsets."""
     if isinstance(column, pa.Array):
         return column

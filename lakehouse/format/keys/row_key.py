@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.keys.order_value import (
-    Columns,
+    ColumnValues,
     binary_array,
     binary_contents,
     decode_fixed,
@@ -76,7 +76,7 @@ class RowKeyCodec:
         self._fields = tuple(fields)
         self._widths = tuple(value_width(field.type) for field in fields)
 
-    def encode(self, columns: Sequence[Columns]) -> pa.Array:
+    def encode(self, columns: Sequence[ColumnValues]) -> pa.Array:
         """The keys of rows, given the columns of the key in key order.
 
         A single column of text or bytes is not copied.
@@ -90,7 +90,7 @@ class RowKeyCodec:
             return self._encode_fixed(arrays)
         return self._encode_joined(arrays)
 
-    def refuse_nulls(self, columns: Sequence[Columns]) -> None:
+    def refuse_nulls(self, columns: Sequence[ColumnValues]) -> None:
         """Checks that the columns of the key have a value in every row.
 
         Raises:
@@ -193,7 +193,7 @@ class RowKeyCodec:
         parts = self.split(key)
         return tuple(decode_value(part, field.type) for part, field in zip(parts, self._fields, strict=True))
 
-    def decode(self, keys: Columns) -> list[pa.Array]:
+    def decode(self, keys: ColumnValues) -> list[pa.Array]:
         """The columns of keys, each with its column's Arrow type (large where 32-bit offsets do not suffice).
 
         Raises:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col, evaluate, parse_where, to_sql
-from lakehouse.expr.nodes import Call, Column, Constant
+from lakehouse.expr.nodes import Column, Constant, FunctionCall
 from lakehouse.expr.rewrite import rewritten
 from lakehouse.format.schema.column_path import column_steps
 from lakehouse.format.schema.index_defaults import FALSE_POSITIVE_RATE, SEGMENT_ROW_COUNT
@@ -349,8 +349,8 @@ def _expression(text: str, columns: Mapping[str, Field]) -> IndexTarget:
             )
     if not parsed.columns():
         raise InvalidInputError(f"the index on {text!r} names no column: it would say nothing of rows")
-    if not isinstance(parsed, Call) or any(
-        isinstance(node, Call) and node.name == "matches" for node in parsed.walk()
+    if not isinstance(parsed, FunctionCall) or any(
+        isinstance(node, FunctionCall) and node.name == "matches" for node in parsed.walk()
     ):
         raise InvalidInputError(
             f"the index on {text!r} is on a condition: index the values that it compares, text to be "
@@ -375,7 +375,7 @@ def target_of(expr: Expr) -> IndexTarget:
     match expr:
         case Column(name):
             return ColumnTarget(column_id=_id_of(name))
-        case Call(function, (Column(name), Constant(str() as pointer))) if function == _JSON:
+        case FunctionCall(function, (Column(name), Constant(str() as pointer))) if function == _JSON:
             return _checked_key(JsonPathTarget(column_id=_id_of(name), pointer=pointer))
     return ExpressionTarget.of(to_sql(expr))
 

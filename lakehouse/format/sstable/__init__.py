@@ -13,19 +13,19 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.format.sstable.bloom import BloomFilter
-    from lakehouse.format.sstable.reader import Columns, SstableFile
+    from lakehouse.format.sstable.reader import ColumnSelection, SstableFile
     from lakehouse.format.sstable.search import SearchBlock
     from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
 
 __all__ = [
-    "BloomFilter", "Columns", "SearchBlock", "SstableFile", "SstableOptions", "encode_sstable",
+    "BloomFilter", "ColumnSelection", "SearchBlock", "SstableFile", "SstableOptions", "encode_sstable",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "bloom": "BloomFilter",
-        "reader": "Columns SstableFile",
+        "reader": "ColumnSelection SstableFile",
         "search": "SearchBlock",
         "writer": "SstableOptions encode_sstable",
     },

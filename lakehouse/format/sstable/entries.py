@@ -45,9 +45,9 @@ __all__ = [
     "ENTRY_BYTES_MIN",
     "KIND_MAX",
     "RESTART_ROWS",
+    "BlockEntries",
     "BlockError",
     "Blocks",
-    "Entries",
     "cut_blocks",
     "entry_keys",
     "scan_blocks",
@@ -84,7 +84,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entries:
+class BlockEntries:
     """The rows of some blocks: where their parts are in the blocks' bytes."""
 
     kinds: U8
@@ -323,7 +323,7 @@ def cut_blocks(
     return Blocks(data=read_only(out), begins=begins, firsts=firsts)
 
 
-def scan_blocks(blocks: Blocks) -> Entries:
+def scan_blocks(blocks: Blocks) -> BlockEntries:
     """The entries of whole blocks.
 
     Raises:
@@ -337,10 +337,12 @@ def scan_blocks(blocks: Blocks) -> Entries:
     )
     if bad >= 0:
         raise BlockError(bad, "its entries do not fill it as its restarts and its number of rows say")
-    return Entries(kinds=kinds, shared=shared, suffixes=suffixes, values=values, ends=ends, lengths=lengths)
+    return BlockEntries(
+        kinds=kinds, shared=shared, suffixes=suffixes, values=values, ends=ends, lengths=lengths
+    )
 
 
-def entry_keys(blocks: Blocks, entries: Entries) -> pa.Array:
+def entry_keys(blocks: Blocks, entries: BlockEntries) -> pa.Array:
     """The keys, as a binary array.
 
     Raises:

@@ -23,7 +23,7 @@ from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import RowKind
 from lakehouse.format.schema.types import KIND_FIELD, DataType, Primitive, arrow_field, arrow_type
 from lakehouse.format.sstable.bloom import BloomFilter, parse_bloom
-from lakehouse.format.sstable.entries import BlockError, Blocks, Entries, entry_keys, scan_blocks
+from lakehouse.format.sstable.entries import BlockEntries, BlockError, Blocks, entry_keys, scan_blocks
 from lakehouse.format.sstable.frame import BlockType, Footer, Header, open_block
 from lakehouse.format.sstable.index import BlockIndex
 from lakehouse.format.sstable.loops import read_only, sums
@@ -32,7 +32,7 @@ from lakehouse.format.sstable.rows import RowError, RowLayout, one_sized, unpack
 from lakehouse.format.sstable.search import SearchBlock
 from lakehouse.kernels.need_more import NeedMore
 
-__all__ = ["Columns", "SstableFile", "decode_sstable"]
+__all__ = ["ColumnSelection", "SstableFile", "decode_sstable"]
 
 _KIND = arrow_field(KIND_FIELD)
 _WIDE = frozenset(map(Primitive, ("int64", "time", "timestamp", "timestamp_ntz")))
@@ -43,7 +43,7 @@ _BATCH_RAW_BYTES = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class ColumnSelection:
     """Some columns of a file, and the kinds of its rows behind them."""
 
     schema: pa.Schema
@@ -170,18 +170,18 @@ class SstableFile:
         except ValueError as error:
             raise CorruptionError(f"the bloom filter is damaged: {error}", offset=offset) from error
 
-    def columns(self, ids: Collection[int]) -> Columns:
+    def columns(self, ids: Collection[int]) -> ColumnSelection:
         """The columns of the file that have these ids, to ask for rows of them."""
         meta = self.meta
         fields = [one for one, field in zip(self.arrow, meta.fields, strict=True) if field.id in ids]
-        return Columns(
+        return ColumnSelection(
             schema=pa.schema([*fields, _KIND]),
             order=tuple(field.id for field in meta.fields if field.id in ids),
             values=tuple(field.id in ids for field in self._layout.fields),
             keys=any(number in ids for number in meta.key),
         )
 
-    def rows(self, blocks: Sequence[int], contents: Sequence[bytes], columns: Columns) -> pa.Table:
+    def rows(self, blocks: Sequence[int], contents: Sequence[bytes], columns: ColumnSelection) -> pa.Table:
         """The rows of blocks in ascending order.
 
         Raises:
@@ -193,7 +193,9 @@ class SstableFile:
         ]
         return pa.Table.from_batches(parts, columns.schema)
 
-    def _batch(self, numbers: Sequence[int], contents: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
+    def _batch(
+        self, numbers: Sequence[int], contents: Sequence[bytes], columns: ColumnSelection
+    ) -> pa.RecordBatch:
         places = np.asarray(numbers, np.int64)
         blocks = Blocks(
             data=read_only(np.frombuffer(b"".join(contents), np.uint8)),
@@ -212,7 +214,7 @@ class SstableFile:
         kinds = pa.array(entries.kinds.view(np.int8))
         return pa.RecordBatch.from_arrays(self._ordered(keys, values, kinds, columns), schema=columns.schema)
 
-    def _key_columns(self, blocks: Blocks, entries: Entries) -> Sequence[pa.Array]:
+    def _key_columns(self, blocks: Blocks, entries: BlockEntries) -> Sequence[pa.Array]:
         assert self._key_codec is not None
         try:
             return self._key_codec.decode(entry_keys(blocks, entries))
@@ -220,7 +222,11 @@ class SstableFile:
             raise BlockError(0, f"or one behind it has a key that is none: {error.message}") from error
 
     def _ordered(
-        self, keys: Sequence[pa.Array], values: Sequence[pa.Array | None], kinds: pa.Array, columns: Columns
+        self,
+        keys: Sequence[pa.Array],
+        values: Sequence[pa.Array | None],
+        kinds: pa.Array,
+        columns: ColumnSelection,
     ) -> list[pa.Array]:
         """The columns in the order of the file's, and the kinds."""
         by_id = dict(zip(self.meta.key, keys, strict=False))
@@ -243,7 +249,7 @@ class SstableFile:
             raise self._damaged(block, "its keys are not between the separators of the index")
         return found
 
-    def row(self, number: int, block: SearchBlock, key: bytes, columns: Columns) -> pa.Table | None:
+    def row(self, number: int, block: SearchBlock, key: bytes, columns: ColumnSelection) -> pa.Table | None:
         """The row of that key in block ``number``, as a table of one row; None when the block has none.
 
         Raises:

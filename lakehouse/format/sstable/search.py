@@ -14,10 +14,10 @@ from typing import NamedTuple
 from lakehouse.format.sstable.entries import KIND_MAX, RESTART_ROWS, BlockError, trailer_size
 from lakehouse.format.sstable.loops import read_varint
 
-__all__ = ["Found", "SearchBlock"]
+__all__ = ["FoundEntry", "SearchBlock"]
 
 
-class Found(NamedTuple):
+class FoundEntry(NamedTuple):
     """A row in a block."""
 
     kind: int
@@ -65,7 +65,7 @@ class SearchBlock:
             raise BlockError(0, "a restart is not where an entry begins")
         return self.content[start : start + own]
 
-    def find(self, key: bytes) -> Found | None:
+    def find(self, key: bytes) -> FoundEntry | None:
         """The row of that key; None when there is none.
 
         Raises:
@@ -85,7 +85,7 @@ class SearchBlock:
                 kind = data[entry]
                 if at + size > self._end or kind > KIND_MAX:
                     raise BlockError(0, "an entry goes beyond its end, or is of no kind")
-                return Found(kind, at, at + size) if found == key else None
+                return FoundEntry(kind, at, at + size) if found == key else None
             at += size
         return None
 

@@ -13,13 +13,13 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.index.search.file_indexes import FileIndexes, FileIndexReader
     from lakehouse.index.search.probes import plan
-    from lakehouse.index.search.rounds import Lookup
+    from lakehouse.index.search.rounds import ProbeRounds
     from lakehouse.index.search.selection import RowSelection
     from lakehouse.index.search.target_conditions import HasWords, Holds, conditions
     from lakehouse.index.search.tree import ANY_ROW, NO_ROW, Every, Some, Tree, every, leaves, some
 
 __all__ = [
-    "ANY_ROW", "NO_ROW", "Every", "FileIndexReader", "FileIndexes", "HasWords", "Holds", "Lookup",
+    "ANY_ROW", "NO_ROW", "Every", "FileIndexReader", "FileIndexes", "HasWords", "Holds", "ProbeRounds",
     "RowSelection", "Some", "Tree", "conditions", "every", "leaves", "plan", "some",
 ]  # fmt: skip
 
@@ -28,7 +28,7 @@ __getattr__, __dir__ = door(
     {
         "file_indexes": "FileIndexReader FileIndexes",
         "probes": "plan",
-        "rounds": "Lookup",
+        "rounds": "ProbeRounds",
         "selection": "RowSelection",
         "target_conditions": "HasWords Holds conditions",
         "tree": "ANY_ROW NO_ROW Every Some Tree every leaves some",

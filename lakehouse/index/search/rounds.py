@@ -47,7 +47,7 @@ from lakehouse.index.search.tree import Tree, leaves, select, still_open
 from lakehouse.io.scratch import ScratchSpace
 from lakehouse.io.work import in_thread
 
-__all__ = ["Lookup"]
+__all__ = ["ProbeRounds"]
 
 _TERMS_MAX = 1 << 22
 """Terms that a condition is compared with one by one; more would take seconds."""
@@ -77,7 +77,7 @@ class _Read:
     """The answer, or None when there is more to read."""
 
 
-class Lookup:
+class ProbeRounds:
     """Asks probes of one file, and keeps the term lists it met, as many as one index may cost.
 
     Args:

@@ -16,15 +16,15 @@ import pyarrow as pa
 
 from lakehouse.config import IndexSettings
 from lakehouse.expr import Expr, bind, to_sql
-from lakehouse.expr.nodes import Call
+from lakehouse.expr.nodes import FunctionCall
 from lakehouse.format.schema import ColumnSetTarget, ExpressionTarget, IndexTarget
 from lakehouse.index.puffin.reader import PuffinReader
 from lakehouse.index.puffin.tantivy import is_installed
 from lakehouse.index.search.file_indexes import FileIndexes, FileIndexReader
 from lakehouse.index.search.probes import plan
-from lakehouse.index.search.rounds import Lookup
+from lakehouse.index.search.rounds import ProbeRounds
 from lakehouse.index.search.selection import RowSelection
-from lakehouse.index.search.target_conditions import Columns, HasWords, Holds, conditions
+from lakehouse.index.search.target_conditions import ColumnTypes, HasWords, Holds, conditions
 from lakehouse.index.search.tree import Tree, leaves
 from lakehouse.io.scratch import ScratchSpace
 
@@ -54,7 +54,7 @@ class IndexSearcher:
     def __init__(
         self,
         reader: PuffinReader,
-        columns: Columns,
+        columns: ColumnTypes,
         *,
         row_count: int | None = None,
         scratch: ScratchSpace | None = None,
@@ -65,7 +65,7 @@ class IndexSearcher:
         self._schema = pa.schema([(name, type_) for name, (_, type_) in columns.items()])
         self._has_tantivy = scratch is not None and is_installed()
         self._file = FileIndexReader(reader, row_count=row_count, settings=settings)
-        self._lookup = Lookup(reader, scratch=scratch, settings=settings)
+        self._lookup = ProbeRounds(reader, scratch=scratch, settings=settings)
 
     async def may_match(self, expr: Expr) -> RowSelection:
         """The rows for which the condition may be true.
@@ -107,7 +107,9 @@ class _Concern:
         asked: list[Holds | HasWords] = list(leaves(tree))
         self._keys = {leaf.target_key for leaf in asked}
         # Words are looked up as such; no index has the truth of a query.
-        self._nodes = [node for node in expr.walk() if isinstance(node, Call) and node.name != "matches"]
+        self._nodes = [
+            node for node in expr.walk() if isinstance(node, FunctionCall) and node.name != "matches"
+        ]
         self._expressions: frozenset[str] | None = None
         self.values = bool(self._nodes) or any(isinstance(leaf, Holds) for leaf in asked)
         """Whether values are asked for, and not words alone."""

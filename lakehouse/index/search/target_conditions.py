@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, evaluate, to_sql
-from lakehouse.expr.nodes import And, Call, Column, Compare, CompareOp, Constant, In, IsNull, Not, Or
+from lakehouse.expr.nodes import And, Column, Compare, CompareOp, Constant, FunctionCall, In, IsNull, Not, Or
 from lakehouse.format.fst import KeyRange
 from lakehouse.format.index import (
     NULL_PART,
@@ -39,9 +39,9 @@ from lakehouse.format.schema import ColumnSetTarget, ColumnTarget, ExpressionTar
 from lakehouse.index.search.algebra import NO_VALUE, all_conditions, any_conditions
 from lakehouse.index.search.tree import ANY_ROW, NO_ROW, Every, Some, Tree, every, some
 
-__all__ = ["Columns", "HasWords", "Holds", "conditions"]
+__all__ = ["ColumnTypes", "HasWords", "Holds", "conditions"]
 
-Columns: TypeAlias = Mapping[str, tuple[int, pa.DataType]]
+ColumnTypes: TypeAlias = Mapping[str, tuple[int, pa.DataType]]
 """For each name a column's id and its type."""
 
 _COMBINATIONS_MAX = 1024
@@ -73,7 +73,7 @@ _Tree: TypeAlias = "Tree[Holds | HasWords]"
 
 def conditions(
     expr: Expr,
-    columns: Columns,
+    columns: ColumnTypes,
     *,
     expressions: Mapping[str, Mapping[str, int] | None] | None = None,
     sets: Collection[tuple[int, ...]] = (),
@@ -117,7 +117,7 @@ class _Reader:
 
     def __init__(
         self,
-        columns: Columns,
+        columns: ColumnTypes,
         expressions: Mapping[str, Mapping[str, int] | None],
         sets: Collection[tuple[int, ...]],
     ) -> None:
@@ -142,7 +142,7 @@ class _Reader:
             return self._in(expr)
         if isinstance(expr, IsNull):
             return self._about(expr.arg, ValueIsNull())
-        if isinstance(expr, Call):
+        if isinstance(expr, FunctionCall):
             return self._every([self._call(expr), self._is(expr, True)])
         return self._is(expr, True)
 
@@ -196,7 +196,7 @@ class _Reader:
             return ANY_ROW
         return _outside(target, target.encoded(exact))
 
-    def _call(self, expr: Call) -> _Tree:
+    def _call(self, expr: FunctionCall) -> _Tree:
         """A function of a text and a constant text."""
         if len(expr.args) != 2 or not isinstance(expr.args[1], Constant):
             return ANY_ROW
@@ -217,7 +217,7 @@ class _Reader:
                 return None
             return _Target(ColumnTarget(column_id=found[0]).key, _value_type(found[1]))
         match expr:
-            case Call("json_extract_string", (Column(name), Constant(str() as pointer))):
+            case FunctionCall("json_extract_string", (Column(name), Constant(str() as pointer))):
                 found = self._columns.get(name)
                 if found is None or not _POINTER.fullmatch(pointer):
                     return None

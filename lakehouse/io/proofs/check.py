@@ -18,7 +18,7 @@ from lakehouse.errors import ConflictError, InvalidInputError, LakehouseError, N
 from lakehouse.ids import new_token
 from lakehouse.io.decorators import innermost
 from lakehouse.io.proofs.proof import lift_refusal, ungated
-from lakehouse.io.proofs.races import Condition, Race, RaceTally, says_nothing
+from lakehouse.io.proofs.races import PutCondition, Race, RaceTally, says_nothing
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.progress import ProgressCallback, Teller
 
@@ -201,7 +201,7 @@ class _Probe:
     def __init__(self, stores: Sequence[ObjectStore], root: str, races: _Races, teller: Teller) -> None:
         self._stores, self._root, self._races, self._teller = stores, root, races, teller
         self._store = stores[0]
-        self._ignored: set[Condition] = set()
+        self._ignored: set[PutCondition] = set()
 
     def checks(self) -> list[tuple[str, bool, _Check]]:
         """Names of the checks, whether the engine needs what they try, and the checks."""
@@ -253,12 +253,12 @@ class _Probe:
         await self._store.put(key, b"first")
         accepted = not await _is_refused(self._store.put_if_absent(key, b"second"))
         if accepted or (await self._store.get(key)).data != b"first":
-            return self._has_no_effect(Condition.CREATE, "a create of a key that is taken overwrites it")
-        return await self._race("create has one winner", Condition.CREATE, _SMALL_BYTES)
+            return self._has_no_effect(PutCondition.CREATE, "a create of a key that is taken overwrites it")
+        return await self._race("create has one winner", PutCondition.CREATE, _SMALL_BYTES)
 
     async def large_create_race(self) -> _Finding:
         step = "create has one winner, large bodies"
-        return await self._race(step, Condition.CREATE, self._races.large_bytes)
+        return await self._race(step, PutCondition.CREATE, self._races.large_bytes)
 
     async def empty_create(self) -> _Finding:
         key = self._key("empty")
@@ -276,22 +276,22 @@ class _Probe:
         accepted = not await _is_refused(self._store.put_if_match(key, b"third", version=version))
         if accepted or (await self._store.get(key)).data != b"second":
             return self._has_no_effect(
-                Condition.REPLACE, "a replace of an old version overwrites the new one"
+                PutCondition.REPLACE, "a replace of an old version overwrites the new one"
             )
         created = not await _is_refused(self._store.put_if_match(missing, b"x", version=version))
         if created or await self._store.exists(missing):
-            return self._has_no_effect(Condition.REPLACE, "a replace of nothing creates")
-        return await self._race("replace under a condition", Condition.REPLACE, _SMALL_BYTES)
+            return self._has_no_effect(PutCondition.REPLACE, "a replace of nothing creates")
+        return await self._race("replace under a condition", PutCondition.REPLACE, _SMALL_BYTES)
 
     async def large_replace_race(self) -> _Finding:
         step = "replace under a condition, large bodies"
-        return await self._race(step, Condition.REPLACE, self._races.large_bytes)
+        return await self._race(step, PutCondition.REPLACE, self._races.large_bytes)
 
-    def _has_no_effect(self, condition: Condition, seen: str) -> _Finding:
+    def _has_no_effect(self, condition: PutCondition, seen: str) -> _Finding:
         self._ignored.add(condition)
         return _wrong(f"{condition.value} is ignored: {seen}", reason="ignored")
 
-    async def _race(self, step: str, condition: Condition, body_bytes: int) -> _Finding:
+    async def _race(self, step: str, condition: PutCondition, body_bytes: int) -> _Finding:
         if condition in self._ignored:
             return _wrong(f"{condition.value} is ignored, so there is nothing to race", reason="ignored")
         race = Race(

@@ -21,12 +21,12 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
 from lakehouse.io.work.progress import Teller
 
-__all__ = ["Condition", "Flaw", "Race", "RaceTally", "TallyCount", "judge_round", "says_nothing"]
+__all__ = ["Flaw", "PutCondition", "Race", "RaceTally", "TallyCount", "judge_round", "says_nothing"]
 
 _SPEAKS_OF_THE_CALLER = ("bad-credentials", "missing-bucket", "unreachable", "clock-skew", "wrong-region")
 
 
-class Condition(enum.Enum):
+class PutCondition(enum.Enum):
     """Condition that a put asks for."""
 
     CREATE = "If-None-Match: *"
@@ -146,7 +146,7 @@ class Race:
         self,
         stores: Sequence[ObjectStore],
         prefix: str,
-        condition: Condition,
+        condition: PutCondition,
         *,
         writers: int,
         body_bytes: int,
@@ -181,7 +181,7 @@ class Race:
         key = f"{self._prefix}/{self._condition.name.lower()}-{self._body_bytes}-{turn:05}"
         bodies = [_body(self._body_bytes) for _ in range(self._writers)]
         version: str | None = None
-        if self._condition is Condition.REPLACE:
+        if self._condition is PutCondition.REPLACE:
             version = await _version_of(self._stores[0], key)
         write = partial(self._answer, key, version)
         lanes = list(enumerate(bodies))

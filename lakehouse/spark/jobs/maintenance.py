@@ -29,13 +29,13 @@ from lakehouse.spark.runtime.connection import Connection
 from lakehouse.storage.maintenance import (
     ExpireReport,
     FileCheck,
-    Found,
+    FileFindings,
     IndexWork,
-    KeySpan,
     OrphanReport,
+    OrphanSweep,
     PathSet,
+    PathSpan,
     RebuildResult,
-    Sweep,
     VerifyReport,
     begin_sweep,
     commit_indexes,
@@ -137,7 +137,7 @@ def remove_orphans(
     return dataclasses.replace(found.pop(), cost=job.cost)
 
 
-async def _sweep_span(sweep: Sweep, needed: PathSet, core: OpenTable, span: KeySpan) -> OrphanReport:
+async def _sweep_span(sweep: OrphanSweep, needed: PathSet, core: OpenTable, span: PathSpan) -> OrphanReport:
     return await sweep_span(core, sweep, needed, span, Teller(None))
 
 
@@ -161,21 +161,21 @@ class _Findings:
     """What is known of data files; those nobody has read yet are taken note of."""
 
     def __init__(self) -> None:
-        self.known: dict[str, list[Found]] = {}
+        self.known: dict[str, list[FileFindings]] = {}
         self.unread: dict[int, tuple[TableSchema, list[FileEntry]]] = {}
         """By the id of the schema."""
 
-    async def note(self, entry: FileEntry, schema: TableSchema) -> list[Found]:
+    async def note(self, entry: FileEntry, schema: TableSchema) -> list[FileFindings]:
         """Nothing is wrong as far as is known."""
         self.unread.setdefault(schema.id, (schema, []))[1].append(entry)
         return []
 
     async def tell(
         self,
-        read: Callable[[FileEntry, TableSchema], Awaitable[list[Found]]],
+        read: Callable[[FileEntry, TableSchema], Awaitable[list[FileFindings]]],
         entry: FileEntry,
         schema: TableSchema,
-    ) -> list[Found]:
+    ) -> list[FileFindings]:
         """What was found; files of commits made meanwhile are read."""
         known = self.known.get(entry.path)
         return await read(entry, schema) if known is None else known
@@ -214,7 +214,7 @@ def verify(
     job.call(verify_table, job.core, deep=True, snapshot=snapshot, check=findings.note)
     units = [[one] for schema, some in findings.unread.values() for one in _groups(schema, some)]
 
-    def done(results: Sequence[tuple[int, list[dict[str, list[Found]]]]]) -> None:
+    def done(results: Sequence[tuple[int, list[dict[str, list[FileFindings]]]]]) -> None:
         for _, [found] in results:
             findings.known.update(found)
 
@@ -239,7 +239,7 @@ def _groups(schema: TableSchema, entries: Iterable[FileEntry]) -> list[_Files]:
     return [_Files(schema=schema, entries=tuple(some)) for some in groups]
 
 
-async def _check_files(core: OpenTable, files: _Files) -> dict[str, list[Found]]:
+async def _check_files(core: OpenTable, files: _Files) -> dict[str, list[FileFindings]]:
     check = FileCheck(core.env.store, core.root, core.env.settings.index)
     return {one.path: await check.file(one, files.schema) for one in files.entries}
 

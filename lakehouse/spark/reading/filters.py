@@ -19,7 +19,7 @@ from pyspark.sql import datasource as ds
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, all_of
 from lakehouse.expr.column_names import written
-from lakehouse.expr.nodes import Call, Column, Compare, CompareOp, Constant, In, IsNull, Not
+from lakehouse.expr.nodes import Column, Compare, CompareOp, Constant, FunctionCall, In, IsNull, Not
 from lakehouse.format.schema import Field, StructType, TableSchema, children
 from lakehouse.storage.scan import bind_where
 
@@ -79,7 +79,7 @@ def _translated(one: ds.Filter, schema: TableSchema) -> Expr | None:
     if type(one) in _COMPARE:
         return Compare(_COMPARE[type(one)], column, Constant(one.value))
     if type(one) in _TEXT and isinstance(one.value, str):
-        return Call(_TEXT[type(one)], (column, Constant(one.value)))
+        return FunctionCall(_TEXT[type(one)], (column, Constant(one.value)))
     return None
 
 

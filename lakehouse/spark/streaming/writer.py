@@ -37,7 +37,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.spark.reading.frames import is_classic
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.spark.runtime.session_connection import connection_of
-from lakehouse.spark.writing.commit import Wanted
+from lakehouse.spark.writing.commit import WriteRequest
 from lakehouse.spark.writing.frame_write import Write
 from lakehouse.spark.writing.source_writer import TableTarget
 from lakehouse.spark.writing.task import TaskFiles
@@ -153,7 +153,7 @@ def _each_batch(
 ) -> Callable[[DataFrame, int], None]:
     def each(batch: DataFrame, number: int) -> None:
         writer = stream_writer_id(_query_id(), number) if writer_id is None else (writer_id, number)
-        wanted = Wanted(
+        wanted = WriteRequest(
             operation=operation, missing=missing, writer=writer, leaves_trace=operation == "overwrite"
         )
         Write(batch, name, connection, tasks, once=tasks is None).run(wanted)

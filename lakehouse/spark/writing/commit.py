@@ -37,13 +37,13 @@ from lakehouse.storage.write import (
     replace_uploaded,
 )
 
-__all__ = ["Wanted", "WriteBase", "begin_write", "finish_write", "refuse_lost_columns", "undo_write"]
+__all__ = ["WriteBase", "WriteRequest", "begin_write", "finish_write", "refuse_lost_columns", "undo_write"]
 
 _KINDS = {"append": CommitKind.APPEND, "upsert": CommitKind.UPSERT, "delete": CommitKind.DELETE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WriteRequest:
     """What a write is to do."""
 
     operation: str
@@ -72,7 +72,7 @@ class WriteBase:
     """The snapshot that has the write already."""
 
 
-async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
+async def begin_write(core: OpenTable, wanted: WriteRequest) -> WriteBase:
     """The newest state; refuses what the table cannot do before anything runs."""
     core.expect_commit()
     view = await core.newest()
@@ -104,7 +104,7 @@ async def begin_write(core: OpenTable, wanted: Wanted) -> WriteBase:
     )
 
 
-def refuse_lost_columns(wanted: Wanted, schema: TableSchema, names: Sequence[str]) -> None:
+def refuse_lost_columns(wanted: WriteRequest, schema: TableSchema, names: Sequence[str]) -> None:
     """Nothing when no older row loses a value to rows with these columns, or the write says it may."""
     check = refusing_missing(schema, wanted.missing)
     if check is not None and wanted.operation in ("append", "upsert"):
@@ -124,7 +124,7 @@ async def _flushed(core: OpenTable, view: View) -> View:
 async def finish_write(
     core: OpenTable,
     base: WriteBase,
-    wanted: Wanted,
+    wanted: WriteRequest,
     done: Sequence[TaskFiles],
     *,
     apart: bool = False,
@@ -186,7 +186,7 @@ async def undo_write(core: OpenTable, done: Sequence[TaskFiles | None]) -> None:
 
 
 async def _replaced_where(
-    core: OpenTable, base: WriteBase, wanted: Wanted, written: Sequence[WrittenRows], where: Expr
+    core: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows], where: Expr
 ) -> CommitResult:
     holds = partition_test(where, base.schema)
     if holds is None:
@@ -205,7 +205,7 @@ async def _replaced_where(
 
 
 async def _replaced_partitions(
-    core: OpenTable, base: WriteBase, wanted: Wanted, written: Sequence[WrittenRows]
+    core: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows]
 ) -> CommitResult:
     """Replaces the partitions that the new files are of."""
     schema = base.schema

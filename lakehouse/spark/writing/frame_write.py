@@ -32,7 +32,7 @@ from lakehouse.spark.reading.frames import column, fitted
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.types import schema_of
-from lakehouse.spark.writing.commit import Wanted, WriteBase, refuse_lost_columns
+from lakehouse.spark.writing.commit import WriteBase, WriteRequest, refuse_lost_columns
 from lakehouse.spark.writing.job import run_write
 from lakehouse.spark.writing.merge import Merge
 from lakehouse.spark.writing.shuffle import Brought, brought
@@ -135,7 +135,7 @@ class Write:
 
         ``missing`` is that of :meth:`upsert`.
         """
-        return self.run(Wanted(operation="append", missing=missing, writer=writer, message=message))
+        return self.run(WriteRequest(operation="append", missing=missing, writer=writer, message=message))
 
     def upsert(
         self,
@@ -154,11 +154,11 @@ class Write:
             writer: (id, sequence) of this write.
             message: for people.
         """
-        return self.run(Wanted(operation="upsert", missing=missing, writer=writer, message=message))
+        return self.run(WriteRequest(operation="upsert", missing=missing, writer=writer, message=message))
 
     def delete(self, *, writer: WriterId | None = None, message: str | None = None) -> CommitResult:
         """Deletes the rows whose keys are in the frame; its other columns do not matter."""
-        return self.run(Wanted(operation="delete", writer=writer, message=message))
+        return self.run(WriteRequest(operation="delete", writer=writer, message=message))
 
     def overwrite(
         self,
@@ -168,13 +168,15 @@ class Write:
         message: str | None = None,
     ) -> CommitResult:
         """Replaces all rows, or those that match a condition, which all rows of the frame must match."""
-        return self.run(Wanted(operation="overwrite", where=to_expr(where), writer=writer, message=message))
+        return self.run(
+            WriteRequest(operation="overwrite", where=to_expr(where), writer=writer, message=message)
+        )
 
     def overwrite_partitions(
         self, *, writer: WriterId | None = None, message: str | None = None
     ) -> CommitResult:
         """Replaces all rows of every partition that the frame has rows of."""
-        return self.run(Wanted(operation="overwrite_partitions", writer=writer, message=message))
+        return self.run(WriteRequest(operation="overwrite_partitions", writer=writer, message=message))
 
     def merge(self, on: str | Sequence[str] | Column) -> Merge:
         """Updates, deletes and inserts by comparing the frame, ``source``, with the table, ``target``.
@@ -196,7 +198,7 @@ class Write:
         """
         return Merge(self._df, self._name, self._connection, on, tasks=self._tasks)
 
-    def run(self, wanted: Wanted) -> CommitResult:
+    def run(self, wanted: WriteRequest) -> CommitResult:
         """What the other methods do."""
         check_missing(wanted.missing)
         if wanted.missing == "keep" and (merge := self._keeping()) is not None:
@@ -224,7 +226,7 @@ class Write:
         )
         return merge.when_matched_update().when_not_matched_insert()
 
-    def _prepared(self, base: WriteBase, wanted: Wanted) -> Brought:
+    def _prepared(self, base: WriteBase, wanted: WriteRequest) -> Brought:
         """The frame as tasks write it: the table's names, rows of a key together."""
         df, schema = self._df, base.schema
         fields: Sequence[Field] = schema.fields

@@ -21,7 +21,7 @@ from lakehouse.format.schema import TableOptions
 from lakehouse.spark.runtime.arrow_batches import bounded_by_rows
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
-from lakehouse.spark.writing.commit import Wanted, WriteBase, begin_write, finish_write, undo_write
+from lakehouse.spark.writing.commit import WriteBase, WriteRequest, begin_write, finish_write, undo_write
 from lakehouse.spark.writing.shuffle import Brought
 from lakehouse.spark.writing.task import TaskFiles, WriteJob, outcomes
 from lakehouse.storage.tables import CommitResult, OpenTable, grace_s_of, holding
@@ -33,7 +33,7 @@ __all__ = ["run_write"]
 def run_write(
     name: str,
     connection: Connection,
-    wanted: Wanted,
+    wanted: WriteRequest,
     rows: Callable[[WriteBase], Brought],
     *,
     unique: bool = False,
@@ -83,7 +83,7 @@ def run_write(
 
 
 def _done(
-    lake: Warehouse, core: OpenTable, base: WriteBase, wanted: Wanted, done: list[TaskFiles]
+    lake: Warehouse, core: OpenTable, base: WriteBase, wanted: WriteRequest, done: list[TaskFiles]
 ) -> CommitResult:
     """The commit of what the tasks uploaded."""
     failed = [one.error for one in done if one.error is not None]

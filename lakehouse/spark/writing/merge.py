@@ -41,7 +41,7 @@ from lakehouse.spark.reading.frames import by_name, column, fitted, refuse_diffe
 from lakehouse.spark.reading.table_frame import table
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.types import arrow_for_spark, spark_type, struct_of
-from lakehouse.spark.writing.commit import Wanted, WriteBase, refuse_lost_columns
+from lakehouse.spark.writing.commit import WriteBase, WriteRequest, refuse_lost_columns
 from lakehouse.spark.writing.job import run_write
 from lakehouse.spark.writing.merge_lookup import SOURCE, TARGET, LookupJob, beside_target
 from lakehouse.spark.writing.shuffle import Brought, brought, spread, tasks_of
@@ -119,9 +119,9 @@ class Merge:
         """Merges, in one commit; ``writer=(id, sequence)`` makes it safe to repeat."""
         if not self._clauses:
             raise InvalidInputError("a merge needs a clause, such as when_matched_update()")
-        return self.run_as(Wanted(operation="merge", writer=writer, message=message))
+        return self.run_as(WriteRequest(operation="merge", writer=writer, message=message))
 
-    def run_as(self, wanted: Wanted) -> CommitResult:
+    def run_as(self, wanted: WriteRequest) -> CommitResult:
         """Merges as a write that wants so: its writer, its message, and whether it leaves a trace count."""
         lake = warehouse(self._connection)
         core = lake.table(self._name)

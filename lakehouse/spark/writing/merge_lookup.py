@@ -22,7 +22,7 @@ from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.writing.task import together
 from lakehouse.storage.rows import KeyColumns, conform, taken
-from lakehouse.storage.scan import Found, Lookup, TableRuns
+from lakehouse.storage.scan import FoundRows, Lookup, TableRuns
 from lakehouse.storage.schema import Lifetime
 
 __all__ = ["SOURCE", "TARGET", "LookupJob", "beside_target"]
@@ -76,7 +76,7 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
             yield from whole.combine_chunks().to_batches()
 
 
-def _struct(found: Found, places: pa.Array, field: pa.Field) -> pa.Array:
+def _struct(found: FoundRows, places: pa.Array, field: pa.Field) -> pa.Array:
     """The rows as one column, null where there is none."""
     missing = np.asarray(places.is_null())
     if not found.rows.num_rows:

@@ -26,7 +26,7 @@ from lakehouse.spark.reading.options import WriteOptions
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.writing.commit import (
-    Wanted,
+    WriteRequest,
     begin_write,
     finish_write,
     refuse_lost_columns,
@@ -51,7 +51,7 @@ class TableTarget:
         schema: the columns of the rows.
     """
 
-    def __init__(self, connection: Connection, name: str, wanted: Wanted, schema: StructType) -> None:
+    def __init__(self, connection: Connection, name: str, wanted: WriteRequest, schema: StructType) -> None:
         self._connection, self._name, self.wanted = connection, name, wanted
         core = warehouse(connection).table(name)
         base = warehouse(connection).call(begin_write, core, wanted)
@@ -128,7 +128,7 @@ class LakehouseWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._target.abort(messages)
 
 
-def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) -> Wanted:
+def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) -> WriteRequest:
     """What the options and the mode of a write ask for; of a stream, ``complete`` is to overwrite."""
     operation = options.operation or ("overwrite" if overwrite else "append")
     if overwrite and operation not in ("overwrite", "overwrite_partitions"):
@@ -146,7 +146,7 @@ def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) 
     check_writer(writer)
     if streams and writer is not None:
         raise InvalidInputError("a stream writes under its own id: leave writer_id and writer_sequence out")
-    return Wanted(
+    return WriteRequest(
         operation=operation,
         where=to_expr(options.where),
         writer=writer,

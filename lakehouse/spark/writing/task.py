@@ -41,7 +41,7 @@ from lakehouse.spark.writing.exchange import unpacked
 from lakehouse.spark.writing.key_sort import in_key_order, key_schema
 from lakehouse.storage.files import WrittenRows, delete_files, object_paths, write_rows
 from lakehouse.storage.rows import conform, same_key
-from lakehouse.storage.write import KeyRange, matching_rows
+from lakehouse.storage.write import KeySpan, matching_rows
 
 __all__ = [
     "ACTION",
@@ -108,7 +108,7 @@ class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
     error: LakehouseError | None = None
     """Then there are no files."""
     cost: Cost = dataclasses.field(default_factory=Cost)
-    looked_at: KeyRange | None = None
+    looked_at: KeySpan | None = None
     """Keys of all rows of a task whose rows were mixed, those included to which nothing was done."""
     query: str | None = None
     """Id of the streaming query that the task is of."""
@@ -152,7 +152,7 @@ class _Task:
         buffer_bytes = _buffer_bytes(options, cached=lake.lake.settings.cache.max_bytes)
         self._options = dataclasses.replace(options, write_buffer_bytes=buffer_bytes)
         self.cost = Cost()
-        self.looked_at: KeyRange | None = None
+        self.looked_at: KeySpan | None = None
         self._deletes: list[pa.Table] = []
         self._deleted: list[WrittenRows] = []
         self._uploaded: list[FileEntry] = []

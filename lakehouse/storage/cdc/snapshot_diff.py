@@ -25,7 +25,7 @@ from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.row_equality import same_rows
 from lakehouse.storage.rows.row_size import RowSize
 from lakehouse.storage.rows.take import taken
-from lakehouse.storage.scan.lookup import Found, Lookup
+from lakehouse.storage.scan.lookup import FoundRows, Lookup
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime
 
@@ -119,7 +119,7 @@ async def _chunks(scan: Scan, rows: int) -> AsyncGenerator[pa.Table, None]:
                 yield table.slice(begin, rows)
 
 
-def _difference(keys: KeyColumns, was: Found, now: Found) -> pa.Table:
+def _difference(keys: KeyColumns, was: FoundRows, now: FoundRows) -> pa.Table:
     """What differs between rows found before and after for the same keys."""
     order = merge_order(keys.arrays([was.keys, now.keys]))
     count = was.keys.num_rows

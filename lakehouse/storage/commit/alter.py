@@ -15,7 +15,7 @@ from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.metadata.schemas import Schemas
 from lakehouse.storage.metadata.snapshots import History
-from lakehouse.storage.schema.evolution import Change, evolve
+from lakehouse.storage.schema.evolution import SchemaChange, evolve
 
 __all__ = ["Alter", "restored_schema"]
 
@@ -31,7 +31,7 @@ class Alter:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, schemas: Schemas, history: History, changes: Sequence[Change]) -> None:
+    def __init__(self, schemas: Schemas, history: History, changes: Sequence[SchemaChange]) -> None:
         self._schemas, self._history, self._changes = schemas, history, changes
 
     async def draft(self, base: Base) -> Draft | None:

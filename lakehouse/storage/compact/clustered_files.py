@@ -23,7 +23,7 @@ from lakehouse.storage.compact.clustering import PLACE_COLUMN, ClusterOrder, pla
 from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
 from lakehouse.storage.metadata.run_order import Interval
-from lakehouse.storage.rows.partitioner import Part, joined
+from lakehouse.storage.rows.partitioner import PartitionRows, joined
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.open_tables import OpenTable
 
@@ -118,7 +118,7 @@ async def write_in_order(
     store, root = core.env.store, core.root
     form, level = FileFormat(options.file_format), Level.COMPACTED
     uploads = FileUploads(store, root, schema, options, format=form, level=level)
-    whole = Part(partition=partition, source=joined(rows))
+    whole = PartitionRows(partition=partition, source=joined(rows))
     fitting = await in_thread(uploads.fitting_rows, whole)
     count = -(-len(whole) // fitting)
     ends = [len(whole) * number // count for number in range(count + 1)]

@@ -32,7 +32,7 @@ from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner
 from lakehouse.storage.compact.plan import CompactionTask
 from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
-from lakehouse.storage.rows.partitioner import Part, cut_rows
+from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows
 from lakehouse.storage.rows.row_size import RowSize, group_rows
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime, may_drop_hidden
@@ -314,7 +314,7 @@ class _Cutting:
             collected.add(rows)
             if collected.rows < _TELLING_ROWS:
                 continue
-            sample = Part(source=pa.concat_tables(collected.tables))
+            sample = PartitionRows(source=pa.concat_tables(collected.tables))
             fitting = await in_thread(self._uploads.fitting_rows, sample)
             del sample
             fitting = min(fitting, max(1, int(self._room * collected.rows / max(1, collected.size))))
@@ -336,7 +336,7 @@ class _Cutting:
         number = self._files
         self._files += 1
         source = self._collected[partition].take(rows)
-        part = Part(partition=partition, bucket=self._bucket, source=source)
+        part = PartitionRows(partition=partition, bucket=self._bucket, source=source)
         # Without a key the number keeps the order of files that stand at one interval.
         run = 0 if self._keyed else number
         return _Job(FileRows(part=part, bucket=self._bucket, run=run, number=number))

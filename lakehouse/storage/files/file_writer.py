@@ -33,7 +33,7 @@ from lakehouse.log import get_logger
 from lakehouse.storage.indexes.build import BuiltIndex, build_index, definitions_for, rows_at_hand
 from lakehouse.storage.metadata.paths import index_path, join, new_data_path
 from lakehouse.storage.metadata.store_clock import answered_ms
-from lakehouse.storage.rows.partitioner import Part
+from lakehouse.storage.rows.partitioner import PartitionRows
 from lakehouse.storage.rows.row_size import group_rows
 from lakehouse.storage.rows.take import gather
 
@@ -51,7 +51,7 @@ _SAMPLE_ROWS = 1 << 14
 class FileRows:
     """The rows of one data file, and where they belong."""
 
-    part: Part
+    part: PartitionRows
     """Columns that are missing are null, which only rows of kind DELETE may be."""
     bucket: int
     run: int
@@ -128,7 +128,7 @@ class FileUploads:
                 self.first_answer_ms = answered
         return number, entry
 
-    def fitting_rows(self, part: Part) -> int:
+    def fitting_rows(self, part: PartitionRows) -> int:
         """About how many rows of a part fill a file; computes, for a thread.
 
         Files written before tell what a row takes; at first, some rows are encoded to see.
@@ -206,7 +206,7 @@ class FileUploads:
     ) -> FileEntry:
         low, high = None, None
         if self._codec is not None:
-            low, high = Part(source=rows).key_range(self._codec, self._schema.primary_key)
+            low, high = PartitionRows(source=rows).key_range(self._codec, self._schema.primary_key)
         deletes, updates = _counts(rows)
         return FileEntry(
             path=path,

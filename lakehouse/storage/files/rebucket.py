@@ -27,7 +27,7 @@ from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.partitioner import Part, cut_rows, joined
+from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows, joined
 
 __all__ = ["Resplit", "SplitRun", "split_run"]
 
@@ -229,7 +229,7 @@ class _Splitting:
             self._collected.setdefault(part.bucket, []).append(part.rows())
         jobs = []
         for bucket, tables in list(self._collected.items()):
-            fitting = self._uploads.fitting_rows(Part(source=tables[0]))
+            fitting = self._uploads.fitting_rows(PartitionRows(source=tables[0]))
             if sum(one.num_rows for one in tables) >= fitting:
                 jobs.append(self._job(bucket))
         while sum(one.nbytes for tables in self._collected.values() for one in tables) > self._room:
@@ -246,5 +246,7 @@ class _Splitting:
     def _job(self, bucket: int) -> FileRows:
         number = self._files
         self._files += 1
-        part = Part(partition=self._like.partition, bucket=bucket, source=joined(self._collected.pop(bucket)))
+        part = PartitionRows(
+            partition=self._like.partition, bucket=bucket, source=joined(self._collected.pop(bucket))
+        )
         return FileRows(part=part, bucket=bucket, run=self._like.run, number=number)

@@ -41,7 +41,7 @@ from lakehouse.storage.rows.fit_to_schema import conform
 from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
-from lakehouse.storage.rows.partitioner import Part, RunNumbers, cut_rows, joined
+from lakehouse.storage.rows.partitioner import PartitionRows, RunNumbers, cut_rows, joined
 
 __all__ = ["WrittenRows", "write_rows"]
 
@@ -226,7 +226,7 @@ class _Write:
                 part = part.slice(count, len(part) - count)
         buffer.close_one()
 
-    async def _files_in(self, part: Part) -> int:
+    async def _files_in(self, part: PartitionRows) -> int:
         """How many files the rows of a part are to fill, all of about one size."""
         weight = part.source.nbytes * len(part) // part.source.num_rows
         files = 1 if part.order is None else -(-weight // _COPY_BYTES_MAX)
@@ -234,7 +234,7 @@ class _Write:
             files = max(files, -(-len(part) // await in_thread(self.uploads.fitting_rows, part)))
         return files
 
-    def _file(self, part: Part, run: int | None) -> FileRows:
+    def _file(self, part: PartitionRows, run: int | None) -> FileRows:
         number = self._files
         self._files += 1
         # Without a key nothing ties rows to a bucket, and the run keeps the order of the files.
@@ -249,7 +249,7 @@ class _Write:
         kinds = np.full(chunk.num_rows, RowKind.DELETE, np.int8)
         return table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
 
-    def _parts(self, collected: list[pa.Table]) -> deque[tuple[Part, int | None]]:
+    def _parts(self, collected: list[pa.Table]) -> deque[tuple[PartitionRows, int | None]]:
         """The parts of a buffer, which is emptied, with the numbers of their runs."""
         given = rows = joined(collected)
         if not self._deletes:
@@ -271,7 +271,7 @@ class _Write:
         runs = {unit: self._runs.next(unit, *found) for unit, found in ranges.items()}
         return deque((part, runs[unit]) for unit, part in zip(units, parts, strict=True))
 
-    def _unit(self, part: Part) -> object:
+    def _unit(self, part: PartitionRows) -> object:
         """The merge unit."""
         return (part.partition, part.bucket) if self._schema.key_holds_partition else part.bucket
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import KIND_FIELD, Field, TableSchema, arrow_schema, project
-from lakehouse.format.sstable import BloomFilter, Columns, SearchBlock, SstableFile
+from lakehouse.format.sstable import BloomFilter, ColumnSelection, SearchBlock, SstableFile
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64
@@ -61,7 +61,7 @@ class _Shown(NamedTuple):
     """How rows are shown to one who asks for some fields."""
 
     fields: tuple[Field, ...]
-    columns: Columns
+    columns: ColumnSelection
     nothing: pa.Table
     """What is asked for, and the kinds, of no row."""
     same: bool
@@ -242,7 +242,11 @@ class SstableRun:
         return await self._store.get_ranges(self._key, ranges, version=self._version)
 
     def _decode(
-        self, blocks: Sequence[range], stored: Sequence[bytes], wanted: Sequence[Field], columns: Columns
+        self,
+        blocks: Sequence[range],
+        stored: Sequence[bytes],
+        wanted: Sequence[Field],
+        columns: ColumnSelection,
     ) -> pa.Table:
         contents = []
         for piece, data in zip(blocks, stored, strict=True):

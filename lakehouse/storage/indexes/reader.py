@@ -23,7 +23,7 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.metadata.paths import join
 
-__all__ = ["IndexFile", "open_index"]
+__all__ = ["OpenIndex", "open_index"]
 
 _FOOTER_WEIGHT = 8
 """Times its length that a parsed footer takes in memory."""
@@ -42,7 +42,7 @@ async def open_index(
     settings: IndexSettings,
     *,
     asked: Collection[int] = (),
-) -> IndexFile:
+) -> OpenIndex:
     """A reader of an index file, which its caches may know already.
 
     Args:
@@ -54,17 +54,17 @@ async def open_index(
         asked: ids of the definitions whose indexes are about to be searched.
     """
 
-    async def load(_: object) -> IndexFile:
-        made = IndexFile(store, root, ref, caches, settings, asked=asked)
+    async def load(_: object) -> OpenIndex:
+        made = OpenIndex(store, root, ref, caches, settings, asked=asked)
         await made.footer()
         return made
 
     found = await caches.metadata.get((root, ref.path), load)
-    assert isinstance(found, IndexFile)  # load never says that there is nothing
+    assert isinstance(found, OpenIndex)  # load never says that there is nothing
     return found
 
 
-class IndexFile(PuffinReader):
+class OpenIndex(PuffinReader):
     """Reads a puffin file page by page, checking each; made by :func:`open_index`."""
 
     def __init__(

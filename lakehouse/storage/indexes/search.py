@@ -45,7 +45,7 @@ from lakehouse.index.search import (
     FileIndexReader,
     HasWords,
     Holds,
-    Lookup,
+    ProbeRounds,
     RowSelection,
     Some,
     Tree,
@@ -230,7 +230,7 @@ async def _ask_file(
     )
     probes = plan(tree, _only(found, usable), tantivy=scratch is not None)
     page_bytes = reader.page_bytes if entry.index.size > settings.search_whole_bytes else None
-    lookup = Lookup(reader, scratch=scratch, settings=bounded, page_bytes=page_bytes)
+    lookup = ProbeRounds(reader, scratch=scratch, settings=bounded, page_bytes=page_bytes)
     return await lookup.select(probes, entry.rows)
 
 

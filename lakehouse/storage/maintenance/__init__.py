@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         planned_rebuild,
     )
     from lakehouse.storage.maintenance.orphans import (
-        KeySpan,
         OrphanReport,
-        Sweep,
+        OrphanSweep,
+        PathSpan,
         begin_sweep,
         needed_paths,
         spans_of,
@@ -35,15 +35,39 @@ if TYPE_CHECKING:
     from lakehouse.storage.maintenance.reachable import PathSet, paths_of
     from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
     from lakehouse.storage.maintenance.verify import verify_table
-    from lakehouse.storage.maintenance.verify_files import FileCheck, Found
+    from lakehouse.storage.maintenance.verify_files import FileCheck, FileFindings
     from lakehouse.storage.maintenance.verify_report import Damage, Problem, VerifyReport
 
 __all__ = [
-    "Damage", "ExpireReport", "FileCheck", "Found", "IndexWork", "KeySpan", "Loss", "LossKind",
-    "OrphanReport", "PartitionExpiryReport", "PathSet", "Problem", "PurgeReport", "RebuildResult",
-    "RepairReport", "Sweep", "VerifyReport", "begin_sweep", "commit_indexes", "expire_snapshots",
-    "index_one", "needed_paths", "paths_of", "plan_rebuild", "planned_rebuild", "purge_dropped",
-    "spans_of", "sweep_span", "verify_table",
+    "Damage",
+    "ExpireReport",
+    "FileCheck",
+    "FileFindings",
+    "IndexWork",
+    "Loss",
+    "LossKind",
+    "OrphanReport",
+    "OrphanSweep",
+    "PartitionExpiryReport",
+    "PathSet",
+    "PathSpan",
+    "Problem",
+    "PurgeReport",
+    "RebuildResult",
+    "RepairReport",
+    "VerifyReport",
+    "begin_sweep",
+    "commit_indexes",
+    "expire_snapshots",
+    "index_one",
+    "needed_paths",
+    "paths_of",
+    "plan_rebuild",
+    "planned_rebuild",
+    "purge_dropped",
+    "spans_of",
+    "sweep_span",
+    "verify_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -51,13 +75,13 @@ __getattr__, __dir__ = door(
     {
         "expire": "ExpireReport expire_snapshots",
         "index_rebuild": "IndexWork RebuildResult commit_indexes index_one plan_rebuild planned_rebuild",
-        "orphans": "KeySpan OrphanReport Sweep begin_sweep needed_paths spans_of sweep_span",
+        "orphans": "PathSpan OrphanReport OrphanSweep begin_sweep needed_paths spans_of sweep_span",
         "partition_expiry": "PartitionExpiryReport",
         "purge": "PurgeReport purge_dropped",
         "reachable": "PathSet paths_of",
         "repair_report": "Loss LossKind RepairReport",
         "verify": "verify_table",
-        "verify_files": "FileCheck Found",
+        "verify_files": "FileCheck FileFindings",
         "verify_report": "Damage Problem VerifyReport",
     },
 )

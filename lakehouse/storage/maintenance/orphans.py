@@ -31,9 +31,9 @@ from lakehouse.storage.metadata.paths import UUID_DIRECTORIES, ObjectKind, join,
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = [
-    "KeySpan",
     "OrphanReport",
-    "Sweep",
+    "OrphanSweep",
+    "PathSpan",
     "begin_sweep",
     "every_span",
     "needed_paths",
@@ -130,7 +130,7 @@ async def remove_orphans(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeySpan:
+class PathSpan:
     """Objects in a row, of one directory."""
 
     directory: str
@@ -140,12 +140,12 @@ class KeySpan:
     """Path behind the last; None = to the end."""
 
 
-def every_span() -> list[KeySpan]:
+def every_span() -> list[PathSpan]:
     """All objects of a table that may be orphans."""
-    return [KeySpan(directory=directory) for directory in UUID_DIRECTORIES]
+    return [PathSpan(directory=directory) for directory in UUID_DIRECTORIES]
 
 
-def spans_of(paths: Iterable[str], count: int) -> list[KeySpan]:
+def spans_of(paths: Iterable[str], count: int) -> list[PathSpan]:
     """The same, cut into about so many spans that have about as many objects each.
 
     Args:
@@ -156,16 +156,16 @@ def spans_of(paths: Iterable[str], count: int) -> list[KeySpan]:
     digits = {f"{path.rpartition('/')[0]}/{digit}" for path in known for digit in "0123456789abcdef"}
     marks = sorted({*known, *digits})
     cuts = marks[:: max(1, len(marks) // max(1, count))]
-    found: list[KeySpan] = []
+    found: list[PathSpan] = []
     for directory in UUID_DIRECTORIES:
         inside = [cut for cut in cuts if cut.startswith(directory)]
         ends = itertools.pairwise([None, *inside, None])
-        found += [KeySpan(directory=directory, first=first, end=end) for first, end in ends]
+        found += [PathSpan(directory=directory, first=first, end=end) for first, end in ends]
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class OrphanSweep:
     """What orphans are, as a snapshot says it; a value that travels."""
 
     head: Snapshot
@@ -180,7 +180,7 @@ class Sweep:
         return OrphanReport(snapshot=self.head.id, horizon_ms=self.horizon_ms, dry_run=self.dry_run)
 
 
-async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bool) -> Sweep:
+async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bool) -> OrphanSweep:
     """Commits the horizon, without which nothing may be deleted."""
     view = await core.newest()
     head = view.snapshot
@@ -190,7 +190,7 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
         horizon_ms = min(older_than_ms, now_ms)
     if not dry_run:
         head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
-    return Sweep(
+    return OrphanSweep(
         head=head,
         horizon_ms=horizon_ms,
         metadata_ms=min(horizon_ms, now_ms - _METADATA_AGE_MS),
@@ -198,7 +198,7 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
     )
 
 
-async def needed_paths(core: OpenTable, sweep: Sweep, teller: Teller) -> PathSet:
+async def needed_paths(core: OpenTable, sweep: OrphanSweep, teller: Teller) -> PathSet:
     """What snapshot objects refer to: those that exist for readers, and those that wait to be deleted.
 
     To be asked for when the sweep has begun, and before anything is listed.
@@ -226,7 +226,7 @@ async def needed_paths(core: OpenTable, sweep: Sweep, teller: Teller) -> PathSet
 
 
 async def sweep_span(
-    core: OpenTable, sweep: Sweep, needed: PathSet, span: KeySpan, teller: Teller
+    core: OpenTable, sweep: OrphanSweep, needed: PathSet, span: PathSpan, teller: Teller
 ) -> OrphanReport:
     """Deletes the orphans of a span; where that is done need not be where the sweep began."""
     run = _Run(core, sweep, needed, teller)
@@ -256,7 +256,7 @@ def _before(key: str) -> str:
 class _Run:
     """One span under way."""
 
-    def __init__(self, core: OpenTable, sweep: Sweep, needed: PathSet, teller: Teller) -> None:
+    def __init__(self, core: OpenTable, sweep: OrphanSweep, needed: PathSet, teller: Teller) -> None:
         self._sweep, self._needed, self._teller = sweep, needed, teller
         self._deletions = Deletions(core.env.store, core.root, teller, dry_run=sweep.dry_run)
         self._counts: Counter[str] = Counter()

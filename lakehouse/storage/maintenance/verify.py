@@ -25,7 +25,7 @@ from lakehouse.io.work import ProgressCallback, Teller, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.commit.draft import counts_of
 from lakehouse.storage.maintenance.verify_entries import entry_problems
-from lakehouse.storage.maintenance.verify_files import FileCheck, FileChecker, Found
+from lakehouse.storage.maintenance.verify_files import FileCheck, FileChecker, FileFindings
 from lakehouse.storage.maintenance.verify_report import Damages, Problem, VerifyReport
 from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.manifests import Manifests
@@ -330,7 +330,7 @@ class _Verification:
         if read is None:
             return
 
-        async def check(entry: FileEntry) -> list[Found]:
+        async def check(entry: FileEntry) -> list[FileFindings]:
             found = await read(entry, schema.schema)
             self._teller.step("read files")
             return found

@@ -31,7 +31,7 @@ from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.metadata.paths import join
 from lakehouse.storage.rows.key_arrays import KeyColumns
 
-__all__ = ["FileCheck", "FileChecker", "Found", "fresh_caches"]
+__all__ = ["FileCheck", "FileChecker", "FileFindings", "fresh_caches"]
 
 _STEP_BYTES = 8 * 1024 * 1024
 _WHOLE_BYTES = 256 * 1024
@@ -39,9 +39,9 @@ _WHOLE_BYTES = 256 * 1024
 _ALL_TEXT = 1 << 30
 _FLOATS = (Primitive("float"), Primitive("double"))
 
-Found = tuple[str, Problem, str]
+FileFindings = tuple[str, Problem, str]
 """Path, problem, detail."""
-FileChecker = Callable[[FileEntry, TableSchema], Awaitable[list[Found]]]
+FileChecker = Callable[[FileEntry, TableSchema], Awaitable[list[FileFindings]]]
 """Says what is wrong with a data file and its index."""
 
 
@@ -62,9 +62,9 @@ class FileCheck:
     def __init__(self, store: ObjectStore, root: str, settings: IndexSettings) -> None:
         self._store, self._root, self._settings = store, root, settings
 
-    async def file(self, entry: FileEntry, schema: TableSchema) -> list[Found]:
+    async def file(self, entry: FileEntry, schema: TableSchema) -> list[FileFindings]:
         """What is wrong with a data file and its index."""
-        found: list[Found] = []
+        found: list[FileFindings] = []
         try:
             if entry.size > _WHOLE_BYTES and entry.checksum is not None:
                 await self._check_bytes(entry.path, entry.size, entry.checksum)
@@ -83,7 +83,7 @@ class FileCheck:
         if crc != checksum:
             raise FormatError(f"its CRC32C is {crc:08x}, the snapshot says {checksum:08x}", key=key)
 
-    async def _rows(self, entry: FileEntry, schema: TableSchema) -> list[Found]:
+    async def _rows(self, entry: FileEntry, schema: TableSchema) -> list[FileFindings]:
         reader = await open_run(self._store, self._root, entry, schema, fresh_caches())
         check = _RowCheck(entry, schema)
         for number in range(len(reader.pieces)):
@@ -91,7 +91,7 @@ class FileCheck:
             await in_thread(check.add, table)
         return check.found()
 
-    async def _index(self, entry: FileEntry) -> list[Found]:
+    async def _index(self, entry: FileEntry) -> list[FileFindings]:
         if entry.index is None:
             return []
         try:
@@ -134,7 +134,7 @@ class _RowCheck:
         if rows.num_rows:
             self._add_stats(stats_of(rows, self._schema.fields, text_bytes=_ALL_TEXT))
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FileFindings]:
         """What is wrong."""
         entry = self._entry
         said = (entry.rows, entry.updates, entry.deletes)

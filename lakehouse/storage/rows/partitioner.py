@@ -20,7 +20,7 @@ from lakehouse.kernels.arrays import I32, I64
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
 
-__all__ = ["Part", "RunNumbers", "cut_rows", "joined"]
+__all__ = ["PartitionRows", "RunNumbers", "cut_rows", "joined"]
 
 _FEW = 1 << 16
 """Numpy sorts numbers of 16 bits by radix, in a fraction of the time."""
@@ -30,7 +30,7 @@ _Group = tuple[tuple[bytes, ...], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PartitionRows:
     """The rows of one partition and bucket: which they are, and in which order they are written."""
 
     partition: tuple[bytes, ...] = ()
@@ -43,7 +43,7 @@ class Part:
     def __len__(self) -> int:
         return self.source.num_rows if self.order is None else len(self.order)
 
-    def slice(self, begin: int, count: int) -> Part:
+    def slice(self, begin: int, count: int) -> PartitionRows:
         """Some of the rows."""
         if self.order is None:
             return replace(self, source=self.source.slice(begin, count))
@@ -76,7 +76,9 @@ def joined(tables: list[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def cut_rows(rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[Field]) -> list[Part]:
+def cut_rows(
+    rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[Field]
+) -> list[PartitionRows]:
     """The parts of some rows, by partition and bucket.
 
     Args:
@@ -90,7 +92,7 @@ def cut_rows(rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[
         order = last_of_each(keys)
     by_bucket = bool(schema.primary_key) and schema.buckets > 1
     if not partition_fields and not by_bucket:
-        return [Part(source=rows, order=None if order is None else pa.array(order))]
+        return [PartitionRows(source=rows, order=None if order is None else pa.array(order))]
     # Found in the order of the input: that of the keys is not needed for it.
     codes, groups = _groups(rows, schema, partition_fields, by_bucket)
     if order is not None:
@@ -99,7 +101,7 @@ def cut_rows(rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[
         places = np.argsort(codes.astype(np.uint16) if len(groups) <= _FEW else codes, kind="stable")
         order = places if order is None else order[places]
     counts = np.bincount(codes, minlength=len(groups)).tolist()
-    whole = Part(source=rows, order=None if order is None else pa.array(order))
+    whole = PartitionRows(source=rows, order=None if order is None else pa.array(order))
     begins = itertools.accumulate(counts, initial=0)
     return [
         replace(whole.slice(begin, count), partition=partition, bucket=bucket)

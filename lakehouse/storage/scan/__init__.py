@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.scan.conditions import bind_where
     from lakehouse.storage.scan.file_plan import plan_files
     from lakehouse.storage.scan.known_rows import rows_of_view
-    from lakehouse.storage.scan.lookup import Found, Lookup
+    from lakehouse.storage.scan.lookup import FoundRows, Lookup
     from lakehouse.storage.scan.partitions import partition_test
     from lakehouse.storage.scan.pruner import Pruner
     from lakehouse.storage.scan.report import ScanReport
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, pieces_of
 
 __all__ = [
-    "LARGE", "OPENED_MAX", "Answers", "Found", "Freshness", "Lookup", "Pruner", "Question", "Scan",
+    "LARGE", "OPENED_MAX", "Answers", "FoundRows", "Freshness", "Lookup", "Pruner", "Question", "Scan",
     "ScanReport", "Split", "TableRuns", "TableScan", "ask_table", "bind_where", "cut_files", "is_fresh",
     "opened_splits", "partition_test", "pieces_of", "plan_files", "plan_splits", "planned_bytes",
     "rows_of_view", "to_expr",
@@ -47,7 +47,7 @@ __getattr__, __dir__ = door(
         "conditions": "bind_where",
         "file_plan": "plan_files",
         "known_rows": "rows_of_view",
-        "lookup": "Found Lookup",
+        "lookup": "FoundRows Lookup",
         "partitions": "partition_test",
         "pruner": "Pruner",
         "report": "ScanReport",

@@ -26,7 +26,7 @@ from lakehouse.storage.rows.partitioner import cut_rows
 from lakehouse.storage.scan.file_plan import PlannedUnit
 from lakehouse.storage.schema.columns import fields_named
 
-__all__ = ["Aggregate", "Answers", "Question"]
+__all__ = ["Answers", "AskedValue", "Question"]
 
 _Kind = Literal["count", "min", "max"]
 _KINDS: tuple[_Kind, ...] = ("count", "min", "max")
@@ -35,7 +35,7 @@ _WHOLE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class AskedValue:
     """One value that is asked for."""
 
     name: str
@@ -54,7 +54,7 @@ class Question:
     """What is asked of the rows of a table, for each group of partitions."""
 
     schema: TableSchema
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AskedValue, ...]
     group_by: tuple[Field, ...] = ()
     """Partition columns."""
 
@@ -103,7 +103,7 @@ class Question:
         return answers, left
 
 
-def _aggregate(schema: TableSchema, name: str, what: str | tuple[str, str]) -> Aggregate:
+def _aggregate(schema: TableSchema, name: str, what: str | tuple[str, str]) -> AskedValue:
     kind, column = (what, None) if isinstance(what, str) else tuple(what)
     if kind not in _KINDS or (column is None and kind != "count"):
         raise InvalidInputError(
@@ -112,11 +112,11 @@ def _aggregate(schema: TableSchema, name: str, what: str | tuple[str, str]) -> A
             got=what,
         )
     if column is None:
-        return Aggregate(name=name, kind=kind)
+        return AskedValue(name=name, kind=kind)
     (field,) = fields_named(schema, (column,))
     if kind != "count" and isinstance(field.type, ListType | MapType | StructType):
         raise InvalidInputError(f"{name!r}: values of column {column!r} have no order", column=column)
-    return Aggregate(name=name, kind=kind, field=field)
+    return AskedValue(name=name, kind=kind, field=field)
 
 
 @dataclass(slots=True)

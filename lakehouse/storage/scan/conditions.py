@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, bind, to_sql
-from lakehouse.expr.nodes import Applied, Call, Constant
+from lakehouse.expr.nodes import Applied, Constant, FunctionCall
 from lakehouse.expr.rewrite import rewritten
 from lakehouse.format.schema import IndexKind, TableSchema, by_ids, columns_of, target_of
 from lakehouse.format.text import FulltextConfig, matches
@@ -34,13 +34,13 @@ def bind_where(where: Expr, schema: TableSchema) -> Expr:
         InvalidInputError: it does not fit the columns.
     """
     bound = bind(where, schema.arrow())
-    if not any(isinstance(node, Call) and node.name == _MATCHES for node in bound.walk()):
+    if not any(isinstance(node, FunctionCall) and node.name == _MATCHES for node in bound.walk()):
         return bound
     ids = {name: field.id for name, field in columns_of(schema.fields).items()}
     known = {one.target.key: one.words for one in schema.indexes if one.kind is IndexKind.FULLTEXT}
 
     def computed(node: Expr) -> Expr:
-        if not isinstance(node, Call) or node.name != _MATCHES:
+        if not isinstance(node, FunctionCall) or node.name != _MATCHES:
             return node
         text, terms = node.args
         if not isinstance(terms, Constant) or not isinstance(terms.value, str):
@@ -51,7 +51,7 @@ def bind_where(where: Expr, schema: TableSchema) -> Expr:
     return rewritten(bound, computed)
 
 
-def _words(node: Call, terms: str, config: FulltextConfig) -> Callable[[Any], Any]:
+def _words(node: FunctionCall, terms: str, config: FulltextConfig) -> Callable[[Any], Any]:
     def compute(texts: Any) -> Any:
         if isinstance(texts, pa.Scalar):
             return compute(pa.array([texts.as_py()], texts.type))[0]

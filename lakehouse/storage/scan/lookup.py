@@ -40,7 +40,7 @@ from lakehouse.storage.rows.take import taken
 from lakehouse.storage.schema.columns import fields_named
 from lakehouse.storage.schema.row_ttl import Lifetime
 
-__all__ = ["Found", "Lookup"]
+__all__ = ["FoundRows", "Lookup"]
 
 _CHUNK_BYTES = 64 * 1024 * 1024
 _GET_BYTES = 64 * 1024
@@ -52,7 +52,7 @@ _BIG_READS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundRows:
     """Rows and their keys, by key."""
 
     keys: pa.Table
@@ -245,14 +245,14 @@ class Lookup:
         rows = pa.concat_tables(tables) if tables else schema.arrow().empty_table()
         return (await self.find(rows, fields_named(self._schema, columns))).rows
 
-    async def find(self, keys: pa.Table, fields: Sequence[Field]) -> Found:
+    async def find(self, keys: pa.Table, fields: Sequence[Field]) -> FoundRows:
         """The rows of keys, given as a table of the key's columns in any order, repetitions too."""
         found = await self._find(keys, self._looked_at(fields))
         if self._shows is None:
             return found
         shown = self._shows.shown(found.rows)
         names = [field.name for field in fields]
-        return Found(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
+        return FoundRows(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
 
     async def without(self, keys: pa.Table) -> pa.Table:
         """Those of the keys, each given once, that have no row of any kind."""
@@ -265,7 +265,7 @@ class Lookup:
         )
         return keys.filter(pc.invert(pc.is_in(given, value_set=have)))
 
-    async def _find(self, keys: pa.Table, fields: Sequence[Field], *, deletions: bool = False) -> Found:
+    async def _find(self, keys: pa.Table, fields: Sequence[Field], *, deletions: bool = False) -> FoundRows:
         unit_lookup = _UnitLookup(
             self._source,
             self._keys,
@@ -281,7 +281,7 @@ class Lookup:
         if len(found) == 1:
             return found[0]
         if not found:
-            return Found.nothing(self._schema.key_fields, fields)
+            return FoundRows.nothing(self._schema.key_fields, fields)
         return await in_thread(self._by_key, found)
 
     def _sought(self, keys: pa.Table) -> list[_Sought]:
@@ -307,12 +307,12 @@ class Lookup:
             if (part.partition, part.bucket) in units
         ]
 
-    def _by_key(self, found: list[Found]) -> Found:
+    def _by_key(self, found: list[FoundRows]) -> FoundRows:
         """What was found in several merge units, together."""
         keys = pa.concat_tables([one.keys for one in found]).combine_chunks()
         (arrays,) = self._keys.arrays([keys])
         order = last_of_each(arrays)
-        return Found(keys=taken([keys], order), rows=taken([one.rows for one in found], order))
+        return FoundRows(keys=taken([keys], order), rows=taken([one.rows for one in found], order))
 
 
 class _UnitLookup:
@@ -339,7 +339,7 @@ class _UnitLookup:
         self._reads = anyio.CapacityLimiter(settings.lookup_concurrency)
         self._big_reads = anyio.CapacityLimiter(_BIG_READS)
 
-    async def find(self, sought: _Sought) -> Found:
+    async def find(self, sought: _Sought) -> FoundRows:
         """The rows that there are."""
         names = self._keys.encoded(sought.keys).to_pylist()
         left = np.arange(len(names))
@@ -398,12 +398,12 @@ class _UnitLookup:
         kept = table.select([*names, *({KIND_COLUMN} & set(table.column_names))])
         return _Hits(at=asked[found], rows=taken([kept], rows))
 
-    def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> Found:
+    def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> FoundRows:
         """The rows that do not delete their key, by key."""
         names = [field.name for field in self._wanted]
         hits = [one for one in hits if len(one.at)]
         if not hits:
-            return Found.nothing(self._keys.fields, self._wanted)
+            return FoundRows.nothing(self._keys.fields, self._wanted)
         if self._engine is not None:
             return self._folded(self._engine, keys, hits[::-1])
         at = np.concatenate([one.at for one in hits])
@@ -411,11 +411,11 @@ class _UnitLookup:
         order = np.argsort(at)
         if kinds is not None and not self._deletions:
             order = order[kinds[order] != RowKind.DELETE]
-        return Found(
+        return FoundRows(
             keys=taken([keys], at[order]), rows=taken([one.rows.select(names) for one in hits], order)
         )
 
-    def _folded(self, engine: MergeEngine, keys: pa.Table, oldest_first: list[_Hits]) -> Found:
+    def _folded(self, engine: MergeEngine, keys: pa.Table, oldest_first: list[_Hits]) -> FoundRows:
         """What the rows of each key come to."""
         at = np.concatenate([one.at for one in oldest_first])
         rows = np.argsort(at, kind="stable")
@@ -424,7 +424,7 @@ class _UnitLookup:
         tables = [one.rows for one in oldest_first]
         found = fold(order, tables, engine, finish=True)
         kept = ordered[order.ends][engine.live_keys(order, tables)]
-        return Found(keys=taken([keys], kept), rows=found.select([field.name for field in self._wanted]))
+        return FoundRows(keys=taken([keys], kept), rows=found.select([field.name for field in self._wanted]))
 
 
 _NONE = np.empty(0, np.int64)

@@ -36,14 +36,14 @@ from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.indexes.search import IndexAnswers
 from lakehouse.storage.scan.file_plan import Prunes
 
-__all__ = ["IndexedPruner", "KeyRange", "Pruner"]
+__all__ = ["IndexedPruner", "KeyBounds", "Pruner"]
 
 _KEYS_MAX = 1_000
 """Most keys that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRange:
+class KeyBounds:
     """Row keys that can match."""
 
     low: bytes = b""
@@ -102,7 +102,7 @@ class Pruner:
         self._buckets: dict[int, frozenset[int]] = {}
         self.keys: tuple[bytes, ...] | None = None
         """The only row keys that can match, ascending; None = there may be others."""
-        self.key_range: KeyRange | None = None
+        self.key_range: KeyBounds | None = None
         """Where the row keys that can match are; None = anywhere."""
         if self._codec is not None:
             self.keys, self.key_range = _keys_of(where, self._codec, self._key_fields, self._encoded)
@@ -227,25 +227,25 @@ def _known(field: Field, at: int) -> _Known:
 
 def _keys_of(
     where: Expr, codec: RowKeyCodec, fields: Sequence[Field], encoded: Callable[[str, object], bytes]
-) -> tuple[tuple[bytes, ...] | None, KeyRange | None]:
+) -> tuple[tuple[bytes, ...] | None, KeyBounds | None]:
     """The keys that can match, when they are few, and the range they are in."""
     needs = [required(where, field.name, partial(encoded, field.name)) for field in fields]
     if any(need is not None and need.values == () for need in needs):
-        return (), KeyRange(end=b"")
+        return (), KeyBounds(end=b"")
     choices = [need.values for need in needs if need is not None and need.values is not None]
     if len(choices) == len(fields) and math.prod(map(len, choices)) <= _KEYS_MAX:
         keys = sorted(codec.join(parts) for parts in itertools.product(*choices))
-        return tuple(keys), KeyRange(low=keys[0], end=_after(keys[-1]))
+        return tuple(keys), KeyBounds(low=keys[0], end=_after(keys[-1]))
     leading: list[bytes] = []
     for need in needs:
         if need is None or need.values is None or len(need.values) > 1:
             break
         leading.append(need.values[0])
     found = _range(codec, leading, needs[len(leading)], is_last=len(leading) + 1 == len(fields))
-    return None, None if found == KeyRange() else found
+    return None, None if found == KeyBounds() else found
 
 
-def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, is_last: bool) -> KeyRange:
+def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, is_last: bool) -> KeyBounds:
     """Keys with these leading values and the next one as required."""
     base = codec.join(leading)
     low, end = base, prefix_successor(base)
@@ -255,13 +255,13 @@ def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, i
         if need.low_open:
             above = after(low)
             if above is None:
-                return KeyRange(end=b"")
+                return KeyBounds(end=b"")
             low = above
     if need is not None and need.high is not None:
         end = codec.join([*leading, need.high])
         if not need.high_open:
             end = after(end)
-    return KeyRange(low=low, end=end)
+    return KeyBounds(low=low, end=end)
 
 
 def _after(key: bytes) -> bytes:

@@ -43,8 +43,8 @@ from lakehouse.storage.scan.conditions import bind_where
 from lakehouse.storage.scan.file_plan import FilePlan, PlannedFile, PlannedUnit, Prunes, plan_files
 from lakehouse.storage.scan.pruner import IndexedPruner, Pruner
 from lakehouse.storage.scan.report import ScanReport
-from lakehouse.storage.scan.section_reader import SectionReader, Wanted
-from lakehouse.storage.scan.sections import Chunk, Sweep
+from lakehouse.storage.scan.section_reader import ScanOutput, SectionReader
+from lakehouse.storage.scan.sections import Chunk, SectionSweep
 from lakehouse.storage.schema.columns import fields_named
 
 __all__ = ["Scan"]
@@ -107,7 +107,7 @@ class Scan:
             pruner = Pruner(bound, schema)
         self._pruner = pruner
         self._selections: Mapping[str, RowSelection] = {}
-        self.wanted = Wanted(
+        self.wanted = ScanOutput(
             fields=fields_named(schema, columns),
             where=bound,
             where_fields=tuple(field for field in schema.fields if field.name in looked_at),
@@ -238,7 +238,7 @@ class Scan:
         """The sections of all merge units, each when there is room for it."""
         files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
         folds = self.wanted.engine is not None
-        sweep = Sweep(gate.target_rows, folds=folds, keys=self._keys)
+        sweep = SectionSweep(gate.target_rows, folds=folds, keys=self._keys)
         opened = self._opened([file for _, file in files])
         async with aclosing(opened):
             at = 0
@@ -254,7 +254,7 @@ class Scan:
                     yield work
                     sweep.target_rows = gate.target_rows
                 if is_last:
-                    sweep = Sweep(gate.target_rows, folds=folds, keys=self._keys)
+                    sweep = SectionSweep(gate.target_rows, folds=folds, keys=self._keys)
 
     async def _opened(self, files: Sequence[PlannedFile]) -> AsyncGenerator[RunReader, None]:
         """The readers of the files, in order; of a scan with a limit not many more than it comes to."""

@@ -38,9 +38,9 @@ from lakehouse.storage.rows.row_size import RowSize, value_width
 from lakehouse.storage.rows.take import taken, without_columns
 from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.section_rows import PartHits, PartRows, among_wanted, candidates, hits
-from lakehouse.storage.scan.sections import Part, Section
+from lakehouse.storage.scan.sections import Section, SectionPart
 
-__all__ = ["SectionReader", "Wanted"]
+__all__ = ["ScanOutput", "SectionReader"]
 
 _WORTH_A_REQUEST = 1024 * 1024
 """Bytes that are not read for a condition from which a second step is worth its wait."""
@@ -53,7 +53,7 @@ _MANY = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ScanOutput:
     """What a scan is to return."""
 
     fields: tuple[Field, ...]
@@ -101,7 +101,7 @@ class SectionReader:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: ScanOutput,
         size: RowSize,
         report: ScanReport,
         selections: Mapping[str, RowSelection] | None = None,
@@ -116,7 +116,7 @@ class SectionReader:
         self._keys = KeyColumns(wanted.key_fields) if wanted.key_fields else None
         self._size = size
         self._report = report
-        self._shared: WeakKeyDictionary[Part, _Shared] = WeakKeyDictionary()
+        self._shared: WeakKeyDictionary[SectionPart, _Shared] = WeakKeyDictionary()
         self._share = 0.0
         """Of the pieces read lately, the share in which rows passed the condition."""
 
@@ -180,7 +180,7 @@ class SectionReader:
         """
         parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
 
-        async def load(part: Part) -> PartRows:
+        async def load(part: SectionPart) -> PartRows:
             needs_keys = section.merges or part.spans or cuts[part] != (None, None)
             columns = _together(self._wanted.key_fields if needs_keys else (), fields if part.wanted else ())
             if not part.spans:
@@ -197,7 +197,7 @@ class SectionReader:
             return rows
         return await in_thread(self._cut, rows, cuts)
 
-    async def _shared_rows(self, part: Part, fields: Sequence[Field], *, is_first: bool) -> PartRows:
+    async def _shared_rows(self, part: SectionPart, fields: Sequence[Field], *, is_first: bool) -> PartRows:
         """A part that reaches into the next section, read by whichever section comes first."""
         shared = self._shared.setdefault(part, _Shared())
         skipped = part.rows_before_last
@@ -213,7 +213,7 @@ class SectionReader:
         assert whole is not None  # there is one first section
         return PartRows(part=part, table=whole, rest=part.reader)
 
-    def _cut(self, rows: Sequence[PartRows], cuts: dict[Part, _Cut]) -> list[PartRows]:
+    def _cut(self, rows: Sequence[PartRows], cuts: dict[SectionPart, _Cut]) -> list[PartRows]:
         """The rows of the parts that lie in the section."""
         found = []
         for one in rows:
@@ -226,7 +226,7 @@ class SectionReader:
             found.append(replace(one, table=table, skipped=one.skipped + begin))
         return found
 
-    async def _loaded(self, part: Part, columns: Sequence[Field], later: Sequence[Field]) -> RunReader:
+    async def _loaded(self, part: SectionPart, columns: Sequence[Field], later: Sequence[Field]) -> RunReader:
         """A reader of the part that has fetched what is to be decoded now and later."""
         if not later or not part.wanted:
             return part.reader
@@ -237,7 +237,7 @@ class SectionReader:
 
     async def _fetch(
         self,
-        part: Part,
+        part: SectionPart,
         fields: Sequence[Field],
         pieces: Sequence[int],
         reader: RunReader,

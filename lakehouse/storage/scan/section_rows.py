@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakehouse.index.search import RowSelection
 from lakehouse.kernels.arrays import I64, Mask
 from lakehouse.storage.files.reader import RunReader
-from lakehouse.storage.scan.sections import Part
+from lakehouse.storage.scan.sections import SectionPart
 
 __all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits"]
 
@@ -24,7 +24,7 @@ __all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits"]
 class PartRows:
     """The rows of a part that lie in a section."""
 
-    part: Part
+    part: SectionPart
     table: pa.Table
     skipped: int = 0
     """Rows of the part before them."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunReader
 
-__all__ = ["Chunk", "Part", "Section", "Sweep"]
+__all__ = ["Chunk", "Section", "SectionPart", "SectionSweep"]
 
 
 _FEW = 8
@@ -48,12 +48,12 @@ class Chunk:
     """Whether a row of it may match the condition."""
     matches: bool = False
     """Whether every row of it is known to match."""
-    part: Part | None = None
+    part: SectionPart | None = None
     """Where it is read, once a section needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class Part:
+class SectionPart:
     """Pieces of one file that are read at once."""
 
     reader: RunReader
@@ -82,14 +82,14 @@ class Section:
     """None = from the first key."""
     high: bytes | None
     """None = to the last key."""
-    parts: tuple[Part, ...]
+    parts: tuple[SectionPart, ...]
     """Oldest first, then by key."""
-    fresh: frozenset[Part]
+    fresh: frozenset[SectionPart]
     """Those that no section before uses."""
     merges: bool
     """Whether parts overlap."""
 
-    def cuts(self, part: Part) -> tuple[bytes | None, bytes | None]:
+    def cuts(self, part: SectionPart) -> tuple[bytes | None, bytes | None]:
         """At which keys the rows of the part are to be cut: below the first, and from the second on."""
         return (
             self.low if self.low is not None and part.low < self.low else None,
@@ -117,7 +117,7 @@ class _Gathered:
         self.overlaps |= other.overlaps
 
 
-class Sweep:
+class SectionSweep:
     """Makes sections of the pieces of one merge unit, with the least first keys first.
 
     Args:
@@ -239,7 +239,7 @@ def _folded(chunks: Sequence[Chunk]) -> list[Chunk]:
     return [chunk for chunk in chunks if chunk.wanted]
 
 
-def _overlap(parts: Iterable[Part], low: bytes | None) -> bool:
+def _overlap(parts: Iterable[SectionPart], low: bytes | None) -> bool:
     """Whether rows of two parts are mixed in key order, as far as bounds tell, from ``low`` on."""
     reach: bytes | None = None
     for begin, end in sorted((max(part.low, low or b""), part.high) for part in parts):
@@ -249,14 +249,14 @@ def _overlap(parts: Iterable[Part], low: bytes | None) -> bool:
     return False
 
 
-def _read_at_once(chunks: Sequence[Chunk], high: bytes | None) -> list[Part]:
+def _read_at_once(chunks: Sequence[Chunk], high: bytes | None) -> list[SectionPart]:
     """The pieces as parts, one for each file and use."""
     groups: dict[tuple[int, bool], list[Chunk]] = {}
     for chunk in chunks:
         groups.setdefault((id(chunk.reader), chunk.wanted), []).append(chunk)
     parts = []
     for group in groups.values():
-        part = Part(
+        part = SectionPart(
             reader=group[0].reader,
             pieces=tuple(chunk.number for chunk in group),
             piece_rows=tuple(chunk.rows for chunk in group),

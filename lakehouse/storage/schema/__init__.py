@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from lakehouse.storage.schema.columns import fields_named
     from lakehouse.storage.schema.evolution import (
         AddColumn,
-        Change,
         ColumnPath,
         DropColumn,
         MakeOptional,
         MoveColumn,
         RenameColumn,
+        SchemaChange,
         SetComment,
         SetDefault,
         SetOptions,
@@ -30,9 +30,23 @@ if TYPE_CHECKING:
     from lakehouse.storage.schema.row_ttl import Lifetime, lifetime, shown_where
 
 __all__ = [
-    "AddColumn", "Change", "ColumnPath", "DropColumn", "Lifetime", "MakeOptional", "MoveColumn",
-    "RenameColumn", "SetComment", "SetDefault", "SetOptions", "SetTableComment", "UnsetOptions",
-    "WidenColumn", "fields_named", "lifetime", "shown_where",
+    "AddColumn",
+    "ColumnPath",
+    "DropColumn",
+    "Lifetime",
+    "MakeOptional",
+    "MoveColumn",
+    "RenameColumn",
+    "SchemaChange",
+    "SetComment",
+    "SetDefault",
+    "SetOptions",
+    "SetTableComment",
+    "UnsetOptions",
+    "WidenColumn",
+    "fields_named",
+    "lifetime",
+    "shown_where",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -40,7 +54,7 @@ __getattr__, __dir__ = door(
     {
         "columns": "fields_named",
         "evolution": (
-            "AddColumn Change ColumnPath DropColumn MakeOptional MoveColumn RenameColumn SetComment "
+            "AddColumn SchemaChange ColumnPath DropColumn MakeOptional MoveColumn RenameColumn SetComment "
             "SetDefault SetOptions SetTableComment UnsetOptions WidenColumn"
         ),
         "row_ttl": "Lifetime lifetime shown_where",

@@ -60,13 +60,13 @@ from lakehouse.suggest import suggestion
 
 __all__ = [
     "AddColumn",
-    "Change",
     "ColumnPath",
     "DropColumn",
     "MakeOptional",
     "MakeRequired",
     "MoveColumn",
     "RenameColumn",
+    "SchemaChange",
     "SetComment",
     "SetDefault",
     "SetOptions",
@@ -190,7 +190,7 @@ class SetTableComment:
     comment: str | None
 
 
-Change = (
+SchemaChange = (
     AddColumn
     | DropColumn
     | RenameColumn
@@ -208,7 +208,7 @@ Change = (
 """Anything :func:`evolve` does to a schema."""
 
 
-def evolve(schema: TableSchema, changes: Sequence[Change]) -> TableSchema:
+def evolve(schema: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
     """The schema after these changes, one after another: the next id, all or nothing.
 
     Raises:
@@ -218,7 +218,7 @@ def evolve(schema: TableSchema, changes: Sequence[Change]) -> TableSchema:
         raise InvalidInputError("no changes were given")
     changed = schema
     for change in changes:
-        if not isinstance(change, Change):
+        if not isinstance(change, SchemaChange):
             raise InvalidInputError(
                 f"{short(change)} is no change of a schema: give values such as AddColumn('note', 'string')"
             )
@@ -231,7 +231,7 @@ def evolve(schema: TableSchema, changes: Sequence[Change]) -> TableSchema:
     return replace(changed, id=schema.id + 1)
 
 
-def _with_steps(schema: TableSchema, change: Change) -> Change:
+def _with_steps(schema: TableSchema, change: SchemaChange) -> SchemaChange:
     """The change with names instead of texts that people write."""
     match change:
         case AddColumn(path=str(path)):
@@ -255,7 +255,7 @@ def _with_steps(schema: TableSchema, change: Change) -> Change:
     return change
 
 
-def _applied(schema: TableSchema, change: Change) -> TableSchema:
+def _applied(schema: TableSchema, change: SchemaChange) -> TableSchema:
     match change:
         case AddColumn():
             return _added(schema, change)

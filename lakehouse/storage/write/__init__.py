@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.storage.write.add_if_unchanged import KeyRange
+    from lakehouse.storage.write.add_if_unchanged import KeySpan
     from lakehouse.storage.write.blind_writes import WriterId, check_message, check_writer, recorded_snapshot
     from lakehouse.storage.write.conditional_writes import matching_rows, refuse_ignored_deletes
     from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.write.writer_session import Ack, WriterReport
 
 __all__ = [
-    "Ack", "KeyRange", "TableWriter", "WriterId", "WriterReport", "check_message", "check_writer",
+    "Ack", "KeySpan", "TableWriter", "WriterId", "WriterReport", "check_message", "check_writer",
     "commit_decided", "commit_uploaded", "flush_table", "in_runs", "matching_rows", "overwrite_uploaded",
     "recorded_snapshot", "refuse_ignored_deletes", "refuse_shared_keys", "replace_uploaded",
 ]  # fmt: skip
@@ -35,7 +35,7 @@ __all__ = [
 __getattr__, __dir__ = door(
     __name__,
     {
-        "add_if_unchanged": "KeyRange",
+        "add_if_unchanged": "KeySpan",
         "blind_writes": "WriterId check_message check_writer recorded_snapshot",
         "conditional_writes": "matching_rows refuse_ignored_deletes",
         "conflicting_keys": "refuse_shared_keys",

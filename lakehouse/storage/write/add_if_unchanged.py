@@ -20,9 +20,9 @@ from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.tables.open_tables import OpenTable
 
-__all__ = ["AddDecided", "KeyRange"]
+__all__ = ["AddDecided", "KeySpan"]
 
-KeyRange = tuple[bytes, bytes]
+KeySpan = tuple[bytes, bytes]
 """Least and greatest row key."""
 
 _SNAPSHOTS_MAX = 1_000
@@ -49,7 +49,7 @@ class AddDecided:
         read: Snapshot,
         entries: tuple[FileEntry, ...],
         *,
-        looked_at: Sequence[KeyRange] | None,
+        looked_at: Sequence[KeySpan] | None,
         must_commit: bool,
         message: str | None,
     ) -> None:

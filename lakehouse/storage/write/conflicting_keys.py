@@ -19,7 +19,7 @@ from lakehouse.storage.files.reader import RunReader, RunSource
 from lakehouse.storage.metadata.run_order import Unit, apart, key_ends, unit_of
 from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.scan.sections import Chunk, Part, Section, Sweep
+from lakehouse.storage.scan.sections import Chunk, Section, SectionPart, SectionSweep
 
 __all__ = ["refuse_shared_keys"]
 
@@ -42,20 +42,20 @@ async def refuse_shared_keys(entries: Sequence[FileEntry], schema: TableSchema, 
     keys = KeyColumns(schema.key_fields)
     for files in _overlapping(entries, schema):
         readers = [one async for one in map_bounded(source.open, files, _OPENS)]
-        sweep = Sweep(_SECTION_ROWS)
+        sweep = SectionSweep(_SECTION_ROWS)
         for reader in readers:
             sweep.add(_chunks(reader))
-        kept: dict[Part, pa.Table] = {}
+        kept: dict[SectionPart, pa.Table] = {}
         for section in sweep.sections(None):
             kept = {part: table for part, table in kept.items() if part in section.parts}
             if section.merges:
                 await _look(section, keys, kept)
 
 
-async def _look(section: Section, keys: KeyColumns, kept: dict[Part, pa.Table]) -> None:
+async def _look(section: Section, keys: KeyColumns, kept: dict[SectionPart, pa.Table]) -> None:
     """Refuses a key that several parts of the section have; ``kept`` are parts that reach into others."""
 
-    async def rows_of(part: Part) -> pa.Table:
+    async def rows_of(part: SectionPart) -> pa.Table:
         table = kept.get(part)
         if table is None:
             table = await part.reader.read(keys.fields, part.pieces)

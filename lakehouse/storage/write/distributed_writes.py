@@ -31,7 +31,7 @@ from lakehouse.storage.tables.commit_result import CommitResult, committed_or_de
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
-from lakehouse.storage.write.add_if_unchanged import AddDecided, KeyRange
+from lakehouse.storage.write.add_if_unchanged import AddDecided, KeySpan
 from lakehouse.storage.write.blind_writes import WriterId, flushing
 from lakehouse.storage.write.conditional_writes import commit_replacing
 
@@ -130,7 +130,7 @@ async def commit_decided(
     schema: TableSchema,
     read: Snapshot,
     *,
-    looked_at: Sequence[KeyRange] | None,
+    looked_at: Sequence[KeySpan] | None,
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:

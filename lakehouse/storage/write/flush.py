@@ -41,7 +41,7 @@ from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
-from lakehouse.storage.rows.partitioner import Part, cut_rows
+from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows
 from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
 from lakehouse.storage.tables.long_reads import holding
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -272,7 +272,7 @@ def _files(rows: pa.Table, schema: TableSchema, uploads: FileUploads) -> list[Fi
     return found
 
 
-def _parts(rows: pa.Table, schema: TableSchema) -> list[Part]:
+def _parts(rows: pa.Table, schema: TableSchema) -> list[PartitionRows]:
     """The rows by partition and bucket, each key once."""
     rows = folded_input(rows, schema)
     kinds = rows.column(KIND_COLUMN).to_numpy() if KIND_COLUMN in rows.column_names else None

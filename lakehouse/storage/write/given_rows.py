@@ -24,7 +24,7 @@ from lakehouse.storage.rows.fit_to_schema import conform
 from lakehouse.storage.rows.input_tables import marks_of
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import by_key
-from lakehouse.storage.scan.lookup import Found
+from lakehouse.storage.scan.lookup import FoundRows
 
 __all__ = ["GivenChunk", "GivenRows", "given_chunk"]
 
@@ -133,7 +133,7 @@ class GivenRows:
         """Keys of the rows that lack a column."""
         return self.rows.select(self.schema.primary_key).filter(pa.array(self.incomplete)).combine_chunks()
 
-    def filled(self, found: Found) -> pa.Table:
+    def filled(self, found: FoundRows) -> pa.Table:
         """Whole rows.
 
         Args:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
 from lakehouse.format.index.bloom import BloomMeta, hashes_of, looks, probe, segments_that_may_hold
 from lakehouse.format.index.bloom_builder import build_bloom
-from lakehouse.format.index.protobuf import Field, Message
+from lakehouse.format.index.protobuf import Message, MessageField
 from lakehouse.kernels.need_more import NeedMore
 from lakehouse.kernels.varint import encode_varint
 from tests.kit.blob_samples import bloom_meta, footer_of, manifest, sample, spec_bytes, stored
@@ -174,7 +174,7 @@ def test_equality_is_by_content() -> None:
     assert one != bloom_meta(build_bloom(pa.array([b"a"]), 128, 0.01))
 
 
-LOC = Message("Loc", *[Field(number=n, name=f"f{n}", kind="uint64") for n in (1, 2, 3)])
+LOC = Message("Loc", *[MessageField(number=n, name=f"f{n}", kind="uint64") for n in (1, 2, 3)])
 
 
 def blob_with(

@@ -11,32 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.index.protobuf import Field, Kind, Message, decode_varints, encode_varints
+from lakehouse.format.index.protobuf import FieldKind, Message, MessageField, decode_varints, encode_varints
 from lakehouse.kernels.varint import encode_varint
 
 U64 = st.integers(0, 2**64 - 1) | st.integers(0, 300)
 
 ROW = Message(
     "Row",
-    Field(number=1, name="offset", kind="uint64"),
-    Field(number=2, name="size", kind="uint64"),
-    Field(number=20, name="count", kind="uint64"),
+    MessageField(number=1, name="offset", kind="uint64"),
+    MessageField(number=2, name="size", kind="uint64"),
+    MessageField(number=20, name="count", kind="uint64"),
 )
 INNER = Message(
     "Inner",
-    Field(number=1, name="name", kind="string"),
-    Field(number=2, name="data", kind="bytes"),
-    Field(number=3, name="kind", kind="enum"),
-    Field(number=4, name="flag", kind="bool"),
+    MessageField(number=1, name="name", kind="string"),
+    MessageField(number=2, name="data", kind="bytes"),
+    MessageField(number=3, name="kind", kind="enum"),
+    MessageField(number=4, name="flag", kind="bool"),
 )
 OUTER = Message(
     "Outer",
-    Field(number=1, name="big", kind="uint64"),
-    Field(number=2, name="small", kind="uint32"),
-    Field(number=3, name="many", kind="packed"),
-    Field(number=4, name="rows", kind="columns", message=ROW),
-    Field(number=5, name="one", kind="message", message=INNER),
-    Field(number=6, name="each", kind="message", message=INNER, repeated=True),
+    MessageField(number=1, name="big", kind="uint64"),
+    MessageField(number=2, name="small", kind="uint32"),
+    MessageField(number=3, name="many", kind="packed"),
+    MessageField(number=4, name="rows", kind="columns", message=ROW),
+    MessageField(number=5, name="one", kind="message", message=INNER),
+    MessageField(number=6, name="each", kind="message", message=INNER, repeated=True),
 )
 
 
@@ -259,4 +259,4 @@ def test_varints_that_are_none_are_told(data: str) -> None:
 def test_kinds_cover_what_the_schema_offers() -> None:
     """Every kind of field has a place in the message that these tests compare with Google's."""
     used = {field.kind for message in (ROW, INNER, OUTER) for field in message.fields}
-    assert used == set(Kind.__args__)
+    assert used == set(FieldKind.__args__)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakehouse.config import IndexSettings
 from lakehouse.expr import Expr, all_of, any_of, bind, col, evaluate, lit
-from lakehouse.expr.nodes import And, Call, Compare, CompareOp, In, IsNull, Not, Or
+from lakehouse.expr.nodes import And, Compare, CompareOp, FunctionCall, In, IsNull, Not, Or
 from lakehouse.format.schema.target_key import ColumnSetTarget, ColumnTarget, ExpressionTarget, IndexTarget
 from lakehouse.format.text.match import matches
 from lakehouse.index.building.builder import IndexSpec
@@ -40,7 +40,7 @@ def truth(expr: Expr, rows: pa.Table) -> Any:
         return found
     if isinstance(expr, Not):
         return pc.invert(truth(expr.arg, rows))
-    if isinstance(expr, Call) and expr.name == "matches":
+    if isinstance(expr, FunctionCall) and expr.name == "matches":
         return matches(evaluate(expr.args[0], rows), expr.args[1].value)  # type: ignore[attr-defined]
     found = evaluate(expr, rows)
     if isinstance(found, pa.Scalar):
@@ -139,8 +139,8 @@ def leaves(draw: st.DrawFn) -> Expr:
                 [
                     col(name).like(pattern),
                     col(name).starts_with(pattern.strip("%")),
-                    Call("ends_with", (col(name), lit(pattern))),
-                    Call("contains", (col(name), lit(pattern))),
+                    FunctionCall("ends_with", (col(name), lit(pattern))),
+                    FunctionCall("contains", (col(name), lit(pattern))),
                     col(name).regexp(pattern.replace("%", ".*").replace("\\", "")),
                 ]
             )

@@ -15,7 +15,7 @@ from lakehouse.spark.runtime.connection import warehouse
 from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.types import struct_of
 from lakehouse.spark.source import register
-from lakehouse.spark.writing.commit import Wanted
+from lakehouse.spark.writing.commit import WriteRequest
 from lakehouse.spark.writing.source_writer import TableTarget
 from lakehouse.spark.writing.task import TaskFiles
 from tests.kit.spark_written import (
@@ -121,7 +121,7 @@ def target_of(connection: Connection) -> TableTarget:
     """A writer of an append, as the driver plans it."""
     house = warehouse(connection)
     schema = house.call(house.table(NAME).known).schema
-    return TableTarget(connection, NAME, Wanted(operation="append"), struct_of(schema))
+    return TableTarget(connection, NAME, WriteRequest(operation="append"), struct_of(schema))
 
 
 def uploaded(target: TableTarget, rows: list[Any]) -> TaskFiles:

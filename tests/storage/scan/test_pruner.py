@@ -26,7 +26,7 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import BinaryType, Field, Primitive, StringType
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.scan.file_plan import Prunes
-from lakehouse.storage.scan.pruner import KeyRange, Pruner
+from lakehouse.storage.scan.pruner import KeyBounds, Pruner
 
 FIELDS = (
     Field(id=1, name="a", type=Primitive("int64"), required=True),
@@ -377,7 +377,7 @@ def test_verdicts_of_many_files() -> None:
 def test_ranges_of_keys(where: str, low: tuple[Any, ...], end: tuple[Any, ...] | None) -> None:
     """Equality of leading columns and a range of the next make a range of keys."""
     schema = schema_of(("a", "s"))
-    expected = KeyRange(low=key(schema, *low), end=None if end is None else key(schema, *end))
+    expected = KeyBounds(low=key(schema, *low), end=None if end is None else key(schema, *end))
     assert pruner(where, schema).key_range == expected
 
 
@@ -397,7 +397,7 @@ def test_keys_that_are_known() -> None:
     many = pruner(f"a in ({', '.join(map(str, range(1001)))}) and s = 'x'", schema)
     assert many.keys is None
     assert many.bucket_set(64) is None
-    assert many.key_range == KeyRange(low=key(schema, 0), end=key(schema, 1001))
+    assert many.key_range == KeyBounds(low=key(schema, 0), end=key(schema, 1001))
 
 
 def test_known_keys_exclude_what_lies_between() -> None:
@@ -422,4 +422,4 @@ def test_prefixes_of_bytes() -> None:
     fields = (Field(id=1, name="raw", type=BinaryType(), required=True),)
     schema = TableSchema(fields=fields, primary_key=("raw",), highest_field_id=1)
     ready = Pruner(bind(col("raw").starts_with("ab"), schema.arrow()), schema)
-    assert ready.key_range == KeyRange(low=b"ab", end=b"ac")
+    assert ready.key_range == KeyBounds(low=b"ab", end=b"ac")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.storage.scan.sections import Chunk, Section, Sweep
+from lakehouse.storage.scan.sections import Chunk, Section, SectionSweep
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class Run:
 
 def swept(runs: list[Run], target: int) -> list[Section]:
     """The sections of runs that are added by their first keys."""
-    sweep = Sweep(target)
+    sweep = SectionSweep(target)
     files = sorted(runs, key=lambda run: run.pieces[0][0])
     found: list[Section] = []
     for at, run in enumerate(files):

@@ -24,7 +24,7 @@ from lakehouse.format.schema.types import (
     StructType,
 )
 from lakehouse.io import ObjectStore
-from lakehouse.storage.schema.evolution import AddColumn, Change, SetDefault, SetOptions, WidenColumn
+from lakehouse.storage.schema.evolution import AddColumn, SchemaChange, SetDefault, SetOptions, WidenColumn
 from lakehouse.testing import memory_store
 from tests.kit.worlds import NAME, World, process, restored, saved, table_of
 
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
     }
 )
 ROW = {"id": 1, "v": 1, "s": "x", "st": {"a": 1, "b": "y"}, "l": [1]}
-CHANGES = get_args(Change)
+CHANGES = get_args(SchemaChange)
 DEEP: Any = pa.int64()
 for _ in range(70):
     DEEP = pa.list_(DEEP)

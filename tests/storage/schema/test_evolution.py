@@ -33,12 +33,12 @@ from lakehouse.format.schema.types import (
 )
 from lakehouse.storage.schema.evolution import (
     AddColumn,
-    Change,
     DropColumn,
     MakeOptional,
     MakeRequired,
     MoveColumn,
     RenameColumn,
+    SchemaChange,
     SetComment,
     SetDefault,
     SetOptions,
@@ -83,7 +83,7 @@ def shown(schema: TableSchema) -> list[str]:
     return [f"{one.id} {one.name} {type_text(one.type)}{' not null' * one.required}" for one in schema.fields]
 
 
-def after(*changes: Change) -> TableSchema:
+def after(*changes: SchemaChange) -> TableSchema:
     """The orders' schema after these changes."""
     return evolve(ORDERS, changes)
 
@@ -144,7 +144,7 @@ def test_where_a_column_is_added(about: dict[str, Any], order: str) -> None:
         (MoveColumn("notes", after="day"), "id day notes amount who tags code"),
     ],
 )
-def test_columns_move(change: Change, order: str) -> None:
+def test_columns_move(change: SchemaChange, order: str) -> None:
     """A column moves to the front or behind another one, the others keep their order."""
     assert " ".join(one.name for one in after(change).fields) == order
 
@@ -204,7 +204,7 @@ def test_columns_move(change: Change, order: str) -> None:
         (WidenColumn("day", "date"), "day", "2 day date not null"),
     ],
 )
-def test_changes(change: Change, name: str, line_after: str) -> None:
+def test_changes(change: SchemaChange, name: str, line_after: str) -> None:
     """A change does to its field, at any depth, what it says, and ids stay."""
     assert line(after(change), name) == line_after
 
@@ -266,7 +266,7 @@ def test_defaults_inside_a_new_type_are_kept() -> None:
     assert (inner.initial_default, inner.write_default) == (three, three)
 
 
-REFUSED: list[tuple[Change, str]] = [
+REFUSED: list[tuple[SchemaChange, str]] = [
     (DropColumn("id"), "column 'id' is a primary key column and cannot be dropped"),
     (DropColumn("day"), "column 'day' is a partition column and cannot be dropped"),
     (DropColumn("amuont"), "column 'amuont' is not there.*did you mean 'amount'"),
@@ -325,7 +325,7 @@ REFUSED: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "says"), REFUSED, ids=lambda part: repr(part)[:60])
-def test_what_may_not_change(change: Change, says: str) -> None:
+def test_what_may_not_change(change: SchemaChange, says: str) -> None:
     """A change that would break older files, keys or the layout is refused by name."""
     with pytest.raises(InvalidInputError, match=says):
         after(change)
@@ -367,18 +367,18 @@ def wider(kind: DataType) -> list[str]:
 
 
 @st.composite
-def some_change(draw: st.DrawFn, schema: TableSchema) -> Change:
+def some_change(draw: st.DrawFn, schema: TableSchema) -> SchemaChange:
     """A change that may be allowed."""
     path, field = draw(st.sampled_from(list(walk(schema.fields))))
 
-    def new(*above: str) -> Change:
+    def new(*above: str) -> SchemaChange:
         kind = draw(nested_types)
         default = draw(values_of(kind))
         required, first = default is not None and above == path[:-1], draw(st.booleans())
         return AddColumn((*above, draw(names)), kind, default=default, required=required, first=first)
 
     # What only some changes need is drawn for these alone: it is most of the work.
-    made: list[Callable[[], Change]] = [
+    made: list[Callable[[], SchemaChange]] = [
         lambda: new(*path[:-1]),
         lambda: new(*path),
         lambda: RenameColumn(path, draw(names)),

@@ -11,9 +11,9 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.schema.table_schema import TableSchema, schema_from_arrow
 from lakehouse.storage.schema.evolution import (
     AddColumn,
-    Change,
     DropColumn,
     RenameColumn,
+    SchemaChange,
     SetDefault,
     SetOptions,
     UnsetOptions,
@@ -97,7 +97,9 @@ def test_a_new_column_may_say_how_it_is_merged() -> None:
         ({}, SetOptions({"record.ttl_s": 5}), "record.time_field must say from when it counts"),
     ],
 )
-def test_what_would_change_values_is_refused(options: dict[str, Any], change: Change, says: str) -> None:
+def test_what_would_change_values_is_refused(
+    options: dict[str, Any], change: SchemaChange, says: str
+) -> None:
     """A change after which rows that are there would come to something else is refused by name."""
     with pytest.raises(InvalidInputError) as caught:
         evolve(made(options), [change])

@@ -11,7 +11,7 @@ from lakehouse.errors import ConflictError
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.storage.schema.evolution import AddColumn
 from lakehouse.storage.table import Table
-from lakehouse.storage.write.add_if_unchanged import KeyRange
+from lakehouse.storage.write.add_if_unchanged import KeySpan
 from lakehouse.storage.write.distributed_writes import commit_decided
 from tests.kit.table_operations import SCHEMA
 from tests.kit.worlds import NAME, process, restored
@@ -41,7 +41,7 @@ async def decide(table: Table, other: Other, *keys: int) -> int:
     written = await table.core.write(view, some(1, 2, value=9))
     await other(table)
     codec = RowKeyCodec(view.schema.key_fields)
-    looked_at: list[KeyRange] | None = [(codec.encode_one([1]), codec.encode_one([2]))] if keys else None
+    looked_at: list[KeySpan] | None = [(codec.encode_one([1]), codec.encode_one([2]))] if keys else None
     done = await commit_decided(table.core, [written], view.schema, view.snapshot, looked_at=looked_at)
     return done.snapshot
 
