@@ -16,9 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError
-from lakehouse.format.parquet import pages
-from lakehouse.format.parquet import room as parquet_room
-from lakehouse.format.parquet import writer as parquet_run
+from lakehouse.format.parquet import pages, room, writer
 from lakehouse.format.parquet.pages import LeafShape, PageError, read_pages
 from lakehouse.format.parquet.room import way_to_read
 from lakehouse.format.parquet.run_footer import RunFooter
@@ -304,7 +302,7 @@ def test_row_groups_of_large_rows_are_smaller(monkeypatch: pytest.MonkeyPatch) -
     schema = TableSchema(fields=(Field(id=1, name="note", type=StringType()),), highest_field_id=1)
     texts = ["x"] * 60 + ["x" * 900] * 3 + ["x" * 5_000]
     rows = pa.table([pa.array(texts)], schema=schema.arrow())
-    monkeypatch.setattr(parquet_run, "_GROUP_BYTES_MAX", 2_000)
+    monkeypatch.setattr(writer, "_GROUP_BYTES_MAX", 2_000)
     data = encode_parquet(rows, schema, ParquetOptions(row_group_rows=32)).to_pybytes()
     counts = footer_of(data).pieces.rows.tolist()
     assert sum(counts) == 64
