@@ -13,11 +13,12 @@ Bounds need not be values that occur: they may be cut or rounded outwards.
 
 from __future__ import annotations
 
+import abc
 import bisect
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -37,7 +38,20 @@ from lakehouse.expr.nodes import (
     swapped_op,
 )
 
-__all__ = ["ColumnBounds", "Judge", "Verdict", "judge", "like_prefix", "plain_value"]
+__all__ = [
+    "ANY",
+    "FALSE",
+    "NULL",
+    "TRUE",
+    "Bounds",
+    "ColumnBounds",
+    "Judge",
+    "Outcomes",
+    "Verdict",
+    "judge",
+    "like_prefix",
+    "plain_value",
+]
 
 
 class Verdict(enum.Enum):
@@ -65,24 +79,28 @@ class ColumnBounds:
     """Rows there are, at most."""
 
 
-_Bounds: TypeAlias = Mapping[str, ColumnBounds]
+Bounds: TypeAlias = Mapping[str, ColumnBounds]
 """By column name; of a column that is missing nothing is known."""
-_Outcomes: TypeAlias = Callable[[_Bounds], int]
+_Of: TypeAlias = Callable[[Bounds], int]
+B = TypeVar("B")
+Made = TypeVar("Made")
 
-_TRUE, _FALSE, _NULL = 1, 2, 4
-_ANY = _TRUE | _FALSE | _NULL
+TRUE, FALSE, NULL = 1, 2, 4
+"""Outcomes of a condition for a row; a set of them is their sum."""
+ANY = TRUE | FALSE | NULL
+"""The set of all outcomes."""
 
 
 def _kleene(decisive: int, other: int) -> list[list[int]]:
     """Outcomes of two parts together, where one outcome decides and the other gives way to the rest."""
 
     def together(one: int, two: int) -> int:
-        return decisive if decisive in (one, two) else _NULL if _NULL in (one, two) else other
+        return decisive if decisive in (one, two) else NULL if NULL in (one, two) else other
 
     def of_sets(left: int, right: int) -> int:
         found = 0
-        for one in (_TRUE, _FALSE, _NULL):
-            for two in (_TRUE, _FALSE, _NULL):
+        for one in (TRUE, FALSE, NULL):
+            for two in (TRUE, FALSE, NULL):
                 if one & left and two & right:
                     found |= together(one, two)
         return found
@@ -90,15 +108,13 @@ def _kleene(decisive: int, other: int) -> list[list[int]]:
     return [[of_sets(left, right) for right in range(8)] for left in range(8)]
 
 
-_AND = _kleene(_FALSE, _TRUE)
-_OR = _kleene(_TRUE, _FALSE)
-_NOT = [(found & _TRUE) << 1 | (found & _FALSE) >> 1 | found & _NULL for found in range(8)]
+_AND = _kleene(FALSE, TRUE)
+_OR = _kleene(TRUE, FALSE)
+_NOT = [(found & TRUE) << 1 | (found & FALSE) >> 1 | found & NULL for found in range(8)]
 _VERDICTS = [
-    Verdict.ALL if found == _TRUE else Verdict.SOME if found & _TRUE else Verdict.NONE for found in range(8)
+    Verdict.ALL if found == TRUE else Verdict.SOME if found & TRUE else Verdict.NONE for found in range(8)
 ]
-_NULL_TEST = [
-    (_TRUE if found & _NULL else 0) | (_FALSE if found & (_TRUE | _FALSE) else 0) for found in range(8)
-]
+_NULL_TEST = [(TRUE if found & NULL else 0) | (FALSE if found & (TRUE | FALSE) else 0) for found in range(8)]
 
 
 def judge(expr: Expr, bounds: Mapping[str, ColumnBounds]) -> Verdict:
@@ -116,14 +132,17 @@ def plain_value(constant: object) -> Any:
     return constant.as_py() if isinstance(constant, pa.Scalar) else constant
 
 
-class Judge:
-    """A condition made ready to judge the bounds of many files.
+class Outcomes(abc.ABC, Generic[B, Made]):
+    """A condition taken apart: how the outcomes of its parts become those of the whole.
+
+    Type parameters are the bounds that are judged and the outcomes that result: of one file
+    (:class:`Judge`), or of many in columns (:class:`lakehouse.expr.columnar.ColumnarJudge`).
 
     Args:
         expr: a condition, bound to the schema.
         encode: from a column's name and a constant it is compared with to what its bounds are
-            compared with; None = bounds are Python values. Text and bytes must be encoded so that a
-            prefix stays one. NaN as a bound must be given as None, which it is among Python values.
+            compared with; None = bounds are values. Text and bytes must be encoded so that a
+            prefix stays one.
     """
 
     __slots__ = ("_encode", "_outcomes")
@@ -132,26 +151,19 @@ class Judge:
         self._encode = encode or (lambda _, value: plain_value(value))
         self._outcomes = self._compiled(expr)
 
-    def __call__(self, bounds: Mapping[str, ColumnBounds]) -> Verdict:
-        """How many rows may match."""
-        return _VERDICTS[self._outcomes(bounds)]
-
-    def _compiled(self, expr: Expr) -> _Outcomes:
+    def _compiled(self, expr: Expr) -> Callable[[B], Made]:
         match expr:
             case And(args) | Or(args):
                 table = _AND if isinstance(expr, And) else _OR
-                return _combined([self._compiled(arg) for arg in args], table)
+                return self._combined([self._compiled(arg) for arg in args], table)
             case Not(arg):
-                inner = self._compiled(arg)
-                return lambda bounds: _NOT[inner(bounds)]
+                return self._mapped(self._compiled(arg), _NOT)
             case IsNull(Column(name)):
-                return _null_test(name)
+                return self._null_test(name)
             case IsNull(Compare() | In() | And() | Or() | Not() | IsNull() as arg):
-                inner = self._compiled(arg)
-                return lambda bounds: _NULL_TEST[inner(bounds)]
+                return self._mapped(self._compiled(arg), _NULL_TEST)
             case Constant() | Compare(_, Constant(), Constant()):
-                outcome = _constant_outcome(expr)
-                return lambda _: outcome
+                return self._same(_constant_outcome(expr))
             case Column(name):
                 return self._compared("=", name, True)
             case Compare(op, Column(name), Constant(value)):
@@ -165,23 +177,92 @@ class Judge:
             case FunctionCall("like", (Column(name), Constant(str() as pattern))):
                 prefix, rest = like_prefix(pattern)
                 return self._beginning(name, prefix, exact=rest == "%")
-        return _anything
+        return self._same(ANY)
 
-    def _compared(self, op: CompareOp, name: str, constant: object) -> _Outcomes:
+    @abc.abstractmethod
+    def _same(self, outcomes: int) -> Callable[[B], Made]:
+        """Returns these outcomes whatever the bounds are."""
+
+    @abc.abstractmethod
+    def _mapped(self, inner: Callable[[B], Made], table: list[int]) -> Callable[[B], Made]:
+        """Returns what a table makes of the outcomes of a part."""
+
+    @abc.abstractmethod
+    def _combined(self, parts: list[Callable[[B], Made]], table: list[list[int]]) -> Callable[[B], Made]:
+        """Returns what a table makes of the outcomes of several parts."""
+
+    @abc.abstractmethod
+    def _null_test(self, name: str) -> Callable[[B], Made]:
+        """Returns whether a column is null."""
+
+    @abc.abstractmethod
+    def _compared(self, op: CompareOp, name: str, constant: object) -> Callable[[B], Made]:
+        """Returns how a column compares with a constant."""
+
+    @abc.abstractmethod
+    def _among(self, name: str, constants: tuple[Any, ...]) -> Callable[[B], Made]:
+        """Returns whether a column is one of some constants."""
+
+    @abc.abstractmethod
+    def _beginning(self, name: str, prefix: str, *, exact: bool) -> Callable[[B], Made]:
+        """Returns whether a column begins with a text; ``exact`` = that is all that is asked."""
+
+
+class Judge(Outcomes[Bounds, int]):
+    """A condition made ready to judge the bounds of one file after another.
+
+    Args:
+        expr: see :class:`Outcomes`.
+        encode: likewise. NaN as a bound must be given as None, which it is among Python values.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, bounds: Mapping[str, ColumnBounds]) -> Verdict:
+        """How many rows may match."""
+        return _VERDICTS[self._outcomes(bounds)]
+
+    def _same(self, outcomes: int) -> _Of:
+        return lambda _: outcomes
+
+    def _mapped(self, inner: _Of, table: list[int]) -> _Of:
+        return lambda bounds: table[inner(bounds)]
+
+    def _combined(self, parts: list[_Of], table: list[list[int]]) -> _Of:
+        first, *others = parts
+
+        def outcomes(bounds: Bounds) -> int:
+            found = first(bounds)
+            for part in others:
+                found = table[found][part(bounds)]
+            return found
+
+        return outcomes
+
+    def _null_test(self, name: str) -> _Of:
+        def outcomes(bounds: Bounds) -> int:
+            known = bounds.get(name)
+            if known is None or known.nulls is None:
+                return TRUE | FALSE
+            return (TRUE if known.nulls else 0) | (FALSE if known.nulls < known.rows else 0)
+
+        return outcomes
+
+    def _compared(self, op: CompareOp, name: str, constant: object) -> _Of:
         value = plain_value(constant)
         if value is None:
-            return lambda _: _NULL
+            return lambda _: NULL
         if value != value:
-            return _of_values(name, lambda low, high: _TRUE | _FALSE)
+            return _of_values(name, lambda low, high: TRUE | FALSE)
         key = self._encode(name, constant)
         if op in ("=", "<>"):
-            hit, miss = (_TRUE, _FALSE) if op == "=" else (_FALSE, _TRUE)
+            hit, miss = (TRUE, FALSE) if op == "=" else (FALSE, TRUE)
             return _of_values(name, lambda low, high: _equal_outcomes(low, high, key, hit, miss))
         upward = op in ("<", "<=")
-        below, above = (_TRUE, _FALSE) if upward else (_FALSE, _TRUE)
+        below, above = (TRUE, FALSE) if upward else (FALSE, TRUE)
         # What is below the key, or the key too: so the outcome of the key itself is said once.
         closed = op in ("<=", ">")
-        nan_outcome = _FALSE if isinstance(value, float) else 0
+        nan_outcome = FALSE if isinstance(value, float) else 0
 
         def outcomes(low: Any, high: Any) -> int:
             found = 0
@@ -194,7 +275,7 @@ class Judge:
 
         return _of_values(name, outcomes)
 
-    def _among(self, name: str, constants: tuple[Any, ...]) -> _Outcomes:
+    def _among(self, name: str, constants: tuple[Any, ...]) -> _Of:
         values = [plain_value(constant) for constant in constants]
         keys = sorted(
             self._encode(name, constant)
@@ -204,45 +285,29 @@ class Judge:
         # Of floats 0.0 and -0.0, or NaNs, may count as one value or as two.
         vague = any(isinstance(value, float) for value in values)
         with_nan = any(value != value for value in values)
-        miss = _NULL if None in values else _FALSE
+        miss = NULL if None in values else FALSE
 
         def outcomes(low: Any, high: Any) -> int:
             at = 0 if low is None else bisect.bisect_left(keys, low)
             hit = at < len(keys) and (high is None or keys[at] <= high)
             if hit and low is not None and low == high and not vague:
-                return _TRUE
-            return _TRUE | miss if hit or with_nan else miss
+                return TRUE
+            return TRUE | miss if hit or with_nan else miss
 
         return _of_values(name, outcomes)
 
-    def _beginning(self, name: str, prefix: str, *, exact: bool) -> _Outcomes:
+    def _beginning(self, name: str, prefix: str, *, exact: bool) -> _Of:
         key = self._encode(name, prefix)
         size = len(key)
 
         def outcomes(low: Any, high: Any) -> int:
             begins = (low is None or low[:size] <= key) and (high is None or high >= key)
             if not begins:
-                return _FALSE
+                return FALSE
             every = exact and low is not None and high is not None and low[:size] == key == high[:size]
-            return _TRUE if every else _TRUE | _FALSE
+            return TRUE if every else TRUE | FALSE
 
         return _of_values(name, outcomes)
-
-
-def _anything(_: _Bounds) -> int:
-    return _ANY
-
-
-def _combined(parts: list[_Outcomes], table: list[list[int]]) -> _Outcomes:
-    first, *others = parts
-
-    def outcomes(bounds: _Bounds) -> int:
-        found = first(bounds)
-        for part in others:
-            found = table[found][part(bounds)]
-        return found
-
-    return outcomes
 
 
 def _constant_outcome(expr: Expr) -> int:
@@ -250,32 +315,22 @@ def _constant_outcome(expr: Expr) -> int:
     try:
         value = plain_value(evaluate(expr, pa.table({})))
     except pa.ArrowException:  # constants that do not compare
-        return _ANY
-    return _TRUE if value is True else _FALSE if value is False else _NULL if value is None else _ANY
+        return ANY
+    return TRUE if value is True else FALSE if value is False else NULL if value is None else ANY
 
 
-def _null_test(name: str) -> _Outcomes:
-    def outcomes(bounds: _Bounds) -> int:
-        known = bounds.get(name)
-        if known is None or known.nulls is None:
-            return _TRUE | _FALSE
-        return (_TRUE if known.nulls else 0) | (_FALSE if known.nulls < known.rows else 0)
-
-    return outcomes
-
-
-def _of_values(name: str, outcomes: Callable[[Any, Any], int]) -> _Outcomes:
+def _of_values(name: str, outcomes: Callable[[Any, Any], int]) -> _Of:
     """Outcomes of something that is null for nulls, given those for the values between two bounds."""
 
-    def with_nulls(bounds: _Bounds) -> int:
+    def with_nulls(bounds: Bounds) -> int:
         known = bounds.get(name)
         if known is None:
-            return _ANY
+            return ANY
         nulls, low, high = known.nulls, known.low, known.high
         if nulls is not None and nulls >= known.rows:
-            return _NULL if nulls else 0
+            return NULL if nulls else 0
         found = outcomes(None if low != low else low, None if high != high else high)
-        return found if nulls == 0 else found | _NULL
+        return found if nulls == 0 else found | NULL
 
     return with_nulls
 
