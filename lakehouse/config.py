@@ -14,16 +14,15 @@ environment and hands both in.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import functools
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, final, get_type_hints
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.options import Option, declare, declared
+from lakehouse.suggest import nearest
 
 __all__ = [
     "ENV_PREFIX",
@@ -91,17 +90,6 @@ class Secret:
         return bool(self._text)
 
 
-def _setting(
-    default: Any,
-    doc: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "choices": choices})
-
-
 class _Group:
     """A group of settings: refuses values out of bounds also when it is made directly."""
 
@@ -117,68 +105,68 @@ class _Group:
 class IoSettings(_Group):
     """How the engine talks to the object store."""
 
-    max_concurrency: int = _setting(64, "Requests one store has under way at once.", low=1)
-    connect_timeout_s: float = _setting(5.0, "Seconds to wait for a connection.", low=0.001)
-    read_timeout_s: float = _setting(30.0, "Seconds without a byte before a request is given up.", low=0.001)
-    request_timeout_s: float = _setting(120.0, "Seconds one attempt at a request may take in all.", low=0.001)
-    retry_attempts: int = _setting(
+    max_concurrency: int = declare(64, "Requests one store has under way at once.", low=1)
+    connect_timeout_s: float = declare(5.0, "Seconds to wait for a connection.", low=0.001)
+    read_timeout_s: float = declare(30.0, "Seconds without a byte before a request is given up.", low=0.001)
+    request_timeout_s: float = declare(120.0, "Seconds one attempt at a request may take in all.", low=0.001)
+    retry_attempts: int = declare(
         6,
         "Attempts at one request, the first included. A store that is away or asks for fewer requests is "
         "waited for until retry_deadline_s instead, unless it never answered or there are no waits.",
         low=1,
     )
-    retry_base_s: float = _setting(
+    retry_base_s: float = declare(
         0.05, "Upper bound of the first wait between attempts; doubles each time.", low=0
     )
-    retry_cap_s: float = _setting(5.0, "Upper bound of any wait between attempts.", low=0)
-    retry_deadline_s: float = _setting(30.0, "No attempt starts later than this after the first.", low=0)
-    coalesce_gap_bytes: int = _setting(
+    retry_cap_s: float = declare(5.0, "Upper bound of any wait between attempts.", low=0)
+    retry_deadline_s: float = declare(30.0, "No attempt starts later than this after the first.", low=0)
+    coalesce_gap_bytes: int = declare(
         64 * 1024, "Ranges of one object at most this far apart are read in one request.", low=0
     )
-    coalesce_max_bytes: int = _setting(
+    coalesce_max_bytes: int = declare(
         8 * 1024 * 1024, "A coalesced request grows no larger than this.", low=1
     )
-    ranges_concurrency: int = _setting(16, "Ranged requests of one get_ranges call under way at once.", low=1)
-    list_page_size: int = _setting(
+    ranges_concurrency: int = declare(16, "Ranged requests of one get_ranges call under way at once.", low=1)
+    list_page_size: int = declare(
         1_000, "Keys asked for in one list request (S3 sends no more than 1,000).", low=1
     )
-    single_put_max_bytes: int = _setting(
+    single_put_max_bytes: int = declare(
         64 * 1024 * 1024, "Writers send objects up to this size as one PUT, larger ones in parts.", low=0
     )
-    part_bytes: int = _setting(
+    part_bytes: int = declare(
         16 * 1024 * 1024, "Size of one part of a multipart upload (S3 asks for at least 5 MiB).", low=1
     )
-    part_concurrency: int = _setting(4, "Parts of one upload under way at once.", low=1)
-    delete_batch: int = _setting(1_000, "Keys in one delete request (S3 allows 1,000).", low=1, high=1_000)
-    delete_concurrency: int = _setting(8, "Delete requests of one delete_many call under way at once.", low=1)
-    fsync: bool = _setting(True, "On file:// stores, sync file and directory before a put returns.")
-    fast_reads: str = _setting(
+    part_concurrency: int = declare(4, "Parts of one upload under way at once.", low=1)
+    delete_batch: int = declare(1_000, "Keys in one delete request (S3 allows 1,000).", low=1, high=1_000)
+    delete_concurrency: int = declare(8, "Delete requests of one delete_many call under way at once.", low=1)
+    fsync: bool = declare(True, "On file:// stores, sync file and directory before a put returns.")
+    fast_reads: str = declare(
         "auto",
         "Gets and log segments through obstore: auto (with the [fast] extra), off, or require.",
         choices=("auto", "off", "require"),
     )
-    threads: int = _setting(8, "Threads for blocking file systems and libraries.", low=1)
-    scratch_max_bytes: int = _setting(
+    threads: int = declare(8, "Threads for blocking file systems and libraries.", low=1)
+    scratch_max_bytes: int = declare(
         2 * 1024 * 1024 * 1024, "Bytes of local files that scratch space holds for libraries.", low=1
     )
-    check_rounds: int = _setting(100, "Rounds of each race of check_store.", low=1)
-    recheck_interval_s: float = _setting(
+    check_rounds: int = declare(100, "Rounds of each race of check_store.", low=1)
+    recheck_interval_s: float = declare(
         10.0,
         "Seconds between two looks at whether what was acknowledged is still there, beside commits to stores "
         "that may ignore conditions; 0 looks beside every one.",
         low=0,
     )
-    recheck_grace_s: float = _setting(
+    recheck_grace_s: float = declare(
         10.0,
         "Seconds that the last such look may take when a writer or a connection is closed, for all tables "
         "together: a store that is away keeps no program from ending.",
         low=0,
     )
-    check_short_rounds: int = _setting(
+    check_short_rounds: int = declare(
         20, "Rounds of each race of check_store's short form, which connect(check=True) runs.", low=1
     )
-    check_writers: int = _setting(8, "Writers in each round of check_store.", low=2)
-    check_large_bytes: int = _setting(
+    check_writers: int = declare(8, "Writers in each round of check_store.", low=2)
+    check_large_bytes: int = declare(
         1024 * 1024, "Bytes of the large bodies that check_store races; 0 races small ones alone.", low=0
     )
 
@@ -187,19 +175,19 @@ class IoSettings(_Group):
 class CacheSettings(_Group):
     """Bounds of the in-memory caches."""
 
-    max_bytes: int = _setting(
+    max_bytes: int = declare(
         256 * 1024 * 1024, "Bytes all caches of one process may hold together; 0 turns them off.", low=0
     )
-    max_entry_share: float = _setting(
+    max_entry_share: float = declare(
         0.25,
         "Values heavier than this share of max_bytes are handed out and not kept.",
         low=0.001,
         high=1,
     )
-    refresh_concurrency: int = _setting(
+    refresh_concurrency: int = declare(
         8, "Values refreshed behind the scenes at once; 0 leaves them until they expire.", low=0
     )
-    refresh_retry_s: float = _setting(
+    refresh_retry_s: float = declare(
         5.0, "Seconds from a refresh that brought nothing new to the next of the same value.", low=0
     )
 
@@ -208,28 +196,26 @@ class CacheSettings(_Group):
 class IndexSettings(_Group):
     """How puffin files and the indexes in them are read."""
 
-    concurrency: int = _setting(16, "Files read at once when indexes are enumerated.", low=1)
-    prefetch_bytes: int = _setting(
-        16 * 1024, "Bytes of a file's tail that the first request fetches.", low=64
-    )
-    prefetch_max_bytes: int = _setting(
+    concurrency: int = declare(16, "Files read at once when indexes are enumerated.", low=1)
+    prefetch_bytes: int = declare(16 * 1024, "Bytes of a file's tail that the first request fetches.", low=64)
+    prefetch_max_bytes: int = declare(
         128 * 1024, "The prefetch of an enumeration grows up to this when footers do not fit.", low=64
     )
-    metadata_gap_bytes: int = _setting(
+    metadata_gap_bytes: int = declare(
         1024 * 1024, "Metadata of one file at most this far apart is read in one request.", low=0
     )
-    footer_max_bytes: int = _setting(
+    footer_max_bytes: int = declare(
         64 * 1024 * 1024,
         "Longest footer, stored or decompressed, and longest metadata of a blob that is read.",
         low=1,
     )
-    blob_max_bytes: int = _setting(
+    blob_max_bytes: int = declare(
         1024 * 1024 * 1024, "Largest blob, decompressed, that is read: a bound for bombs.", low=1
     )
-    search_whole_bytes: int = _setting(
+    search_whole_bytes: int = declare(
         256 * 1024, "A search reads indexes up to this size whole, larger ones in steps.", low=0
     )
-    search_max_bytes: int = _setting(
+    search_max_bytes: int = declare(
         64 * 1024 * 1024,
         "Bytes a search reads of one index; where it would take more, it does without that index.",
         low=0,
@@ -240,25 +226,25 @@ class IndexSettings(_Group):
 class TableSettings(_Group):
     """How tables are read and written."""
 
-    scan_concurrency: int = _setting(16, "Sections of a table that one scan has under way at once.", low=1)
-    scan_memory_bytes: int = _setting(
+    scan_concurrency: int = declare(16, "Sections of a table that one scan has under way at once.", low=1)
+    scan_memory_bytes: int = declare(
         256 * 1024 * 1024,
         "Bytes of rows that one scan holds for its sections under way; a single section may need more.",
         low=1,
     )
-    scan_indexes: bool = _setting(
+    scan_indexes: bool = declare(
         True, "Whether scans ask the indexes of data files which rows they need not read."
     )
-    lookup_concurrency: int = _setting(32, "Reads that one get_many has under way at once.", low=1)
-    write_concurrency: int = _setting(4, "Files that one write encodes and uploads at once.", low=1)
-    compaction_concurrency: int = _setting(2, "Merge units that one compaction merges at once.", low=1)
-    compaction_memory_bytes: int = _setting(
+    lookup_concurrency: int = declare(32, "Reads that one get_many has under way at once.", low=1)
+    write_concurrency: int = declare(4, "Files that one write encodes and uploads at once.", low=1)
+    compaction_concurrency: int = declare(2, "Merge units that one compaction merges at once.", low=1)
+    compaction_memory_bytes: int = declare(
         1024 * 1024 * 1024,
         "Bytes of rows and files that one compaction holds, all its merge units together; where a file of "
         "the target size does not fit, files are smaller.",
         low=1024 * 1024,
     )
-    keep_memory_bytes: int = _setting(
+    keep_memory_bytes: int = declare(
         512 * 1024 * 1024,
         "Bytes of rows that one call with missing='keep' holds until it has committed.",
         low=1,
@@ -267,30 +253,11 @@ class TableSettings(_Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettingInfo:
-    """What there is to know about one setting."""
+class SettingInfo(Option):
+    """What there is to know about one setting; its name is ``group.field``."""
 
     group: str
     """Attribute of :class:`Settings`."""
-    field: str
-    """Attribute of the group."""
-    type: str
-    """``int``, ``float``, ``bool`` or ``str``."""
-    default: object
-    """Value when nothing sets it."""
-    doc: str
-    """One sentence: what it means and in which unit."""
-    low: float | None = None
-    """Smallest value accepted."""
-    high: float | None = None
-    """Largest value accepted."""
-    choices: tuple[str, ...] = ()
-    """The only values accepted; empty = any."""
-
-    @property
-    def name(self) -> str:
-        """Public name, ``group.field``."""
-        return f"{self.group}.{self.field}"
 
     @property
     def env(self) -> str:
@@ -299,7 +266,7 @@ class SettingInfo:
 
     def check(self, value: Any, origin: str) -> Any:
         """The value itself when it is acceptable; else an InvalidInputError that names setting and origin."""
-        wanted = self._wanted(value)
+        wanted = self.wanted(value)
         if wanted:
             raise InvalidInputError(
                 f"setting {self.name!r} (from {origin}) must be {wanted}, not {value!r}",
@@ -307,20 +274,6 @@ class SettingInfo:
                 value=value,
             )
         return value
-
-    def _wanted(self, value: Any) -> str:
-        """What the value should be and is not; empty when it is."""
-        classes, words = _TYPES[self.type]
-        fits = isinstance(value, classes) and isinstance(value, bool) == (self.type == "bool")
-        if not fits or (isinstance(value, float) and math.isnan(value)):
-            return words
-        if self.low is not None and value < self.low:
-            return f"at least {self.low}"
-        if self.high is not None and value > self.high:
-            return f"at most {self.high}"
-        if self.choices and value not in self.choices:
-            return "one of " + ", ".join(self.choices)
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +301,7 @@ class Settings:
         groups: dict[str, dict[str, object]] = {group: {} for group in _group_types()}
         layers = (_from_file(file or {}), _from_env(env or {}), _from_arguments(overrides or {}))
         for info, value, origin in itertools.chain(*layers):
-            groups[info.group][info.field] = info.check(_parsed(info.type, value), origin)
+            groups[info.group][info.field] = info.check(_meant(info, value), origin)
         return cls(**{group: make(**groups[group]) for group, make in _group_types().items()})
 
     def replace(self, **overrides: object) -> Self:
@@ -365,27 +318,12 @@ class Settings:
         yield from _known().values()
 
 
-_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "bool": ((bool,), "true or false"),
-    "str": ((str,), "text"),
-}
-_TRUE = ("true", "1", "yes", "on")
-_FALSE = ("false", "0", "no", "off")
-
-
-def _parsed(kind: str, value: object) -> object:
-    """Text as a value of that type; what is no text, or no such value, as it is."""
-    if not isinstance(value, str) or kind == "str":
+def _meant(info: SettingInfo, value: object) -> object:
+    """Returns the value that text says, digits in groups included (``16_777_216``); all else as it is."""
+    if not isinstance(value, str):
         return value
-    if kind == "bool":
-        word = value.strip().lower()
-        return True if word in _TRUE else False if word in _FALSE else value
-    try:
-        return int(value) if kind == "int" else float(value)
-    except ValueError:
-        return value
+    meant = info.read(value.replace("_", "") if info.type == "int" else value)
+    return value if isinstance(meant, str) and info.type == "int" else meant
 
 
 @functools.cache
@@ -398,10 +336,8 @@ def _known() -> dict[str, SettingInfo]:
     """Every setting by its public name."""
     known: dict[str, SettingInfo] = {}
     for group, group_type in _group_types().items():
-        hints = get_type_hints(group_type)
-        for f in dataclasses.fields(group_type):
-            kind = hints[f.name].__name__
-            info = SettingInfo(group=group, field=f.name, type=kind, default=f.default, **f.metadata)
+        for about in declared(group_type):
+            info = SettingInfo(name=f"{group}.{about['field']}", group=group, **about)
             known[info.name] = info
     return known
 
@@ -441,11 +377,11 @@ def _from_file(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[
 def _recognised(name: str, known: Mapping[str, SettingInfo], origin: str) -> SettingInfo:
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the groups are {', '.join(_group_types())}"
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else f"the groups are {', '.join(_group_types())}"
     raise InvalidInputError(
         f"there is no setting {name!r} (from {origin}); {hint}",
         kind="unknown-setting",
         setting=name,
-        nearest=near[0] if near else None,
+        nearest=near,
     )

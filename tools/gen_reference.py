@@ -68,7 +68,8 @@ def settings_page() -> str:
         "4. the default.",
         "",
         "Text is parsed wherever it comes from; for booleans that is `true`, `1`, `yes`, `on` and `false`,",
-        "`0`, `no`, `off`. A name nobody knows and a value out of bounds are errors that say where they came",
+        "`0`, `no`, `off`, and a number of bytes may have a unit: `b`, `KB`, `MB` or `GB`, which count in",
+        "steps of 1,024. A name nobody knows and a value out of bounds are errors that say where they came",
         "from. Credentials are not settings: they are storage options.",
         "",
         f"Variables that begin with `{config.ENV_PREFIX}` and are not settings: "

@@ -39,6 +39,7 @@ ORDER = (
     "ids",
     "log",
     "suggest",
+    "options",
     "excerpt",
     "kernels",
     "expr",

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.excerpt import short
+from lakehouse.options import Option, declare, declared
 from lakehouse.suggest import nearest, suggestion
 
 __all__ = ["AGGREGATES", "ENGINES", "ColumnOptions", "OptionInfo", "TableOptions", "option_texts"]
@@ -49,44 +49,20 @@ _OF_COLUMN = "fields."
 _ANY_COLUMN = "<column>"
 _POINT_READ_ROWS = 16_384
 """pyarrow reads a whole row group for one row, so tables with point reads have small ones."""
-_SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
-_UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
-def _option(
-    name: str,
-    default: Any,
-    doc: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-    fixed: bool = False,
-) -> Any:
-    about = {"name": name, "doc": doc, "low": low, "high": high, "choices": choices, "fixed": fixed}
-    return field(default=default, metadata=about)
+def _option(name: str, default: Any, doc: str, *, fixed: bool = False, **about: Any) -> Any:
+    return declare(default, doc, name=name, fixed=fixed, **about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionInfo:
-    """What there is to know about one option."""
+class OptionInfo(Option):
+    """What there is to know about one option.
 
-    name: str
-    """As it stands in a table's options; for options of columns with ``<column>`` for any of them."""
-    field: str
-    """Attribute of :class:`TableOptions`, or of :class:`ColumnOptions`."""
-    type: str
-    """``int``, ``float``, ``bool`` or ``str``; text with ``choices`` is read without regard to case."""
-    default: object
-    """Value when nothing sets it."""
-    doc: str
-    """One sentence: what it means and in which unit."""
-    low: float | None
-    """Smallest value accepted."""
-    high: float | None
-    """Largest value accepted."""
-    choices: tuple[str, ...]
-    """The only values accepted; empty = any."""
+    Its name is what stands in a table's options, with ``<column>`` for any column. Its field is an
+    attribute of :class:`TableOptions` or of :class:`ColumnOptions`.
+    """
+
     fixed: bool
     """Whether it is set when the table is created and never changed."""
 
@@ -96,10 +72,9 @@ class OptionInfo:
         return self.name.startswith(_OF_COLUMN)
 
     def parse(self, text: str) -> Any:
-        """The value that text says; InvalidInputError when it says none that is accepted."""
-        is_free = self.type == "str" and not self.choices
-        value = text if is_free else _parsed(self, text.strip())
-        wanted = self._wanted(value)
+        """Returns the value that text says; InvalidInputError when it says none that is accepted."""
+        value = self.read(text)
+        wanted = self.wanted(value)
         if wanted:
             raise InvalidInputError(
                 f"table option {self.name!r} must be {wanted}, not {short(text)}",
@@ -107,47 +82,6 @@ class OptionInfo:
                 value=text,
             )
         return value
-
-    def _wanted(self, value: Any) -> str:
-        """What the value should be and is not; empty when it is."""
-        if self.choices:
-            return "" if value in self.choices else "one of " + ", ".join(self.choices)
-        if value is None:
-            return _WORDS["bytes" if _counts_bytes(self) else self.type]
-        if self.low is not None and value < self.low:
-            return f"at least {self.low}"
-        if self.high is not None and value > self.high:
-            return f"at most {self.high}"
-        return ""
-
-
-_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "bytes": "a number of bytes, such as 128MB",
-}
-_TRUE = ("true", "1", "yes", "on")
-_FALSE = ("false", "0", "no", "off")
-
-
-def _counts_bytes(info: OptionInfo) -> bool:
-    return info.name.endswith("_bytes")
-
-
-def _parsed(info: OptionInfo, text: str) -> Any:
-    """The value, or None when the text is no such value."""
-    word = text.lower()
-    if info.type == "str":
-        return word
-    if info.type == "bool":
-        return True if word in _TRUE else False if word in _FALSE else None
-    if info.type == "float":
-        return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text) else None
-    size = _SIZE.fullmatch(text)
-    if size is None or (size[2] and not _counts_bytes(info)):
-        return None
-    return int(size[1]) * (_UNITS[size[2][0].lower()] if size[2] else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,12 +379,7 @@ def _known() -> dict[str, OptionInfo]:
 
 
 def _infos(options: type[TableOptions] | type[ColumnOptions]) -> list[OptionInfo]:
-    hints = get_type_hints(options)
-    return [
-        OptionInfo(field=one.name, type=hints[one.name].__name__, default=one.default, **one.metadata)
-        for one in dataclasses.fields(options)
-        if one.metadata
-    ]
+    return [OptionInfo(**about) for about in declared(options)]
 
 
 def _split(name: str) -> tuple[str, str]:

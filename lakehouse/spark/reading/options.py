@@ -19,6 +19,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.io.location import Location
 from lakehouse.io.open import understood_options
+from lakehouse.options import Option
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.storage.rows import Missing, check_missing
 from lakehouse.storage.scan import Freshness, is_fresh
@@ -34,8 +35,6 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "prov
 """What Spark puts among the options of a source for itself."""
 _OF_CATALOG = "option."
 """How the names of options begin that a table of Spark's catalog was made with."""
-_SIZE = re.compile(r"([0-9]{1,15})\s*(b|[kmg](?:i?b)?)?", re.IGNORECASE)
-_UNITS = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,33 +191,18 @@ def _text(_: str, text: str) -> str:
     return text
 
 
-def _whole(name: str, text: str) -> int:
-    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text):
-        raise InvalidInputError(f"option {name!r} is a whole number from 0, not {text!r}", option=name)
-    return int(text)
+def _declared(kind: str, *, field: str = "", **about: Any) -> _Parser:
+    """Returns the parser of an option of a type; further arguments are those of :class:`Option`."""
 
+    def parse(name: str, text: str) -> Any:
+        option = Option(name=name, field=field or name, type=kind, **about)
+        value = option.read(text)
+        wanted = option.wanted(value)
+        if wanted:
+            raise InvalidInputError(f"option {name!r} must be {wanted}, not {text!r}", option=name)
+        return value
 
-def _seconds(name: str, text: str) -> float:
-    if not re.fullmatch(r"\s*[0-9]{1,15}(\.[0-9]{1,15})?\s*", text) or not float(text):
-        raise InvalidInputError(f"option {name!r} is a number of seconds above 0, not {text!r}", option=name)
-    return float(text)
-
-
-def _bytes(name: str, text: str) -> int:
-    size = _SIZE.fullmatch(text.strip())
-    count = int(size[1]) * (_UNITS[size[2][0].lower()] if size[2] else 1) if size is not None else 0
-    if count < 1:
-        raise InvalidInputError(
-            f"option {name!r} is a number of bytes such as 64MB, not {text!r}", option=name
-        )
-    return count
-
-
-def _count(name: str, text: str) -> int:
-    found = _whole(name, text)
-    if found < 1:
-        raise InvalidInputError(f"option {name!r} is a whole number from 1, not {text!r}", option=name)
-    return found
+    return parse
 
 
 def _moment(_: str, text: str) -> str | int:
@@ -228,12 +212,6 @@ def _moment(_: str, text: str) -> str | int:
 def _starting(_: str, text: str) -> str:
     word = text.strip()
     return word.lower() if word.lower() in ("initial", "latest", "earliest") else word
-
-
-def _truth(name: str, text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise InvalidInputError(f"option {name!r} is true or false, not {text!r}", option=name)
-    return text.strip().lower() == "true"
 
 
 def _names(name: str, text: str) -> tuple[str, ...]:
@@ -251,15 +229,6 @@ def _names(name: str, text: str) -> tuple[str, ...]:
 
 def _freshness(_: str, text: str) -> str:
     return "wal" if is_fresh(text.strip().lower()) else "snapshot"
-
-
-def _operation(name: str, text: str) -> str:
-    word = text.strip().lower()
-    if word not in OPERATIONS:
-        raise InvalidInputError(
-            f"option {name!r} is one of {', '.join(OPERATIONS)}, not {text!r}", option=name
-        )
-    return word
 
 
 def _missing(_: str, text: str) -> str:
@@ -290,30 +259,31 @@ def _value(text: str, *, numbers: bool) -> Any:
 
 
 _READ: Final[Mapping[str, tuple[str, _Parser]]] = {
-    "batch_rows": ("batch_rows", _count),
-    "changes": ("changes", _truth),
+    "batch_rows": ("batch_rows", _declared("int", low=1)),
+    "changes": ("changes", _declared("bool")),
     "columns": ("columns", _names),
     "freshness": ("freshness", _freshness),
-    "incremental_from": ("incremental_from", _whole),
-    "incremental_to": ("incremental_to", _whole),
-    "max_bytes_per_trigger": ("max_bytes", _bytes),
-    "max_files_per_trigger": ("max_files", _count),
-    "max_rows_per_trigger": ("max_rows", _count),
-    "pin": ("pin_s", _seconds),
+    "incremental_from": ("incremental_from", _declared("int")),
+    "incremental_to": ("incremental_to", _declared("int")),
+    "max_bytes_per_trigger": ("max_bytes", _declared("int", field="bytes", low=1)),
+    "max_files_per_trigger": ("max_files", _declared("int", low=1)),
+    "max_rows_per_trigger": ("max_rows", _declared("int", low=1)),
+    "pin": ("pin_s", _declared("float", low=0.001)),
     "relation": ("relation", _text),
-    "split_bytes": ("split_bytes", _bytes),
+    "split_bytes": ("split_bytes", _declared("int", field="bytes", low=1)),
     "starting": ("starting", _starting),
     "tag": ("tag", _text),
     "timestamp": ("timestamp", _moment),
-    "version": ("version", _whole),
+    "version": ("version", _declared("int")),
     "where": ("where", _text),
 }
+_OPERATION: Final = _declared("str", choices=OPERATIONS)
 _WRITE: Final[Mapping[str, tuple[str, _Parser]]] = {
     "message": ("message", _text),
     "missing": ("missing", _missing),
-    "mode": ("operation", _operation),
-    "operation": ("operation", _operation),
+    "mode": ("operation", _OPERATION),
+    "operation": ("operation", _OPERATION),
     "where": ("where", _text),
     "writer_id": ("writer_id", _text),
-    "writer_sequence": ("writer_sequence", _whole),
+    "writer_sequence": ("writer_sequence", _declared("int")),
 }

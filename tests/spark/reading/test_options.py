@@ -39,17 +39,17 @@ def test_moments_are_milliseconds_or_iso_text(text: str, value: object) -> None:
     [
         ({"colums": "a"}, "there is no option 'colums' for reading; did you mean 'columns'"),
         ({"table": "db.t", "option.table": "db.t"}, "use CREATE TEMPORARY VIEW"),
-        ({"version": "newest"}, "'version' is a whole number"),
-        ({"split_bytes": "0"}, "'split_bytes' is a number of bytes"),
+        ({"version": "newest"}, "'version' must be a whole number"),
+        ({"split_bytes": "0"}, "'split_bytes' must be at least 1"),
         ({"columns": "a,,b"}, "'columns' is names"),
         ({"columns": "[1"}, "no JSON list"),
-        ({"pin": "0"}, "seconds above 0"),
+        ({"pin": "0"}, "'pin' must be at least 0.001"),
         ({"freshness": "now"}, "'snapshot' or 'wal'"),
         ({"version": "1", "tag": "a"}, "one of version, timestamp, tag"),
         ({"incremental_to": "3"}, "incremental_to goes with incremental_from"),
         ({"freshness": "wal", "version": "3"}, "goes with no version"),
         ({"relation": "files", "columns": "a"}, "a relation is small"),
-        ({"changes": "yes"}, "true or false"),
+        ({"changes": "perhaps"}, "'changes' must be true or false"),
     ],
 )
 def test_reads_that_make_no_sense_are_refused(options: dict[str, str], says: str) -> None:
