@@ -23,12 +23,12 @@ from lakehouse.format.metadata.manifest import decode_manifest
 from lakehouse.format.metadata.name_pointer import decode_pointer
 from lakehouse.format.metadata.snapshot import decode_snapshot
 from lakehouse.format.metadata.wal_segment import SegmentHeader, WalBatch, decode_segment, encode_segment
-from lakehouse.format.puffin.footer.codec import compress_blob, decompress_blob
-from lakehouse.format.puffin.footer.footer import PuffinFooter
-from lakehouse.format.puffin.footer.lz4_frame import compress_lz4
+from lakehouse.format.puffin.codec import compress_blob, decompress_blob
+from lakehouse.format.puffin.footer import PuffinFooter
+from lakehouse.format.puffin.lz4_frame import compress_lz4
 from lakehouse.format.schema.schema_object import decode_schema
-from lakehouse.format.sstable.writer.frame import BlockType, open_block, seal_block
-from lakehouse.format.sstable.writer.meta import FileMeta
+from lakehouse.format.sstable.frame import BlockType, open_block, seal_block
+from lakehouse.format.sstable.meta import FileMeta
 from lakehouse.index.greptime.manifest import fold_manifest, plan_manifest
 from lakehouse.index.puffin.reader import PuffinReader
 from lakehouse.testing import memory_store
