@@ -6,6 +6,16 @@ refresh) goes on without waiters. Waiters get the values or the very error of th
 
 Flights belong to the event loop they began on. On another loop they are forgotten: they
 may still reach their own waiters, and never a cache.
+
+::
+
+            launch()             the load returns or raises
+    Flight ──────────► under way ──────────────────────────► done: waiters wake, check() raises the error
+                         │  ▲                                  ▲
+                         │  └ enter(), leave() of some         │ who still waits gets UnavailableError
+                         ▼                                     │
+                       cancelled: the last waiter has left a load that is not in the background,
+                                  or Airspace.clear()
 """
 
 from __future__ import annotations

@@ -4,6 +4,22 @@ A commit is a :class:`Change`: an object that says, for a given head, what to ch
 the same for every head (blind writes); those that read decide again. Whatever head the commit ends
 up on, it is one logical write with one token.
 
+::
+
+    head ──► guard ──► _attempt ──► _child: draft ──► _append: create snapshot-{head + 1}
+     ▲                   │            │                 ├─ ours, in time ───► Committed
+     │                   │            │                 ├─ ours, too late ──► _settle_late
+     │                   │            │                 ├─ unknown ─────────► CommitUnknownError
+     │                   │            │                 └─ another's ──► _behind ──┐
+     │                   │            └─ None ──► Committed, unchanged             │
+     │                   ├─ the sequence is recorded ──► Committed, unchanged      │
+     │                   ├─ something of the head is missing ──► a newer one ──────┤
+     │                   └─ the head was seen too long ago ──► read again ─────────┤
+     └── the next head, while retries last; then ConflictError ◄───────────────────┘
+
+An answer that came too late proves nothing: ``_settle_late`` is CommitUnknownError, unless the head has the
+writer's sequence.
+
 Invariant: :meth:`Committer.commit` returns only when a snapshot with our token is the child of the
 head the change was decided on, and raises ConflictError only when there is none. In every other case
 it is CommitUnknownError, and no file the commit refers to may be deleted.

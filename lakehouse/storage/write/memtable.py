@@ -5,6 +5,13 @@ Rows are sorted when they are flushed, by vectors of keys; a structure that kept
 more on every put than that sort costs once. Buckets are told apart at the flush as well: a segment
 leaves the log with the rows of all its buckets.
 
+::
+
+    add()        full, old, or asked for        oldest()           flushed()
+    ───► ACTIVE ───────── close() ─────► IMMUTABLE ────────► FLUSHING ────────► FLUSHED
+          │  ▲                                                │    ▲
+          └──┘ add(), also while max_waiting are closed       └────┘ oldest(): the flush failed
+
 Invariant: memtables are flushed in the order they were filled; what they hold is what is counted. No more
 wait than are allowed to: while so many do, the active one stays open, whatever its size.
 """

@@ -3,6 +3,19 @@
 What is put is checked and queued; one task makes segments of the queue, one segment at a time, and
 acknowledges; another flushes memtables beside it. What comes while a segment is on its way is the next.
 
+::
+
+    open(): fence the log off
+      │
+      ▼      _flush_failure: tried again; puts wait when memory is full
+    OPEN ◄───────────────────────────────────────────────────────────► OPEN, flush failing
+      │ └─── fenced, outcome unknown, table dropped, a task died ────► FAILED: put and flush raise _failure
+      │ close(): flush(), stop()                                         │ stop()
+      ▼                                                                  │
+    CLOSING: the log task empties the queue, the flush is cancelled ◄────┘
+
+    put ─ _some_put ─► log task: segment, acks ─ _some_closed ─► flush task ─ _moved ─► put, flush that wait
+
 Invariant: an acknowledged row is in the log, which every commit covers, so it is lost by no crash and
 read by whoever asks for ``freshness="wal"``. Acknowledgements come in the order of the puts. After an
 error that leaves the outcome of a segment open, nothing more is acknowledged.
