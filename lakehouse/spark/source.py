@@ -55,22 +55,22 @@ _CHANGE = StructField(CHANGE_COLUMN, StringType(), nullable=False)
 
 
 class LakehouseSource(DataSource):  # type: ignore[misc]
-    """Tables of a warehouse."""
+    """Tables of a warehouse, as a data source of Spark."""
 
     default: ClassVar[Connection | None] = None
-    """The warehouse of the session, where options name none."""
+    """Warehouse of the session, for options that name none."""
     cores: ClassVar[int | None] = None
-    """How many tasks run at once, where that is known."""
+    """Number of tasks that run at once; None = not known."""
     _snapshot: int | None = None
-    """What :meth:`schema` found, for the reader."""
+    """Id of the snapshot that :meth:`schema` looked at, which the reader then reads."""
 
     @classmethod
     def name(cls) -> str:
-        """``lakehouse``."""
+        """Returns ``lakehouse``."""
         return "lakehouse"
 
     def schema(self) -> StructType:
-        """The columns of the table, of those that the options name."""
+        """Returns the columns of the table, or those that the options name."""
         with carried():
             connection, table = self._target()
             options = ReadOptions.parse(self.options)
@@ -126,7 +126,7 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
 
 
 def _struct(view: View, options: ReadOptions) -> StructType:
-    """The columns that a read has."""
+    """Returns the columns of a read, with the kind of change where changes are read."""
     fields = struct_asked(view.schema, options.columns).fields
     is_changes = options.changes or (options.incremental_from is not None and view.schema.primary_key)
     return StructType([*fields, _CHANGE] if is_changes else list(fields))
@@ -152,18 +152,18 @@ def register(
         lakehouse.spark.register(spark, "s3://bucket/warehouse")
         orders = spark.read.format("lakehouse").load("sales.orders")
     """
-    found: Connection | None = None
+    chosen: Connection | None = None
     if isinstance(warehouse, Connection):
         if storage_options or settings:
             raise InvalidInputError("a connection has its storage options and settings itself")
-        found = warehouse
+        chosen = warehouse
     elif warehouse is not None:
-        found = Connection(url=warehouse, storage_options=storage_options or {}, settings=settings or {})
-    if found is not None:
-        remember(spark, found)
+        chosen = Connection(url=warehouse, storage_options=storage_options or {}, settings=settings or {})
+    if chosen is not None:
+        remember(spark, chosen)
     enable_pushdown(spark)
     context = getattr(spark, "sparkContext", None)  # Connect has none
-    known = {"default": found, "cores": None if context is None else context.defaultParallelism}
+    known = {"default": chosen, "cores": None if context is None else context.defaultParallelism}
     # A class of its own is pickled by value where its module does not have it, so that it travels as it is.
     spark.dataSource.register(
         type("LakehouseSource", (LakehouseSource,), {**known, "__module__": "__main__"})

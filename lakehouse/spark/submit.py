@@ -68,12 +68,12 @@ def run(words: Sequence[str], *, prog: str = "lakehouse spark", spark: SparkSess
         storage_options=options_of_words(asked.pop("option"), asked.pop("endpoint_url")),
         settings={name: _value(text) for name, text in asked.pop("setting")},
     )
-    found = spark if spark is not None else _session(master, memory)
+    running = spark if spark is not None else _session(master, memory)
     try:
-        report = work(found, asked.pop("table"), connection=connection, progress=_progress(), **asked)
+        report = work(running, asked.pop("table"), connection=connection, progress=_progress(), **asked)
     finally:
         if spark is None:
-            found.stop()
+            running.stop()
     sys.stdout.write((json.dumps(_members(report), default=str) if as_json else str(report)) + "\n")
     return _DAMAGED if isinstance(report, VerifyReport) and not report.ok else 0
 
@@ -98,55 +98,55 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description="Maintenance of tables by Spark's executors.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    found = _command(commands, "compact", compact, "Merge sorted runs, so that reads get faster.")
-    found.add_argument("--full", action="store_true", help="leave one run of every bucket")
-    _add_where(found)
-    found.add_argument("--task-bytes", type=int, metavar="N", help="what a task reads at most")
+    command = _command(commands, "compact", compact, "Merge sorted runs, so that reads get faster.")
+    command.add_argument("--full", action="store_true", help="leave one run of every bucket")
+    _add_where(command)
+    command.add_argument("--task-bytes", type=int, metavar="N", help="what a task reads at most")
 
-    found = _command(commands, "rewrite", rewrite, "Sort the rows of a table without a key anew.")
-    order = found.add_mutually_exclusive_group(required=True)
+    command = _command(commands, "rewrite", rewrite, "Sort the rows of a table without a key anew.")
+    order = command.add_mutually_exclusive_group(required=True)
     order.add_argument("--sort-by", type=_names, metavar="A,B", help="columns; --sort-by=-A is descending")
     order.add_argument("--zorder-by", type=_names, metavar="A,B", help="columns of equal weight")
-    _add_where(found)
-    found.add_argument("--target-bytes", type=int, metavar="N", help="size of files")
+    _add_where(command)
+    command.add_argument("--target-bytes", type=int, metavar="N", help="size of files")
 
-    found = _command(commands, "rebuild-indexes", rebuild_indexes, "Index files that have no index yet.")
-    found.add_argument("--every", action="store_true", help="also files that are indexed already")
-    _add_where(found)
+    command = _command(commands, "rebuild-indexes", rebuild_indexes, "Index files that have no index yet.")
+    command.add_argument("--every", action="store_true", help="also files that are indexed already")
+    _add_where(command)
 
-    found = _command(commands, "remove-orphans", remove_orphans, "Delete uploads that no commit took.")
-    found.set_defaults(question="Delete orphans of {table}?")
-    _add_moment(found, "uploads before then; else those older than the table's orphan.min_age_s")
+    command = _command(commands, "remove-orphans", remove_orphans, "Delete uploads that no commit took.")
+    command.set_defaults(question="Delete orphans of {table}?")
+    _add_moment(command, "uploads before then; else those older than the table's orphan.min_age_s")
 
-    found = _command(commands, "verify", verify, "Look for damage; exit code 4 when there is some.")
-    found.add_argument("--shallow", dest="deep", action="store_false", help="read no data file")
-    found.add_argument("--snapshot", type=int, metavar="ID", help="only this one; else all")
+    command = _command(commands, "verify", verify, "Look for damage; exit code 4 when there is some.")
+    command.add_argument("--shallow", dest="deep", action="store_false", help="read no data file")
+    command.add_argument("--snapshot", type=int, metavar="ID", help="only this one; else all")
 
-    found = _command(commands, "expire", expire, "Let old snapshots expire, delete what expired before.")
-    found.set_defaults(question="Let snapshots of {table} expire?")
-    found.add_argument("--retain", type=int, metavar="N", help="so many of the newest snapshots stay")
-    _add_moment(found, "snapshots from then on stay")
-    found.add_argument("--grace", dest="grace_s", type=float, metavar="S", help="instead of delete_grace_s")
+    command = _command(commands, "expire", expire, "Let old snapshots expire, delete what expired before.")
+    command.set_defaults(question="Let snapshots of {table} expire?")
+    command.add_argument("--retain", type=int, metavar="N", help="so many of the newest snapshots stay")
+    _add_moment(command, "snapshots from then on stay")
+    command.add_argument("--grace", dest="grace_s", type=float, metavar="S", help="instead of delete_grace_s")
     return parser
 
 
 def _command(commands: Any, name: str, work: Callable[..., Any], about: str) -> argparse.ArgumentParser:
-    found: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    found.set_defaults(work=work, question=None)
-    found.add_argument("warehouse", metavar="WAREHOUSE", help="s3://bucket/warehouse, or a path")
-    found.add_argument("table", metavar="DATABASE.TABLE")
-    found.add_argument(
+    command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    command.set_defaults(work=work, question=None)
+    command.add_argument("warehouse", metavar="WAREHOUSE", help="s3://bucket/warehouse, or a path")
+    command.add_argument("table", metavar="DATABASE.TABLE")
+    command.add_argument(
         "--master", help="of Spark: local[4], spark://…, sc://…; else all cores of this machine"
     )
-    found.add_argument("--memory", default="2g", help="of the driver of a local session (%(default)s)")
-    found.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
-    found.add_argument("--yes", "-y", action="store_true", help="do not ask before deleting")
-    found.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--memory", default="2g", help="of the driver of a local session (%(default)s)")
+    command.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    command.add_argument("--yes", "-y", action="store_true", help="do not ask before deleting")
+    command.add_argument("--json", action="store_true", help="print JSON")
     pair: dict[str, Any] = {"type": _pair, "action": "append", "default": [], "metavar": "NAME=VALUE"}
-    found.add_argument("--option", "-o", help="storage option for fsspec; AWS_… and s3.… work too", **pair)
-    found.add_argument("--setting", help="such as table.compaction_memory_bytes=500000000", **pair)
-    found.add_argument("--endpoint-url", help="of an S3-compatible store")
-    return found
+    command.add_argument("--option", "-o", help="storage option for fsspec; AWS_… and s3.… work too", **pair)
+    command.add_argument("--setting", help="such as table.compaction_memory_bytes=500000000", **pair)
+    command.add_argument("--endpoint-url", help="of an S3-compatible store")
+    return command
 
 
 def _confirm(parser: argparse.ArgumentParser, question: str) -> None:
@@ -158,17 +158,19 @@ def _confirm(parser: argparse.ArgumentParser, question: str) -> None:
         parser.exit(1, "Aborted.\n")
 
 
-def _add_where(found: argparse.ArgumentParser) -> None:
-    found.add_argument("--where", metavar="SQL", help="only these partitions, such as \"day = '2026-01-31'\"")
+def _add_where(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--where", metavar="SQL", help="only these partitions, such as \"day = '2026-01-31'\""
+    )
 
 
-def _add_moment(found: argparse.ArgumentParser, about: str) -> None:
+def _add_moment(command: argparse.ArgumentParser, about: str) -> None:
     words = f"{about}: '2026-01-31 12:00' (UTC), or milliseconds"
-    found.add_argument("--older-than", type=_moment, metavar="TIME", help=words)
+    command.add_argument("--older-than", type=_moment, metavar="TIME", help=words)
 
 
 def _names(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _moment(text: str) -> int | str:
@@ -183,7 +185,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _value(text: str) -> object:
-    """A number or a truth value where the text is one."""
+    """Parses the text as JSON, such as a number or a truth value; returns all other text as it is."""
     try:
         return json.loads(text)
     except ValueError:
@@ -210,7 +212,7 @@ def _session(master: str | None, memory: str) -> SparkSession:
 
 
 def _progress() -> ProgressCallback | None:
-    """Tells a terminal how far the job is, in one line."""
+    """Returns a callback that shows progress in one line of the terminal; None where there is none."""
     if not sys.stderr.isatty():
         return None
 
@@ -221,16 +223,16 @@ def _progress() -> ProgressCallback | None:
 
 
 def _members(report: Any) -> dict[str, object]:
-    members = {one.name: _plain(getattr(report, one.name)) for one in dataclasses.fields(report)}
+    members = {field.name: _plain(getattr(report, field.name)) for field in dataclasses.fields(report)}
     del members["cost"]
     return {**members, **report.cost.as_dict()}
 
 
 def _plain(value: Any) -> object:
-    """The value as JSON has it."""
+    """Returns the value as JSON has it."""
     if dataclasses.is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 if __name__ == "__main__":

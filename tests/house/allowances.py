@@ -38,7 +38,6 @@ FRAGMENTS: dict[str, int] = {
     "lakehouse/index": 43,
     "lakehouse/io": 25,
     "lakehouse/reports": 1,
-    "lakehouse/spark": 91,
     "lakehouse/storage": 208,
     "lakehouse/sync": 5,
     "lakehouse/testing": 12,

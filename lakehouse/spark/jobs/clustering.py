@@ -61,18 +61,20 @@ from lakehouse.storage.tables import OpenTable, View, check_count
 __all__ = ["rewrite"]
 
 _SAMPLED = 200
-"""Rows for each range that are looked at to find its bounds."""
+"""Rows sampled per range to find its bounds."""
 _SAMPLED_LEAST = 8_192
+"""Rows sampled per partition, at least."""
 _READ_BYTES = 256 * 1024 * 1024
-"""Files that a task reads are about so large together."""
+"""Bytes of files that a task reads, about."""
 _RANGE_SHARE = 5
-"""Rows of a range get one part in five of a task's memory, being there as they came, in order and encoded."""
+"""Parts of a task's memory, one of which is for the rows of a range: they are there as they came, in order
+and encoded."""
 _BLOB_BYTES = 8 * 1024 * 1024
-"""Rows that are one value for Spark."""
+"""Bytes of rows that are one value for Spark, about."""
 _BATCH_RANGES = 16
 """Ranges of one shuffle, for each task that can run at once; more partitions follow in further ones."""
 _ROWS = "range int, rows binary, cost binary"
-"""A range, and of it some rows (when written: the files), or the cost of a task."""
+"""Columns between tasks: a range, with rows of it (once it is written: its files) or the cost of a task."""
 _ARROW = pa.schema({"range": pa.int32(), "rows": pa.binary(), "cost": pa.binary()})
 
 
@@ -99,7 +101,7 @@ def rewrite(
         where: a condition on partition columns; None = the whole table.
         target_bytes: size of files; None = the table's option ``file.target_bytes``.
         dry_run: only say what there is to do.
-        progress: told how many rows were read.
+        progress: called with the number of rows that were read.
 
     Example::
 
@@ -116,11 +118,11 @@ def rewrite(
     order = parse_order(view.schema, sort_by=sort_by, zorder_by=zorder_by)
     tasks = job.call(_planned, view, to_expr(where))
     if dry_run or not tasks:
-        found = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=dry_run)
+        result = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=dry_run)
     else:
         with job.holding(view):
-            found = _Rewrite(job, view, order, target_bytes).run(tasks)
-    return dataclasses.replace(found, cost=job.cost)
+            result = _Rewrite(job, view, order, target_bytes).run(tasks)
+    return dataclasses.replace(result, cost=job.cost)
 
 
 async def _planned(view: View, where: Expr | None) -> tuple[CompactionTask, ...]:
@@ -134,25 +136,25 @@ async def _planned(view: View, where: Expr | None) -> tuple[CompactionTask, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file that is read."""
+    """A file to be read."""
 
     entry: FileEntry
     number: int
-    """Within its unit."""
+    """Position of the file within its unit."""
     unit: int
     interval: Interval
-    """Of the unit."""
+    """Interval of the unit, which the new files take over."""
     sample_rows: int
 
     @property
     def rows(self) -> int:
-        """All of its rows."""
+        """Number of its rows."""
         return self.entry.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unit:
-    """A partition, and how its rows are cut."""
+    """A partition, and the bounds that cut its rows into ranges."""
 
     partition: tuple[bytes, ...]
     curve: Curve
@@ -163,7 +165,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shuffle:
-    """What tasks of one batch have to know."""
+    """Plan of one batch, as it travels to its tasks."""
 
     at: TableAt
     schema: TableSchema
@@ -172,8 +174,8 @@ class _Shuffle:
     slots: int
 
     def unit_of(self, number: int) -> _Unit:
-        """The unit that a range is of."""
-        mine = [one for one in self.units.values() if one.first_range <= number]
+        """Returns the unit that a range belongs to."""
+        mine = [unit for unit in self.units.values() if unit.first_range <= number]
         return max(mine, key=attrgetter("first_range"))
 
 
@@ -204,8 +206,8 @@ class _Rewrite:
             works.append(partial(self._shuffled, self._shuffle(units), mine, ranges))
             weights.append(sum(tasks[at].rows for at in batch))
 
-        def done(number: int, found: tuple[dict[int, WrittenInOrder], Cost]) -> None:
-            written, cost = found
+        def done(number: int, result: tuple[dict[int, WrittenInOrder], Cost]) -> None:
+            written, cost = result
             self._job.pay(cost)
             units = works[number].args[0].units
             self._commit([_merged(tasks[at], units[at], written) for at in batches[number]])
@@ -216,7 +218,7 @@ class _Rewrite:
         )
 
     def _ranges(self, task: CompactionTask) -> int:
-        """How many ranges: so that each fits into memory and has a file at least, about."""
+        """Returns how many ranges a partition has: each fits into memory and makes a file at least, about."""
         fields = self._view.schema.fields
         per_row = int(RowSize(fields, fields, task.inputs).bytes_per_row)
         target = self._target or self._view.options.file_target_bytes
@@ -237,18 +239,18 @@ class _Rewrite:
         ]
 
     def _samples(self, files: Sequence[Sequence[_File]]) -> list[pa.Table]:
-        """Of each unit, the rows that tell where to cut it."""
-        found: list[list[pa.Table]] = [[] for _ in files]
+        """Samples the rows of each unit, which show where to cut it."""
+        samples: list[list[pa.Table]] = [[] for _ in files]
 
         def done(results: Sequence[tuple[int, list[list[pa.Table]]]]) -> None:
             for at, [tables] in results:
                 for file, table in zip(groups[at], tables, strict=True):
-                    found[file.unit].append(table)
+                    samples[file.unit].append(table)
 
-        groups = _grouped([file for some in files for file in some])
+        groups = _grouped([file for of_unit in files for file in of_unit])
         work = partial(_sample, self._view.schema, self._order)
-        self._job.run("sample files", work, [[one] for one in groups], done, weight=len)
-        return [pa.concat_tables(tables) for tables in found]
+        self._job.run("sample files", work, [[group] for group in groups], done, weight=len)
+        return [pa.concat_tables(tables) for tables in samples]
 
     def _shuffle(self, units: dict[int, _Unit]) -> _Shuffle:
         return _Shuffle(
@@ -262,16 +264,16 @@ class _Rewrite:
     def _shuffled(
         self, shuffle: _Shuffle, files: Sequence[_File], ranges: int, tally: Tally
     ) -> tuple[dict[int, WrittenInOrder], Cost]:
-        """Reads and writes a batch: what became of each range, and the cost."""
+        """Reads and writes a batch; returns the files of each range, and the cost."""
         groups = _grouped(files)
         read = partial(_read_task, shuffle, groups, tally)
         rows = self._job.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, _ROWS)
         together = rows.repartitionById(ranges, "range").mapInArrow(partial(_write_task, shuffle), _ROWS)
         with plain_errors():
-            found = together.collect()
+            outcomes = together.collect()
         written: dict[int, WrittenInOrder] = {}
         cost = Cost()
-        for row in found:
+        for row in outcomes:
             cost = cost + pickle.loads(bytes(row.cost))  # noqa: S301 - ours
             if row.rows is not None:
                 written[row.range] = pickle.loads(bytes(row.rows))  # noqa: S301 - ours
@@ -287,17 +289,18 @@ class _Rewrite:
 
 
 def _merged(task: CompactionTask, unit: _Unit, written: dict[int, WrittenInOrder]) -> MergedRuns:
-    """What a partition became: its ranges in order, at the place of the files that were read."""
+    """Returns the new files of a partition: its ranges in order, in the place of the files that were read."""
     numbers = range(unit.first_range, unit.first_range + unit.bounds.num_rows + 1)
     ranges = [written[number] for number in numbers if number in written]
-    entries = [entry for one in ranges for entry in one.entries]
-    rows = sum(one.rows for one in entries)
+    entries = [entry for part in ranges for entry in part.entries]
+    rows = sum(entry.rows for entry in entries)
+    # The commit takes the old files away: rows that got lost on the way must not go unnoticed.
     if rows != task.rows:
         raise InternalError(
             f"{task.rows} rows of partition {task.unit[0]} became {rows}: nothing was committed"
         )
     lo, hi = task.interval
-    uploads = [one.first_upload_ms for one in ranges if one.first_upload_ms is not None]
+    uploads = [part.first_upload_ms for part in ranges if part.first_upload_ms is not None]
     return MergedRuns(
         task=task,
         outputs=tuple(dataclasses.replace(entry, run=run, lo=lo, hi=hi) for run, entry in enumerate(entries)),
@@ -306,7 +309,7 @@ def _merged(task: CompactionTask, unit: _Unit, written: dict[int, WrittenInOrder
 
 
 def _batches(counts: Sequence[int], most: int) -> list[list[int]]:
-    """Numbers of units in order, together of about so many ranges."""
+    """Divides units, by number and in order, into batches of ``most`` ranges; a larger unit is one alone."""
     batches: list[list[int]] = []
     ranges = most
     for number, count in enumerate(counts):
@@ -319,15 +322,15 @@ def _batches(counts: Sequence[int], most: int) -> list[list[int]]:
 
 
 def _grouped(files: Iterable[_File]) -> list[list[_File]]:
-    """Files by tasks."""
+    """Groups files, in their order, by tasks."""
     groups: list[list[_File]] = []
     room = 0
-    for one in files:
-        if one.entry.size > room:
+    for file in files:
+        if file.entry.size > room:
             groups.append([])
             room = _READ_BYTES
-        groups[-1].append(one)
-        room -= one.entry.size
+        groups[-1].append(file)
+        room -= file.entry.size
     return groups
 
 
@@ -337,17 +340,17 @@ def _grouped(files: Iterable[_File]) -> list[list[_File]]:
 async def _sample(
     schema: TableSchema, order: ClusterOrder, core: OpenTable, files: Sequence[_File]
 ) -> list[pa.Table]:
-    return [await sampled(core, schema, order, one.number, one.entry, one.sample_rows) for one in files]
+    return [await sampled(core, schema, order, file.number, file.entry, file.sample_rows) for file in files]
 
 
 def _read_task(
     shuffle: _Shuffle, groups: Sequence[Sequence[_File]], tally: Tally, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some files, cut by ranges."""
+    """Reads the rows of some files, cut by ranges; runs in an executor."""
     with carried():
         house, core = shuffle.at.opened()
         memory = house.call(memory_of_task, core, shuffle.slots)
-        for number in [one for batch in batches for one in batch.column(0).to_pylist()]:
+        for number in [value for batch in batches for value in batch.column(0).to_pylist()]:
             cost = Cost()
             gathered = _Gathered(memory // _RANGE_SHARE)
             for file in groups[number]:
@@ -358,14 +361,15 @@ def _read_task(
                     for part, rows in cuts:
                         yield from gathered.add(part, rows)
             yield from gathered.rest()
+            # A range that is sure to exist takes the cost to a task that writes.
             yield _row(shuffle.units[groups[number][0].unit].first_range, cost=pickle.dumps(cost))
-            tally.add(sum(one.rows for one in groups[number]))
+            tally.add(sum(file.rows for file in groups[number]))
 
 
 async def _cut_rows(
     core: OpenTable, schema: TableSchema, unit: _Unit, file: _File, memory: int, cost: Cost
 ) -> AsyncGenerator[tuple[int, pa.Table], None]:
-    """The rows of a file by ranges."""
+    """Yields the rows of a file with the numbers of their ranges."""
     tables = rows_with_places(
         core,
         schema,
@@ -398,16 +402,17 @@ class _Gathered:
         self._tables: dict[int, list[pa.Table]] = {}
 
     def add(self, number: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Takes rows of a range; hands out all there are when they are too many."""
+        """Takes rows of a range; yields all there are when they exceed the room."""
         self._tables.setdefault(number, []).append(rows)
         self._size += rows.nbytes
         if self._size > self._room:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """All there are."""
+        """Yields all rows there are, range by range."""
         tables, self._tables, self._size = self._tables, {}, 0
         for number in sorted(tables):
+            # Popped, so that the rows of a range are freed as soon as they are handed on.
             together = pa.concat_tables(tables.pop(number))
             step = max(1, _BLOB_BYTES * together.num_rows // max(1, together.nbytes))
             for begin in range(0, together.num_rows, step):
@@ -415,7 +420,7 @@ class _Gathered:
 
 
 def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The files of a range, and the cost of it and of what was read for it."""
+    """Writes the rows of a range; yields its files, and the cost of it and of what was read for it."""
     with carried():
         number, tables, cost = -1, [], Cost()
         for batch in batches:
@@ -426,7 +431,7 @@ def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterato
                 else:
                     tables.append(rows_of(rows.as_buffer()))
         if number < 0:
-            return
+            return  # neither rows nor a cost came: no row is in this range
         written: bytes | None = None
         if tables:
             house, core = shuffle.at.opened()
@@ -444,12 +449,12 @@ async def _write(
         options = dataclasses.replace(options, file_target_bytes=shuffle.target_bytes)
     with measure() as cost:
         rows = [await in_thread(_sorted, unit.curve, tables)]
-        found = await write_in_order(core, shuffle.schema, options, unit.partition, rows)
-    return found, cost
+        written = await write_in_order(core, shuffle.schema, options, unit.partition, rows)
+    return written, cost
 
 
 def _sorted(curve: Curve, tables: list[pa.Table]) -> pa.Table:
-    """All rows in order; the list is emptied."""
+    """Returns all rows in order; empties the list, so that the rows are held once."""
     together = joined(tables)
     order = curve.sorted(together)
     return curve.bare(together).take(order)

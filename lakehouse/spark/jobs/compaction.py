@@ -1,7 +1,7 @@
 """Compaction by executors: planned, merged and committed by the code that does it in one process.
 
 ``compact`` plans as ``Table.compact`` does. A merge unit is one task; one that is larger than a task's
-share is cut by ranges of keys (at the borders of row groups), and what its parts become is one run. The
+share is cut by ranges of keys (at the borders of row groups), and its parts together become one run. The
 driver commits the units of a wave together; units that others changed meanwhile give way.
 
 Invariant: the table is what ``Table.compact`` would have made of the same snapshot: the same rows, runs,
@@ -42,36 +42,36 @@ from lakehouse.storage.tables import OpenTable, View
 __all__ = ["MergePart", "PartDone", "compact", "merge_part", "merged_of"]
 
 _TASK_BYTES = 1024 * 1024 * 1024
-"""What a task reads at most: lost work that Spark does again."""
+"""Maximum bytes that a task reads: the work that Spark repeats when a task is lost."""
 _CUTS = 4
 """Merge units whose files are opened at once to cut them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePart:
-    """A compaction task, or the part of it that has some of its keys."""
+    """A compaction task, or the part of it within a range of keys."""
 
     task: CompactionTask
     keys: KeyRange
     schema: TableSchema
     time_ms: int
-    """Of the snapshot it was planned in."""
+    """Time of the snapshot it was planned in, in milliseconds since 1970."""
     slots: int
-    """How many tasks share the memory of a machine; 0 = one for each core."""
+    """Number of tasks that share the memory of a machine; 0 = one for each core."""
     rows: int
-    """About how many it reads; for progress."""
+    """Number of rows that it reads, about; for progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDone:
-    """Files that are in the store."""
+    """Files of a part that are in the store, and in no snapshot yet."""
 
     outputs: tuple[FileEntry, ...]
     first_upload_ms: int | None
 
 
 async def merge_part(core: OpenTable, part: MergePart) -> PartDone:
-    """Merges a part; in an executor."""
+    """Merges a part; runs in an executor."""
     merged = await merge_task(
         core,
         part.task,
@@ -84,11 +84,11 @@ async def merge_part(core: OpenTable, part: MergePart) -> PartDone:
 
 
 def merged_of(task: CompactionTask, parts: Sequence[PartDone]) -> MergedRuns:
-    """A task out of its parts, which come by key."""
-    uploads = [one.first_upload_ms for one in parts if one.first_upload_ms is not None]
+    """Joins the results of a task's parts, which are in the order of their keys."""
+    uploads = [part.first_upload_ms for part in parts if part.first_upload_ms is not None]
     return MergedRuns(
         task=task,
-        outputs=tuple(entry for one in parts for entry in one.outputs),
+        outputs=tuple(entry for part in parts for entry in part.outputs),
         first_upload_ms=min(uploads, default=None),
     )
 
@@ -113,7 +113,7 @@ def compact(
         full: one run for every bucket, without deleted keys, instead of what is worth its cost.
         where: a condition on partition columns; None = the whole table.
         dry_run: only say what there is to do.
-        progress: told how many rows were merged.
+        progress: called with the number of rows that were merged.
         task_bytes: what a task reads at most; larger merge units are cut. None = so much that all
             executors have work, between half a file and a gigabyte.
 
@@ -131,8 +131,8 @@ def compact(
     if not tasks:
         return CompactResult(snapshot=view.snapshot.id, cost=job.cost)
     with job.holding(view):
-        found = _Compaction(job, view, tasks).run(task_bytes)
-    return dataclasses.replace(found, cost=job.cost)
+        result = _Compaction(job, view, tasks).run(task_bytes)
+    return dataclasses.replace(result, cost=job.cost)
 
 
 class _Compaction:
@@ -145,7 +145,7 @@ class _Compaction:
         self._snapshot = view.snapshot.id
 
     def run(self, task_bytes: int | None) -> CompactResult:
-        """Merges and commits."""
+        """Merges all units, and commits them wave by wave."""
         units = self._job.call(self._cut, task_bytes or self._share())
         self._job.run("merge rows", merge_part, units, self._commit, weight=attrgetter("rows"))
         return result_of_compaction(
@@ -153,8 +153,9 @@ class _Compaction:
         )
 
     def _share(self) -> int:
-        """Bytes of a task so that every executor has some work, and the last does not work alone for long."""
+        """Returns the bytes of a task: every executor has work, and the last does not work alone for long."""
         total = sum(task.size for task in self._tasks)
+        # Two tasks for each that runs at once: an executor that is done early takes another.
         even = total // (2 * self._job.slots)
         return min(_TASK_BYTES, max(self._view.options.file_target_bytes // 2, even))
 

@@ -49,25 +49,26 @@ __all__ = ["IndexMetas", "collect_index_metas", "index_metas"]
 _FILES_PER_CHUNK = 500
 """Files that a task reads in one go; their rows are in memory together."""
 _TASKS = 200
-"""Where nobody knows how many run at once."""
+"""Tasks that files are divided among where Spark does not say how many run at once."""
 _WIDE = ("region_id", "target_expr_hash")
+"""Columns of unsigned 64-bit numbers, which no integer of Spark can hold."""
 _Layout = Literal["prefix", "greptime", "manifest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexMetas:
-    """What an enumeration found, and what it cost."""
+    """Rows of an enumeration, what it cost, and the problems it met."""
 
     rows: pa.Table
     stats: ScanStats
-    """Of all tasks; ``seconds`` are theirs added up. What the driver's listing cost is in it as well."""
+    """Totals of all tasks; ``seconds`` are theirs added up, and the cost includes the driver's listing."""
     problems: tuple[FileProblem, ...]
-    """One for each file that could not be read in full."""
+    """Problems, one for each file that could not be read in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What tasks know."""
+    """A request, as it travels to tasks."""
 
     connection: Connection
     shape: str
@@ -139,12 +140,12 @@ def collect_index_metas(
     connection: Connection | None = None,
 ) -> IndexMetas:
     """The rows of :func:`index_metas`, with requests counted and problems named; the same arguments."""
-    wanted, chunks, found = _listed(
+    wanted, chunks, listing = _listed(
         spark, name, kinds, prefix, layout, shape, errors, concurrency, connection
     )
     tables = [_signed(SHAPES[shape].schema).empty_table()]
-    problems = list(found.problems)
-    stats = found.stats
+    problems = list(listing.problems)
+    stats = listing.stats
     with plain_errors():
         for done in run_tasks(spark, partial(_read, wanted), chunks):
             rows, more, bad = done.value
@@ -156,7 +157,7 @@ def collect_index_metas(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """What the driver found out while it listed."""
+    """Cost and problems of the driver's listing."""
 
     stats: ScanStats
     problems: tuple[FileProblem, ...]
@@ -173,15 +174,15 @@ def _listed(
     concurrency: int | None,
     connection: Connection | None,
 ) -> tuple[_Wanted, list[bytes], _Listing]:
-    """The files, in chunks for tasks."""
+    """Lists the files and divides them into chunks for tasks."""
     if shape not in SHAPES:
         raise InvalidInputError(f"shape is one of {', '.join(SHAPES)}, not {shape!r}")
     if name is not None and prefix is not None:
         raise InvalidInputError("give the name of tables or a prefix, not both")
-    found = connection_of(spark, connection)
-    lake = warehouse(found)
+    chosen = connection_of(spark, connection)
+    lake = warehouse(chosen)
     wanted = _Wanted(
-        connection=found,
+        connection=chosen,
         shape=shape,
         kinds=None if kinds is None else tuple(map(str, kinds)),
         errors=errors,
@@ -195,13 +196,13 @@ def _listed(
         files: list[IndexFile] = []
         problems: list[FileProblem] = []
         with measure() as cost:
-            async for one in source.files():
-                if isinstance(one, IndexFile):
-                    files.append(one)
+            async for item in source.files():
+                if isinstance(item, IndexFile):
+                    files.append(item)
                 elif errors == "raise":
-                    raise one.error or LakehouseError(one.message, kind=one.kind, key=one.path)
+                    raise item.error or LakehouseError(item.message, kind=item.kind, key=item.path)
                 else:
-                    problems.append(replace(one, error=None))
+                    problems.append(replace(item, error=None))
         return files, problems, cost
 
     files, problems, cost = lake.call(gather)
@@ -241,7 +242,7 @@ class _Chunk:
         self._files = files
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files, in the order of the list."""
+        """Yields the files, in the order of the list."""
         for file in self._files:
             yield file
 
@@ -258,7 +259,7 @@ def _scan(wanted: _Wanted, source: IndexSource, lake: Warehouse) -> IndexMetaSca
 
 
 def _read(wanted: _Wanted, chunk: bytes) -> tuple[pa.Table, ScanStats, list[FileProblem]]:
-    """The rows of some files; in an executor."""
+    """Reads the metadata of a chunk of files; runs in an executor."""
     files: list[IndexFile] = pickle.loads(chunk)  # noqa: S301 - written by the driver
     lake = warehouse(wanted.connection)
     scan = _scan(wanted, _Chunk(lake.lake.store, files), lake)
@@ -266,22 +267,22 @@ def _read(wanted: _Wanted, chunk: bytes) -> tuple[pa.Table, ScanStats, list[File
     return rows.cast(_signed(rows.schema)), scan.stats, scan.problems
 
 
-def _added(one: ScanStats, other: ScanStats) -> ScanStats:
+def _added(left: ScanStats, right: ScanStats) -> ScanStats:
     return ScanStats(
-        files=one.files + other.files,
-        entries=one.entries + other.entries,
-        cache_hits=one.cache_hits + other.cache_hits,
-        failed_files=one.failed_files + other.failed_files,
-        broken_blobs=one.broken_blobs + other.broken_blobs,
-        hidden_files=one.hidden_files + other.hidden_files,
-        seconds=one.seconds + other.seconds,
-        cost=one.cost + other.cost,
+        files=left.files + right.files,
+        entries=left.entries + right.entries,
+        cache_hits=left.cache_hits + right.cache_hits,
+        failed_files=left.failed_files + right.failed_files,
+        broken_blobs=left.broken_blobs + right.broken_blobs,
+        hidden_files=left.hidden_files + right.hidden_files,
+        seconds=left.seconds + right.seconds,
+        cost=left.cost + right.cost,
     )
 
 
 def _signed(schema: pa.Schema) -> pa.Schema:
-    """The columns as Spark can have them."""
-    return pa.schema([pa.field(one.name, _signed_type(one), nullable=one.nullable) for one in schema])
+    """Returns the columns with types that Spark has: it knows no unsigned numbers."""
+    return pa.schema([pa.field(field.name, _signed_type(field), nullable=field.nullable) for field in schema])
 
 
 def _signed_type(field: pa.Field) -> pa.DataType:

@@ -1,10 +1,10 @@
-"""What jobs have in common: a table that executors open, work in waves, progress, cost, memory.
+"""Jobs in executors: a table that tasks open, work in waves, progress, cost and memory.
 
 A job is planned in the driver with the engine's own planners. Its tasks are values; each is done by a
-coroutine of the engine in a Spark task of its own, and what it came to goes back to the driver, which
+coroutine of the engine in a Spark task of its own, and its result goes back to the driver, which
 commits. Tasks that belong together (the parts of one merge unit) are in one wave; two waves are under way
 at a time, and what a wave made is committed while the next is at work, so that a long job loses little to
-an error. A task that is lost is done again by Spark, whatever it had uploaded is an orphan then.
+an error. Spark repeats a task that is lost; what the task had uploaded is an orphan then.
 
 Invariant: what a task did counts once, by the message of the attempt that Spark took; the same holds of
 its cost and of progress.
@@ -56,7 +56,7 @@ class TableAt:
     uuid: uuid.UUID
 
     def opened(self) -> tuple[Warehouse, OpenTable]:
-        """The table and the process's lake, wherever this is called."""
+        """Opens the table in the calling process; returns it with the process's lake."""
         house = warehouse(self.connection)
         error = NotFoundError(
             f"{self.name} is another table now than the one the job began with: somebody has dropped or "
@@ -68,7 +68,7 @@ class TableAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted(Generic[R]):
-    """What a task came to, and its cost."""
+    """Result of a task, and its cost."""
 
     value: R
     cost: Cost
@@ -80,51 +80,52 @@ class _Sent(Generic[T]):
 
     task: T
     weight: int
-    """How much of the progress it is."""
+    """Share of the step's progress, in the unit of its total."""
 
 
 def _context(spark: SparkSession) -> SparkContext | None:
-    """None = the session is a Connect one."""
-    found: SparkContext | None = getattr(spark, "sparkContext", None)
-    return found
+    """Returns the session's context; None = a Connect session, which has none."""
+    context: SparkContext | None = getattr(spark, "sparkContext", None)
+    return context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Travels with tasks, and counts what they have done."""
+    """Counter of finished work, which travels with tasks."""
 
     accumulator: Accumulator[int] | None
-    """None under Connect."""
+    """Spark's own counter; None under Connect."""
 
     def add(self, weight: int) -> None:
-        """So much more is done, if the attempt counts."""
+        """Adds finished work, which Spark counts for the attempt that it takes."""
         if self.accumulator is not None:
             self.accumulator.add(weight)
 
 
 class _Counter:
-    """What tasks have done, as Spark tells; under Connect, as pieces of work end."""
+    """Progress of a step: by Spark's counter, or under Connect by the pieces of work that have ended."""
 
-    def __init__(self, spark: SparkSession, told: Callable[[int], None]) -> None:
+    def __init__(self, spark: SparkSession, report: Callable[[int], None]) -> None:
         context = _context(spark)
         self.tally = Tally(accumulator=context.accumulator(0) if context is not None else None)
-        self._told = told
+        self._report = report
         self._shown = 0
         self._finished = 0
 
     def look(self) -> None:
-        """Tells what is new."""
+        """Reports what Spark has counted since the last look."""
         if self.tally.accumulator is not None:
             self._show(self.tally.accumulator.value)
 
     def finished(self, weight: int) -> None:
-        """A piece is done: what it was is counted whether or not Spark told."""
+        """Counts a piece of work that has ended, whether or not Spark has counted its tasks by now."""
         self._finished += weight
         self._show(self._finished)
 
     def _show(self, done: int) -> None:
+        # Spark's counter lags behind the pieces that have ended; progress never goes back.
         if done > self._shown:
-            self._told(done - self._shown)
+            self._report(done - self._shown)
             self._shown = done
 
 
@@ -135,7 +136,7 @@ class Job:
         spark: the session; classic or Connect.
         table: ``db.table``.
         connection: the warehouse; None = the one that was registered.
-        progress: told how far the job has got, by tasks that are done. Under Connect it hears of waves.
+        progress: called with how far the job has got, by tasks that are done; under Connect by waves.
     """
 
     def __init__(
@@ -146,26 +147,26 @@ class Job:
         progress: ProgressCallback | None,
     ) -> None:
         self.spark = spark
-        found = connection_of(spark, connection)
-        self.house = warehouse(found)
+        chosen = connection_of(spark, connection)
+        self.house = warehouse(chosen)
         self.core = self.house.table(table)
-        self.at = TableAt(connection=found, name=table, uuid=self.core.uuid)
+        self.at = TableAt(connection=chosen, name=table, uuid=self.core.uuid)
         self._own, self._paid = Cost(), Cost()
         self._tell = progress
         self.teller = Teller(progress)
         context = _context(spark)
         self.slots = context.defaultParallelism if context is not None else _SLOTS_UNKNOWN
-        """About how many tasks run at once."""
+        """Number of tasks that run at once, about."""
         self.slots_of_machine = self._slots_of_machine(context)
-        """How many of them share the memory of a machine; 0 = one for each of its cores."""
+        """Number of tasks that share the memory of a machine; 0 = one for each of its cores."""
 
     @property
     def cost(self) -> Cost:
-        """Of the driver, and of all tasks that counted."""
+        """Cost of the driver, and of all tasks that counted."""
         return self._own + self._paid
 
     def pay(self, cost: Cost) -> None:
-        """Adds what tasks cost."""
+        """Adds the cost of tasks."""
         self._paid = self._paid + cost
 
     def _slots_of_machine(self, context: SparkContext | None) -> int:
@@ -175,7 +176,7 @@ class Job:
         return int(cores) if cores is not None else 0
 
     def call(self, work: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What a coroutine of the engine returns, run in the driver."""
+        """Runs a coroutine of the engine in the driver, counts its cost and returns its result."""
 
         async def counted() -> R:
             with counting(self._own):
@@ -184,19 +185,19 @@ class Job:
         return self.house.call(counted)
 
     def task_memory(self) -> int:
-        """Bytes of rows and files that a task may hold, as an executor says it."""
-        found: list[int] = []
+        """Returns how many bytes of rows and files a task may hold; asks an executor, whose limits count."""
+        answers: list[int] = []
         self.run(
             "ask executors",
             memory_of_task,
             [[self.slots_of_machine]],
-            lambda results: found.extend(one for _, [one] in results),
+            lambda results: answers.extend(answer for _, [answer] in results),
         )
-        return found[0]
+        return answers[0]
 
     @contextlib.contextmanager
     def holding(self, view: View) -> Generator[None, None, None]:
-        """Keeps a state while the block runs, so that what tasks read stays, however long they take."""
+        """Keeps a state while the block runs, so that the files of tasks stay, however long these take."""
 
         @contextlib.asynccontextmanager
         async def hold() -> AsyncIterator[None]:
@@ -222,8 +223,8 @@ class Job:
             step: what progress calls it.
             work: a coroutine function of a module; it gets the table and a task.
             units: tasks that belong together, the largest first.
-            done: told, in the driver and wave by wave, the results of every unit by its number.
-            weight: how much of the progress a task is.
+            done: called in the driver, wave by wave, with the results of every unit and its number.
+            weight: share of a task in the progress.
         """
         waves = waves_of(units, max(1, self.slots * _WAVE_TASKS))
 
@@ -231,9 +232,9 @@ class Job:
             return partial(self._wave, [units[at] for at in wave], work, weight)
 
         def settled(number: int, results: list[Counted[R]]) -> None:
-            values = iter([one.value for one in results])
-            for one in results:
-                self.pay(one.cost)
+            values = iter([result.value for result in results])
+            for result in results:
+                self.pay(result.cost)
             done([(at, [next(values) for _ in units[at]]) for at in waves[number]])
 
         weights = [sum(weight(task) for at in wave for task in units[at]) for wave in waves]
@@ -246,15 +247,15 @@ class Job:
         weights: Sequence[int],
         done: Callable[[int, R], None],
     ) -> None:
-        """Makes Spark do pieces of work in order, two at a time, and tells how far it has got.
+        """Makes Spark do pieces of work in order, two at a time, and reports progress.
 
         Args:
             step: what progress calls it.
             works: each blocks until it is done; tasks in executors may count with what it gets.
-            weights: how much of the progress each is.
-            done: told, in the caller's thread, what a piece came to.
+            weights: share of each in the progress.
+            done: called in the caller's thread with the number of a piece and its result.
         """
-        counter = _Counter(self.spark, partial(self._told, step, sum(weights)))
+        counter = _Counter(self.spark, partial(self._report, step, sum(weights)))
         with _Threads(self.spark) as threads:
             waiting = {threads.submit(partial(work, counter.tally)): at for at, work in enumerate(works)}
             while waiting:
@@ -264,11 +265,11 @@ class Job:
                 counter.look()
                 for future in ended:
                     at = waiting.pop(future)
-                    found = future.result()
+                    result = future.result()
                     counter.finished(weights[at])
-                    done(at, found)
+                    done(at, result)
 
-    def _told(self, step: str, total: int, more: int) -> None:
+    def _report(self, step: str, total: int, more: int) -> None:
         self.teller.step(step, more, total)
 
     def _wave(
@@ -279,14 +280,14 @@ class Job:
         tally: Tally,
     ) -> list[Counted[R]]:
         tasks = [_Sent(task=task, weight=weight(task)) for unit in units for task in unit]
-        found = run_tasks(self.spark, partial(_in_executor, self.at, work, tally), tasks)
-        return [one.value for one in found]
+        finished = run_tasks(self.spark, partial(_in_executor, self.at, work, tally), tasks)
+        return [done.value for done in finished]
 
 
 def waves_of(units: Sequence[Sequence[object]], width: int) -> list[list[int]]:
-    """Numbers of units in order, together so many that they have about ``width`` tasks."""
+    """Divides units, by number and in order, into waves of about ``width`` tasks; units stay whole."""
     waves: list[list[int]] = []
-    tasks = width
+    tasks = width  # as if a wave were full: the first unit begins one
     for number, unit in enumerate(units):
         if tasks >= width:
             waves.append([])
@@ -297,7 +298,7 @@ def waves_of(units: Sequence[Sequence[object]], width: int) -> list[list[int]]:
 
 
 async def memory_of_task(core: OpenTable, slots: int) -> int:
-    """Bytes of rows and files that a task may hold; in an executor.
+    """Returns how many bytes of rows and files a task may hold; runs in an executor.
 
     Args:
         core: the table.
@@ -321,9 +322,9 @@ def _in_executor(
             value = await work(core, sent.task)
         return Counted(value=value, cost=cost)
 
-    found = house.call(counted)
+    result = house.call(counted)
     tally.add(sent.weight)
-    return found
+    return result
 
 
 class _Threads:
@@ -340,6 +341,7 @@ class _Threads:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
+            # Else the executors would go on with work whose results nobody takes.
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._spark.interruptTag(self._tag)
         self._pool.shutdown()
@@ -351,5 +353,5 @@ class _Threads:
             self._spark.addTag(self._tag)
             return work()
 
-        found: concurrent.futures.Future[R] = self._pool.submit(self._inherit(tagged))
-        return found
+        future: concurrent.futures.Future[R] = self._pool.submit(self._inherit(tagged))
+        return future

@@ -58,7 +58,7 @@ _Moment = dt.datetime | int | str
 _SPANS = 4
 """Spans of a listing for each task that can run at once: some are longer than others."""
 _READ_BYTES = 256 * 1024 * 1024
-"""Data files of a task are about so large together."""
+"""Bytes of data files per task, about."""
 
 
 def expire(
@@ -113,7 +113,7 @@ def remove_orphans(
         connection: the warehouse; None = the one that was registered.
         older_than: uploads before this moment; None = those older than ``orphan.min_age_s``.
         dry_run: change nothing and say what would be deleted now.
-        progress: told how much of the directory was looked at.
+        progress: called with how much of the directory was looked at.
         spans: parts that the directory is listed in; None = some for each executor.
 
     Example::
@@ -126,15 +126,15 @@ def remove_orphans(
     needed = job.call(needed_paths, job.core, sweep, job.teller)
     view = job.call(job.core.view_of, sweep.head)
     paths = [path for entry in job.call(view.files) for path, _ in paths_of(entry)]
-    found = [sweep.report]
+    reports = [sweep.report]  # one, to which every part is added
 
     def done(results: Sequence[tuple[int, list[OrphanReport]]]) -> None:
         for _, [part] in results:
-            found.append(found.pop().with_part(part))
+            reports.append(reports.pop().with_part(part))
 
     work = partial(_sweep_span, sweep, needed)
-    job.run("list", work, [[one] for one in spans_of(paths, spans or _SPANS * job.slots)], done)
-    return dataclasses.replace(found.pop(), cost=job.cost)
+    job.run("list", work, [[span] for span in spans_of(paths, spans or _SPANS * job.slots)], done)
+    return dataclasses.replace(reports.pop(), cost=job.cost)
 
 
 async def _sweep_span(sweep: OrphanSweep, needed: PathSet, core: OpenTable, span: PathSpan) -> OrphanReport:
@@ -154,29 +154,29 @@ class _Files:
     @property
     def size(self) -> int:
         """Bytes of the files."""
-        return sum(one.size for one in self.entries)
+        return sum(entry.size for entry in self.entries)
 
 
 class _Findings:
-    """What is known of data files; those nobody has read yet are taken note of."""
+    """Findings by data file, and the files that still have to be read."""
 
     def __init__(self) -> None:
         self.known: dict[str, list[FileFindings]] = {}
         self.unread: dict[int, tuple[TableSchema, list[FileEntry]]] = {}
-        """By the id of the schema."""
+        """Files to be read, with their schema, by its id."""
 
     async def note(self, entry: FileEntry, schema: TableSchema) -> list[FileFindings]:
-        """Nothing is wrong as far as is known."""
+        """Notes a file as one to be read, and reports nothing wrong with it."""
         self.unread.setdefault(schema.id, (schema, []))[1].append(entry)
         return []
 
-    async def tell(
+    async def findings_of(
         self,
         read: Callable[[FileEntry, TableSchema], Awaitable[list[FileFindings]]],
         entry: FileEntry,
         schema: TableSchema,
     ) -> list[FileFindings]:
-        """What was found; files of commits made meanwhile are read."""
+        """Returns the findings of a file; reads it here if a commit added it meanwhile."""
         known = self.known.get(entry.path)
         return await read(entry, schema) if known is None else known
 
@@ -200,7 +200,7 @@ def verify(
         deep: read every data file too, in executors; without it see ``Table.verify``, which does the same.
         snapshot: only this one; None = all that exist.
         dry_run: read no data file, only say how many there are to be read.
-        progress: told how many bytes of files were read.
+        progress: called with the number of bytes of files that were read.
 
     Example::
 
@@ -210,38 +210,40 @@ def verify(
     job = Job(spark, table, connection, progress)
     if not deep or dry_run:
         return job.call(verify_table, job.core, deep=False, snapshot=snapshot, progress=progress)
+    # Two walks over the snapshots: the first only lists the files, which executors then read; the second
+    # reports what they found, and sees what was committed in between.
     findings = _Findings()
     job.call(verify_table, job.core, deep=True, snapshot=snapshot, check=findings.note)
-    units = [[one] for schema, some in findings.unread.values() for one in _groups(schema, some)]
+    units = [[group] for schema, entries in findings.unread.values() for group in _groups(schema, entries)]
 
     def done(results: Sequence[tuple[int, list[dict[str, list[FileFindings]]]]]) -> None:
-        for _, [found] in results:
-            findings.known.update(found)
+        for _, [by_path] in results:
+            findings.known.update(by_path)
 
     job.run("read files", _check_files, units, done, weight=attrgetter("size"))
     check = FileCheck(job.core.env.store, job.core.root, job.core.env.settings.index).file
     report = job.call(
-        verify_table, job.core, deep=True, snapshot=snapshot, check=partial(findings.tell, check)
+        verify_table, job.core, deep=True, snapshot=snapshot, check=partial(findings.findings_of, check)
     )
     return dataclasses.replace(report, cost=job.cost)
 
 
 def _groups(schema: TableSchema, entries: Iterable[FileEntry]) -> list[_Files]:
-    """Files by tasks."""
+    """Groups files by tasks, the largest first."""
     groups: list[list[FileEntry]] = []
     room = 0
-    for one in sorted(entries, key=attrgetter("size"), reverse=True):
-        if one.size > room:
+    for entry in sorted(entries, key=attrgetter("size"), reverse=True):
+        if entry.size > room:
             groups.append([])
             room = _READ_BYTES
-        groups[-1].append(one)
-        room -= one.size
-    return [_Files(schema=schema, entries=tuple(some)) for some in groups]
+        groups[-1].append(entry)
+        room -= entry.size
+    return [_Files(schema=schema, entries=tuple(group)) for group in groups]
 
 
 async def _check_files(core: OpenTable, files: _Files) -> dict[str, list[FileFindings]]:
     check = FileCheck(core.env.store, core.root, core.env.settings.index)
-    return {one.path: await check.file(one, files.schema) for one in files.entries}
+    return {entry.path: await check.file(entry, files.schema) for entry in files.entries}
 
 
 # --- indexes --------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def rebuild_indexes(
         where: a condition on partition columns; None = all of them.
         every: also files that are indexed as they should be.
         dry_run: only say what there is to do.
-        progress: told how many rows were indexed.
+        progress: called with the number of rows that were indexed.
 
     Example::
 
@@ -277,10 +279,10 @@ def rebuild_indexes(
     work = job.call(plan_rebuild, view, to_expr(where), every=every)
     if dry_run or not work:
         return dataclasses.replace(planned_rebuild(view, work), dry_run=dry_run, cost=job.cost)
-    units = [[one] for one in sorted(work, key=_rows, reverse=True)]
+    units = [[item] for item in sorted(work, key=_rows, reverse=True)]
     with job.holding(view):
-        found = _Rebuild(job, view).run(units)
-    return dataclasses.replace(found, cost=job.cost)
+        result = _Rebuild(job, view).run(units)
+    return dataclasses.replace(result, cost=job.cost)
 
 
 def _rows(work: IndexWork) -> int:
@@ -288,7 +290,7 @@ def _rows(work: IndexWork) -> int:
 
 
 _Indexed = tuple[FileEntry, int | None]
-"""An entry with its index, and when the upload was answered."""
+"""An entry with its index, and when the upload was answered (ms since 1970); None = there was no upload."""
 
 
 class _Rebuild:
@@ -299,7 +301,7 @@ class _Rebuild:
         self._done = RebuildResult(snapshot=view.snapshot.id)
 
     def run(self, units: Sequence[Sequence[IndexWork]]) -> RebuildResult:
-        """Indexes and commits."""
+        """Indexes all files, and commits them wave by wave."""
         work = partial(_index_one, self._view.schema)
         self._job.run("index rows", work, units, self._commit, weight=_rows)
         return self._done
@@ -307,10 +309,10 @@ class _Rebuild:
     def _commit(self, results: Sequence[tuple[int, list[_Indexed]]]) -> None:
         entries = [entry for _, [(entry, _)] in results]
         uploads = [uploaded for _, [(_, uploaded)] in results if uploaded is not None]
-        found = self._job.call(
+        committed = self._job.call(
             commit_indexes, self._job.core, self._view, entries, min(uploads, default=None)
         )
-        self._done = self._done.then(found)
+        self._done = self._done.then(committed)
 
 
 async def _index_one(schema: TableSchema, core: OpenTable, work: IndexWork) -> _Indexed:

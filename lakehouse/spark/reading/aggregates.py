@@ -1,7 +1,7 @@
 """Counts, least and greatest values of a table: from statistics in the driver, from rows in executors.
 
-Of files whose statistics tell, no row is read; see :mod:`lakehouse.storage.scan.aggregate`. Of a table that
-was compacted they all do, and no task is started.
+Files whose statistics answer are not read; see :mod:`lakehouse.storage.scan.aggregate`. Once a table is
+compacted, the statistics of all its files do, and no task is started.
 
 Invariant: the answer is that of Spark's aggregate over all rows of the same snapshot.
 """
@@ -80,8 +80,8 @@ def aggregate(
     answers = _answers(
         spark, name, wanted, where, group_by, (version, timestamp, tag), connection_of(spark, connection)
     )
-    found = answers.table()
-    return spark.createDataFrame(found, struct_of_arrow(found.schema))
+    rows = answers.table()
+    return spark.createDataFrame(rows, struct_of_arrow(rows.schema))
 
 
 def count(
@@ -103,7 +103,7 @@ def count(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rest:
-    """What tasks know of the rows that are read."""
+    """The part of a query that statistics leave open, as it travels to tasks."""
 
     connection: Connection
     name: str
@@ -129,8 +129,10 @@ def _answers(
     async def plan() -> tuple[Answers, list[Split], Expr | None]:
         question = Question.parse(view.schema, wanted, group_by)
         shown = shown_where(to_expr(where), view.shows)
+        # One split of all files, to plan with: nothing reads it, so its size does not matter.
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
         await scan.ask_indexes(partial(ask_table, core))
+        # Only the units that statistics leave open are divided among tasks.
         answers, left = question.of_told(scan.files.units)
         pieces = await scan.pieces(OPENED_MAX)
         size = split_bytes_of(planned_bytes(left, pieces), cores_of(spark))
@@ -166,7 +168,7 @@ def _scan(core: OpenTable, split: Split, question: Question, where: Expr | None)
 
 
 def _read(rest: _Rest, split: Split) -> Answers:
-    """What the rows of a split say; in an executor."""
+    """Reads the rows of a split and returns their aggregates; runs in an executor."""
     lake = warehouse(rest.connection)
     error = InvalidInputError(f"{rest.name} is another table than it was when the query was planned")
     core = lake.same_table(rest.name, rest.table, error)

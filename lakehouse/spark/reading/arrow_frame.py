@@ -1,8 +1,8 @@
 """Rows of a plan as a data frame, past Spark's interface for sources.
 
 Spark asks a source in Python for its metrics a hundred rows after the other, which takes as long as reading
-two columns does. Rows that functions make take a shorter way; but what a function reads, Spark cannot tell
-it later: conditions that it finds are for Spark itself to evaluate.
+two columns does. Rows that functions make take a shorter way; but Spark cannot push conditions into a
+function: those that it finds in a query, it evaluates itself.
 
 Columns of which statistics say that no row lacks a value are declared so, which spares the JVM a look at
 every value: a sixth of its time.
@@ -26,8 +26,8 @@ __all__ = ["frame_of", "parts_of"]
 
 
 def parts_of(reader: LakehouseReader) -> list[ScanPart]:
-    """What a reader reads; plans it."""
-    return [one for one in reader.partitions() if isinstance(one, ScanPart)]
+    """Plans a read and returns its parts."""
+    return [part for part in reader.partitions() if isinstance(part, ScanPart)]
 
 
 def frame_of(
@@ -38,20 +38,20 @@ def frame_of(
     *,
     among: Mapping[str, pa.Array] | None = None,
 ) -> DataFrame:
-    """The rows of some parts.
+    """Returns the rows of parts as a data frame.
 
     Args:
         spark: the session; classic or Connect.
         reader: has planned the parts.
         parts: of one plan.
         struct: the columns; those without nulls in any file come out as such.
-        among: by column, values of which a row has to have one.
+        among: values by column; only rows that have one of them in each column come out.
     """
     if not parts:
         return spark.createDataFrame([], struct)
     # Once for all of them: the condition may be large.
     plan = parts[0].plan
-    sent = [pickle.dumps((one.split, one.selections)) for one in parts]
+    sent = [pickle.dumps((part.split, part.selections)) for part in parts]
     wanted = among or {}
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,15 +67,15 @@ def frame_of(
 
 
 def _as_held(struct: StructType, parts: Sequence[ScanPart]) -> StructType:
-    """The columns, not nullable where files say that they hold no null."""
+    """Returns the columns, not nullable where the statistics of all files count no null."""
     schema = parts[0].plan.schema
     if not schema.merging.picks_rows:
         return struct  # values are computed, and may be null without one that is
-    entries = {one.path: one for part in parts for one in part.split.entries}.values()
+    entries = {entry.path: entry for part in parts for entry in part.split.entries}.values()
     ids = {field.name.casefold(): field.id for field in schema.fields}
-    found = StructType()
-    for one in struct.fields:
-        known = [entry.stats.get(ids[one.name.casefold()]) for entry in entries]
+    held = StructType()
+    for column in struct.fields:
+        known = [entry.stats.get(ids[column.name.casefold()]) for entry in entries]
         is_full = all(stats is not None and stats.nulls == 0 for stats in known)
-        found.add(StructField(one.name, one.dataType, one.nullable and not is_full, one.metadata))
-    return found
+        held.add(StructField(column.name, column.dataType, column.nullable and not is_full, column.metadata))
+    return held

@@ -39,14 +39,14 @@ _TEXT: Mapping[type[ds.Filter], str] = {
 }
 
 
-def translated(one: ds.Filter, schema: TableSchema) -> Expr | None:
-    """The condition; None = Spark has to look itself.
+def translated(pushed: ds.Filter, schema: TableSchema) -> Expr | None:
+    """Translates a filter of Spark into a condition; None = Spark has to evaluate it.
 
     Args:
-        one: the filter; names may differ from the table's in case.
+        pushed: the filter; names may differ from the table's in case.
         schema: of the table.
     """
-    where = _translated(one, schema)
+    where = _translated(pushed, schema)
     if where is None:
         return None
     try:
@@ -56,49 +56,51 @@ def translated(one: ds.Filter, schema: TableSchema) -> Expr | None:
     return where
 
 
-def _translated(one: ds.Filter, schema: TableSchema) -> Expr | None:
-    if isinstance(one, ds.Not):
-        inner = _translated(one.child, schema)
+def _translated(pushed: ds.Filter, schema: TableSchema) -> Expr | None:
+    if isinstance(pushed, ds.Not):
+        inner = _translated(pushed.child, schema)
         return None if inner is None else Not(inner)
-    named = _column(one.attribute, schema)
+    named = _column(pushed.attribute, schema)
     if named is None:
         return None
     column, field = named
-    if isinstance(one, ds.IsNull):
+    if isinstance(pushed, ds.IsNull):
         return IsNull(column)
-    if isinstance(one, ds.IsNotNull):
+    if isinstance(pushed, ds.IsNotNull):
         return Not(IsNull(column))
     if children(field.type):
-        return None
-    if isinstance(one, ds.EqualNullSafe):
-        if one.value is None:
+        return None  # of lists, maps and structs only whether they are null
+    if isinstance(pushed, ds.EqualNullSafe):
+        # False for a null, where "=" is null: that matters below a Not.
+        if pushed.value is None:
             return IsNull(column)
-        return all_of(Not(IsNull(column)), Compare("=", column, Constant(one.value)))
-    if isinstance(one, ds.In):
-        return In(column, tuple(one.value))
-    if type(one) in _COMPARE:
-        return Compare(_COMPARE[type(one)], column, Constant(one.value))
-    if type(one) in _TEXT and isinstance(one.value, str):
-        return FunctionCall(_TEXT[type(one)], (column, Constant(one.value)))
+        return all_of(Not(IsNull(column)), Compare("=", column, Constant(pushed.value)))
+    if isinstance(pushed, ds.In):
+        return In(column, tuple(pushed.value))
+    if type(pushed) in _COMPARE:
+        return Compare(_COMPARE[type(pushed)], column, Constant(pushed.value))
+    if type(pushed) in _TEXT and isinstance(pushed.value, str):
+        return FunctionCall(_TEXT[type(pushed)], (column, Constant(pushed.value)))
     return None
 
 
 def _column(path: tuple[str, ...], schema: TableSchema) -> tuple[Column, Field] | None:
-    """The column of a path, by the names that the table has for it."""
+    """Finds the column of a path, under the names that the table has for it."""
     fields = schema.fields
-    found: list[Field] = []
+    steps: list[Field] = []
     for part in path:
-        field = next((one for one in fields if one.name.casefold() == part.casefold()), None)
+        field = next((child for child in fields if child.name.casefold() == part.casefold()), None)
         if field is None:
             return None
-        found.append(field)
+        steps.append(field)
         fields = field.type.fields if isinstance(field.type, StructType) else ()
-    names = [one.name for one in found]
+    names = [step.name for step in steps]
     joined = ".".join(names)
     if len(names) == 1:
-        return Column(written(names)), found[-1]
+        return Column(written(names)), steps[-1]
+    # Joined by dots, such names could be read as another path or as a column of that very name.
     if any("." in name for name in names):
         return None
-    if any(one.name == joined for one in schema.fields):
+    if any(top.name == joined for top in schema.fields):
         return None
-    return Column(joined), found[-1]
+    return Column(joined), steps[-1]

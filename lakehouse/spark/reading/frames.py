@@ -1,4 +1,4 @@
-"""Data frames next to a table: columns found by name as Spark finds them, and what does not fit.
+"""Data frames compared with a table: columns matched by name as Spark matches them, differences refused.
 
 Invariant: names are compared as the session compares them (``spark.sql.caseSensitive``); a frame that is
 passed on has the table's names.
@@ -22,14 +22,14 @@ __all__ = ["by_name", "column", "fitted", "is_classic", "refuse_differences"]
 
 
 def column(name: str) -> Column:
-    """The column of that name, whatever characters are in it."""
+    """Returns the column of that name, whatever characters are in it."""
     return sf.col("`" + name.replace("`", "``") + "`")
 
 
 def by_name(df: DataFrame) -> Callable[[str], str | None]:
-    """Finds a column of the frame: what it is called there, None where there is none."""
+    """Returns a function that finds the frame's name of a column; None where the frame has no such column."""
     case_matters = _case_matters(df)
-    named = {one if case_matters else one.casefold(): one for one in df.columns}
+    named = {name if case_matters else name.casefold(): name for name in df.columns}
     return lambda name: named.get(name if case_matters else name.casefold())
 
 
@@ -38,22 +38,25 @@ def _case_matters(df: DataFrame) -> bool:
 
 
 def is_classic(df: DataFrame) -> bool:
-    """Whether the frame's session runs in this process's JVM, and not behind Spark Connect."""
+    """Returns whether the frame's session runs in this process's JVM, and not behind Spark Connect."""
     return hasattr(df, "_jdf")
 
 
 def refuse_differences(
     struct: StructType, fields: Sequence[Field], name: str, *, case_matters: bool = False
 ) -> None:
-    """Nothing when rows of a frame may be rows of a table.
+    """Refuses a frame whose rows cannot be rows of a table.
 
     Raises:
         InvalidInputError: says of every column what is wrong with it.
     """
-    nothing = {one.name for one in struct.fields if isinstance(one.dataType, NullType)}
-    typed = StructType([one for one in struct.fields if one.name not in nothing])
+    # A column of nulls alone has no type that a table knows, and fits that of every column.
+    nothing = {field.name for field in struct.fields if isinstance(field.dataType, NullType)}
+    typed = StructType([field for field in struct.fields if field.name not in nothing])
     known = iter(schema_of(typed))
-    columns = [pa.field(one.name, pa.null()) if one.name in nothing else next(known) for one in struct.fields]
+    columns = [
+        pa.field(field.name, pa.null()) if field.name in nothing else next(known) for field in struct.fields
+    ]
     differences = column_differences(columns, fields, case_matters=case_matters)
     if differences:
         raise InvalidInputError(
@@ -62,12 +65,12 @@ def refuse_differences(
 
 
 def fitted(df: DataFrame, fields: Sequence[Field], name: str) -> DataFrame:
-    """The frame with the columns that the table has, under its names.
+    """Returns the frame with the columns that the table has, under its names.
 
     Raises:
         InvalidInputError: as :func:`refuse_differences`.
     """
     refuse_differences(df.schema, fields, name, case_matters=_case_matters(df))
     named = by_name(df)
-    found = [(named(field.name), field.name) for field in fields]
-    return df.select(*(column(given).alias(wanted) for given, wanted in found if given is not None))
+    pairs = [(named(field.name), field.name) for field in fields]
+    return df.select(*(column(given).alias(wanted) for given, wanted in pairs if given is not None))

@@ -48,13 +48,13 @@ __all__ = ["JoinPlan", "JoinReport", "join", "plan_join"]
 
 _log = get_logger(__name__)
 _KEYS_MAX = 10_000
-"""Values of a condition; planning with more takes longer than what they leave out is worth."""
+"""Maximum values of a condition; planning with more takes longer than what they leave out is worth."""
 _COMPARED_MAX = 200_000
-"""Values that rows are compared with one by one before they go to the JVM, where there are ranges."""
+"""Maximum values that rows are compared with before they go to the JVM, where the condition is ranges."""
 _COLLECTED_MAX = 2_000_000
-"""Keys that the driver holds to make ranges of them; of more it asks the least and the greatest."""
+"""Maximum keys that the driver holds to make ranges of them; of more it asks the least and the greatest."""
 _BROADCAST_ROWS = 500_000
-"""Rows of the small side that every executor gets."""
+"""Maximum rows of a small side that is sent to every executor."""
 _KINDS = {
     "inner": "inner",
     "left_semi": "left_semi",
@@ -79,23 +79,23 @@ _FAMILIES: tuple[tuple[type[st.DataType], ...], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinReport:
-    """What the keys of the small side left out of the large one."""
+    """Report of what the keys of the small side left out of the large one."""
 
     snapshot: int
-    """Of the large table."""
+    """Id of the snapshot of the large table."""
     keys: int | None
-    """Different keys of the small side; None = too many to collect."""
+    """Number of different keys of the small side; None = too many to collect."""
     filters: Mapping[str, str] = field(default_factory=dict)
-    """By column of the large table: ``values``, ``ranges``, ``a range``, or why there is no condition."""
+    """Condition by column of the large table: ``values``, ``ranges``, ``a range``, or why there is none."""
     files: int
-    """Of the large table."""
+    """Number of files of the large table."""
     files_pruned: Mapping[str, int]
-    """By what told that they can be left out."""
+    """Files left out, counted by reason: partition, bucket, key range, stats, index."""
     indexes_read: int = 0
     bytes: int
-    """Of all its files."""
+    """Bytes of all its files."""
     bytes_left: int
-    """Of the files, or parts of files, that tasks read, all columns."""
+    """Bytes of the files, or parts of files, that tasks read, all columns included."""
     tasks: int
 
     def __str__(self) -> str:
@@ -193,60 +193,60 @@ def plan_join(
     tag: str | None = None,
     connection: Connection | None = None,
 ) -> JoinPlan:
-    """What :func:`join` is going to do, with a report of what is left out; the same arguments."""
+    """Plans what :func:`join` does, with a report of what is left out; takes the same arguments."""
     kind = _KINDS.get(how.lower().replace(" ", "_"))
     if kind is None:
         raise InvalidInputError(
             f"how is inner, left_semi or right_outer, not {how!r}: a join that keeps rows of {fact} without "
             "a partner has to read all of them, so leave it to Spark"
         )
-    found = connection_of(spark, connection)
-    lake = warehouse(found)
+    chosen = connection_of(spark, connection)
+    lake = warehouse(chosen)
     core = lake.table(fact)
     view = lake.call(core.view, snapshot=version, timestamp=timestamp, tag=tag)
-    other = table(spark, dim, connection=connection) if isinstance(dim, str) else dim
-    pairs = _pairs(on, view.schema, other)
+    small = table(spark, dim, connection=connection) if isinstance(dim, str) else dim
+    pairs = _pairs(on, view.schema, small)
     fields = fields_named(view.schema, columns)
-    missing = [name for name in pairs if name not in {one.name for one in fields}]
+    missing = [name for name in pairs if name not in {field.name for field in fields}]
     if missing:
         raise InvalidInputError(f"columns must have those that are joined on, and lacks {', '.join(missing)}")
     with plain_errors():
-        keys = _collected(other, pairs, view.schema)
-    filters, said = _filters(keys, view.schema, max_keys)
-    struct = st.StructType([struct_of(view.schema)[one.name] for one in fields])
+        keys = _collected(small, pairs, view.schema)
+    filters, kinds = _filters(keys, view.schema, max_keys)
+    struct = st.StructType([struct_of(view.schema)[field.name] for field in fields])
     options = ReadOptions(where=all_given(to_expr(where), *filters), version=view.snapshot.id)
-    reader = LakehouseReader(found, fact, options, struct, cores=cores_of(spark))
+    reader = LakehouseReader(chosen, fact, options, struct, cores=cores_of(spark))
     parts = parts_of(reader)
     report = JoinReport(
         snapshot=view.snapshot.id,
         keys=keys.distinct,
-        filters=said,
+        filters=kinds,
         files=reader.report.files,
         files_pruned=reader.report.files_pruned,
         indexes_read=reader.report.indexes_read,
-        bytes=sum(one.size for one in lake.call(view.entries)),
-        bytes_left=sum(one.split.size for one in parts),
+        bytes=sum(entry.size for entry in lake.call(view.entries)),
+        bytes_left=sum(part.split.size for part in parts),
         tasks=len(parts),
     )
     compared = {
         name: values
         for name, values in keys.columns.items()
-        if said[name] == "ranges" and len(values) <= _COMPARED_MAX
+        if kinds[name] == "ranges" and len(values) <= _COMPARED_MAX
     }
     rows = frame_of(spark, reader, parts, struct, among=compared)
-    return JoinPlan(report=report, fact=rows, frame=_joined(rows, other, pairs, on, kind, keys.rows))
+    return JoinPlan(report=report, fact=rows, frame=_joined(rows, small, pairs, on, kind, keys.rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Keys:
-    """What is known of the keys of the small side."""
+    """Keys of the small side, or their ends where there are too many."""
 
     columns: Mapping[str, pa.Array]
-    """By column of the large table: its different values, or the least and the greatest."""
+    """Different values by column of the large table, or the least and the greatest."""
     are_ends: bool
     distinct: int | None
     rows: int | None
-    """Of the small side."""
+    """Number of rows of the small side that have a key; None = not counted, or too many to send around."""
     unfit: Mapping[str, str]
     """Columns without a condition, and why."""
 
@@ -254,7 +254,7 @@ class _Keys:
 def _pairs(
     on: str | Sequence[str] | Mapping[str, str], schema: TableSchema, dim: DataFrame
 ) -> dict[str, str]:
-    """Columns of the large table with those of the small side."""
+    """Returns the columns of the large table with those of the small side that they are joined with."""
     if isinstance(on, Mapping):
         pairs = dict(on)
     else:
@@ -271,7 +271,7 @@ def _pairs(
 
 
 def _collected(dim: DataFrame, pairs: Mapping[str, str], schema: TableSchema) -> _Keys:
-    """The keys of the small side, each once; where they are too many, their ends."""
+    """Collects the keys of the small side, each once; where they are too many, their ends."""
     unfit = {}
     for ours, theirs in pairs.items():
         kinds = spark_type(schema.field(ours).type), dim.schema[theirs].dataType
@@ -288,7 +288,9 @@ def _collected(dim: DataFrame, pairs: Mapping[str, str], schema: TableSchema) ->
     if counted.num_rows <= _COLLECTED_MAX:
         return _Keys(
             columns={
-                ours: pc.unique(fitting(_whole(counted.column(name)), arrow_type(schema.field(ours).type)))
+                ours: pc.unique(
+                    fitting(_in_one_chunk(counted.column(name)), arrow_type(schema.field(ours).type))
+                )
                 for ours, name in zip(fit, names, strict=True)
             },
             are_ends=False,
@@ -297,10 +299,10 @@ def _collected(dim: DataFrame, pairs: Mapping[str, str], schema: TableSchema) ->
             unfit=unfit,
         )
     ends = [end(name).alias(f"{name}_{at}") for name in names for at, end in enumerate((sf.min, sf.max))]
-    found = keyed.agg(*ends).toArrow()
+    extremes = keyed.agg(*ends).toArrow()
     return _Keys(
         columns={
-            ours: pa.concat_arrays([_whole(found.column(f"{name}_{at}")) for at in (0, 1)])
+            ours: pa.concat_arrays([_in_one_chunk(extremes.column(f"{name}_{at}")) for at in (0, 1)])
             for ours, name in zip(fit, names, strict=True)
         },
         are_ends=True,
@@ -312,38 +314,40 @@ def _collected(dim: DataFrame, pairs: Mapping[str, str], schema: TableSchema) ->
 
 def _is_of(family: tuple[type[st.DataType], ...]) -> Callable[[st.DataType], bool]:
     def test(kind: st.DataType) -> bool:
-        # Collated texts are equal that are not the same.
+        # A collation makes texts equal whose bytes differ.
         plain = not isinstance(kind, st.StringType) or kind.isUTF8BinaryCollation()
         return plain and isinstance(kind, family)
 
     return test
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    values = column.combine_chunks()
+    return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
 
 
 def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr], dict[str, str]]:
-    """The conditions on the large table, and what they are."""
-    found, said = [], dict(keys.unfit)
+    """Makes the conditions on the large table; returns them, and the kind of condition of each column."""
+    filters, kinds = [], dict(keys.unfit)
     for name, values in keys.columns.items():
         field = schema.field(name)
         if keys.are_ends:
             try:
+                # The small side may have a wider type: its ends need not fit the column.
                 low, high = values.cast(arrow_type(field.type)).to_pylist()
             except pa.ArrowInvalid:
-                said[name] = "no condition: there are too many keys, some of which the column cannot have"
+                kinds[name] = "no condition: there are too many keys, some of which the column cannot have"
                 continue
-            found.append(col(name).between(low, high))
-            said[name] = "a range"
+            filters.append(col(name).between(low, high))
+            kinds[name] = "a range"
             continue
         is_exact = len(values) <= max_keys
-        found.append(
+        # With no value allowed, the condition is made of ranges.
+        filters.append(
             among(field.name, arrow_type(field.type), values, max_values=max_keys if is_exact else 0)
         )
-        said[name] = "values" if is_exact else "ranges"
-    return found, said
+        kinds[name] = "values" if is_exact else "ranges"
+    return filters, kinds
 
 
 def _joined(
@@ -354,7 +358,8 @@ def _joined(
     kind: str,
     dim_rows: int | None,
 ) -> DataFrame:
-    """Spark's join; it cannot know how large the sides are, so it is told what to do with them."""
+    """Joins in Spark, with hints, as it cannot know how large the sides are."""
+    # A right outer join keeps the small side, and Spark cannot send around the side that it keeps.
     if kind != "right_outer" and dim_rows is not None and dim_rows <= _BROADCAST_ROWS:
         dim = sf.broadcast(dim)
     else:

@@ -1,4 +1,4 @@
-"""The options of the data source: their names, their values, and what they say.
+"""The options of the data source: their names, their values and their meaning.
 
 Spark hands options over as text, and their names in lower case. A name nobody knows is an error that
 says which there are; what Spark itself puts among them is left alone.
@@ -28,58 +28,58 @@ from lakehouse.suggest import nearest, suggestion
 __all__ = ["OPERATIONS", "ReadOptions", "WriteOptions", "target_of"]
 
 OPERATIONS: Final = ("append", "upsert", "delete", "overwrite", "overwrite_partitions")
-"""What a write may do."""
+"""Operations that a write may ask for."""
 _TARGET = ("warehouse", "table", "path", "storage_options")
 _PREFIXES = ("storage.", "setting.")
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "provider", "owner", "paths"})
-"""What Spark puts among the options of a source for itself."""
+"""Names that Spark puts among the options of a source for itself."""
 _OF_CATALOG = "option."
-"""How the names of options begin that a table of Spark's catalog was made with."""
+"""Prefix of options that a table of Spark's catalog was made with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a read asks for."""
+    """Options of a read."""
 
     columns: tuple[str, ...] | None = None
-    """Names, in order; None = all. As ``a,b``, or a JSON list where names hold commas."""
+    """Names of columns, in order; None = all. As ``a,b``, or a JSON list where names hold commas."""
     where: Expr | str | None = None
-    """A condition; as an option, SQL."""
+    """Condition on rows; as an option, SQL."""
     version: int | None = None
-    """A snapshot by its id."""
+    """Id of the snapshot that is read."""
     timestamp: str | int | None = None
-    """The last snapshot not after it: ISO text, or milliseconds since 1970."""
+    """Moment whose snapshot is read, the last not after it: ISO text, or milliseconds since 1970."""
     tag: str | None = None
-    """The snapshot of a tag."""
+    """Tag of the snapshot that is read."""
     freshness: Freshness = "snapshot"
-    """``wal`` sees what the write-ahead log holds above the newest snapshot too."""
+    """State that is read: ``wal`` includes the write-ahead log above the newest snapshot."""
     incremental_from: int | None = None
-    """Net changes since that snapshot, which it does not include itself."""
+    """Id of the snapshot since which net changes are read, exclusive."""
     incremental_to: int | None = None
-    """Up to that snapshot; None = the newest."""
+    """Id of the snapshot up to which they are read, inclusive; None = the newest."""
     relation: str | None = None
-    """What the table says about itself, such as ``snapshots`` or ``files``."""
+    """Relation that is read instead of rows, such as ``snapshots`` or ``files``."""
     split_bytes: int | None = None
     """Bytes of data files per task; None = as the size of the read and the cores suggest."""
     batch_rows: int | None = None
-    """Most rows of a batch that goes to the JVM; None = as the width of the rows suggests."""
+    """Maximum rows of a batch that goes to the JVM; None = as the width of the rows suggests."""
     pin_s: float | None = None
-    """Keep the snapshot for so many seconds from the planning on; None = expiry may take it away."""
+    """Seconds that the snapshot is kept from the planning on; None = only a read that takes long keeps it."""
     starting: str = "initial"
     """Streams: begin with all rows (``initial``), with what is ``latest``, with the ``earliest`` commit that
     is kept, or with what came after a snapshot or a moment."""
     changes: bool = False
     """Streams: net changes with their kind, instead of the rows that were added."""
     max_files: int | None = None
-    """Streams: most files of a batch."""
+    """Streams: maximum files of a batch."""
     max_rows: int | None = None
-    """Streams: most rows of a batch."""
+    """Streams: maximum rows of a batch."""
     max_bytes: int | None = None
-    """Streams: most bytes of files of a batch."""
+    """Streams: maximum bytes of files of a batch."""
 
     def __post_init__(self) -> None:
         named = [self.version, self.timestamp, self.tag, self.incremental_to]
-        if sum(one is not None for one in named) > 1:
+        if sum(value is not None for value in named) > 1:
             raise InvalidInputError("give one of version, timestamp, tag and incremental_to, not several")
         if self.incremental_to is not None and self.incremental_from is None:
             raise InvalidInputError("incremental_to goes with incremental_from: say since when")
@@ -92,26 +92,26 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """From options as Spark hands them over; those that say which table are left aside."""
+        """Reads options as Spark hands them over; ignores those that say which table."""
         return cls(**_parsed(options, _READ, "reading"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a write is to do."""
+    """Options of a write."""
 
     operation: str | None = None
     """One of :data:`OPERATIONS`; None = as the mode of the write says. Also called ``mode``."""
     where: str | None = None
-    """An overwrite replaces only the rows that match."""
+    """Condition of an overwrite, in SQL: only rows that match are replaced."""
     writer_id: str | None = None
-    """With ``writer_sequence``: the write is made once, however often it is tried."""
+    """Id of the writer: with ``writer_sequence``, the write is made once, however often it is tried."""
     writer_sequence: int | None = None
     missing: Missing | None = None
-    """What becomes of columns that rows come without: ``error`` or ``null``; None = an error where older
-    rows of their keys would lose values."""
+    """Treatment of columns that rows lack: ``error`` or ``null``; None = an error where older rows of their
+    keys would lose values."""
     message: str | None = None
-    """For people; it stands in the snapshot."""
+    """Message for people, which the snapshot keeps."""
 
     def __post_init__(self) -> None:
         if (self.writer_id is None) != (self.writer_sequence is None):
@@ -119,12 +119,12 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """From options as Spark hands them over; those that say which table are left aside."""
+        """Reads options as Spark hands them over; ignores those that say which table."""
         return cls(**_parsed(options, _WRITE, "writing"))
 
 
 def target_of(options: Mapping[str, str], default: Connection | None = None) -> tuple[Connection, str]:
-    """Which warehouse and which table the options say; what they leave open, the default says.
+    """Returns the warehouse and the table that the options name; the default fills in what they leave open.
 
     Options of the same warehouse are added to the default's, and win over them; but where
     ``storage_options`` are given, nothing of the default's is added.
@@ -148,11 +148,12 @@ def target_of(options: Mapping[str, str], default: Connection | None = None) -> 
         below, settings = default.storage_options, dict(default.settings)
     for name, text in given.items():
         if name.startswith("storage."):
+            # Keys and names of accounts may consist of digits.
             storage[name.removeprefix("storage.")] = _value(text, numbers=False)
         elif name.startswith("setting."):
             settings[name.removeprefix("setting.")] = _value(text, numbers=True)
-    found = understood_options(Location.parse(url), below, storage)
-    return Connection(url=url, storage_options=found, settings=settings), table
+    merged = understood_options(Location.parse(url), below, storage)
+    return Connection(url=url, storage_options=merged, settings=settings), table
 
 
 _Parser = Callable[[str, str], Any]
@@ -161,8 +162,8 @@ _Parser = Callable[[str, str], Any]
 def _parsed(
     options: Mapping[str, str], known: Mapping[str, tuple[str, _Parser]], what: str
 ) -> dict[str, Any]:
-    """The fields that the options say."""
-    found: dict[str, Any] = {}
+    """Parses options into fields, by the names that are known."""
+    fields: dict[str, Any] = {}
     for given, text in options.items():
         name = given.lower()
         if name.startswith(_OF_CATALOG):
@@ -182,9 +183,10 @@ def _parsed(
             )
         attribute, parse = known[name]
         value = parse(name, text)
-        if found.setdefault(attribute, value) != value:
+        # An operation has two names, and case does not matter.
+        if fields.setdefault(attribute, value) != value:
             raise InvalidInputError(f"option {name!r} and its other name say different things", option=name)
-    return found
+    return fields
 
 
 def _text(_: str, text: str) -> str:
@@ -206,6 +208,7 @@ def _declared(kind: str, *, field: str = "", **about: Any) -> _Parser:
 
 
 def _moment(_: str, text: str) -> str | int:
+    # Four digits are a year of ISO text.
     return int(text) if re.fullmatch(r"\s*[0-9]{5,18}\s*", text) else text.strip()
 
 
@@ -215,13 +218,13 @@ def _starting(_: str, text: str) -> str:
 
 
 def _names(name: str, text: str) -> tuple[str, ...]:
-    found: Any = text.split(",")
+    items: Any = text.split(",")
     if text.lstrip().startswith("["):
         try:
-            found = json.loads(text)
+            items = json.loads(text)
         except ValueError as error:
             raise InvalidInputError(f"option {name!r} is no JSON list: {error}", option=name) from error
-    names = tuple(one.strip() if isinstance(one, str) else "" for one in found)
+    names = tuple(item.strip() if isinstance(item, str) else "" for item in items)
     if not all(names):
         raise InvalidInputError(f"option {name!r} is names such as 'id, amount', not {text!r}", option=name)
     return names
@@ -239,23 +242,23 @@ def _missing(_: str, text: str) -> str:
 
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         # Not shown: it may hold a key.
         raise InvalidInputError(f"option {name!r} is no JSON object", option=name)
-    return found
+    return value
 
 
 def _value(text: str, *, numbers: bool) -> Any:
-    """Truth values, lists and objects as such, and numbers where none is meant as text; all else as it is."""
+    """Parses truth values, lists, objects and, if asked for, numbers; returns all other text as it is."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return text if found is None or isinstance(found, str) or (is_number and not numbers) else found
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return text if value is None or isinstance(value, str) or (is_number and not numbers) else value
 
 
 _READ: Final[Mapping[str, tuple[str, _Parser]]] = {

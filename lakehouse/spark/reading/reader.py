@@ -68,25 +68,29 @@ __all__ = [
 ]
 
 _SPLIT_BYTES = 32 * 1024 * 1024
-"""Where nobody knows how many cores there are."""
+"""Bytes of files per task where nobody knows how many cores there are."""
 _SPLIT_MIN, _SPLIT_MAX = 4 * 1024 * 1024, 128 * 1024 * 1024
+"""Bounds of the bytes of files per task."""
 _SPLITS_PER_CORE = 3
-"""So that a core whose share takes longer does not hold the others up."""
+"""Maximum tasks per core: several, so that a core whose share takes longer does not hold the others up."""
 _SPLIT_WORTH = 16 * 1024 * 1024
-"""From so many bytes on it is worth a task's price to have several for each core."""
+"""Bytes of files per core that are worth the price of one more task."""
 _BATCH_BYTES = 4 * 1024 * 1024
-"""Of a batch on its way to the JVM: smaller ones cost it up to a fifth more time, larger ones only memory."""
+"""Bytes of a batch on its way to the JVM, about: smaller ones cost up to a fifth more time, larger ones only
+memory."""
 _BATCH_ROWS_MIN = 1024
+"""Rows of such a batch, at least."""
 _BYTES_PER_S = 4 * 1024 * 1024
-"""Of files that a task reads, at least, with what Spark does to the rows: what takes longer is pinned when it
-is planned. Quicker reads that take long all the same are pinned by their tasks."""
+"""Bytes of files that a task reads per second, at least, with what Spark does to the rows: by it, reads that
+will take long are pinned when they are planned. Others that take long all the same are pinned by tasks."""
 _CORES_UNKNOWN = 8
+"""Tasks taken to run at once where nobody knows."""
 _AHEAD_BYTES = 64 * 1024 * 1024
-"""Of rows that a task decodes ahead, at most; rows that the caches of the processor still have cost half."""
+"""Maximum bytes of rows that a task decodes ahead; rows that the processor's caches still have cost half."""
 
 
 async def view_of(core: OpenTable, options: ReadOptions) -> View:
-    """The state of the table that the options ask for."""
+    """Returns the state of the table that the options ask for."""
     return await core.view(
         snapshot=options.version if options.version is not None else options.incremental_to,
         timestamp=options.timestamp,
@@ -96,7 +100,7 @@ async def view_of(core: OpenTable, options: ReadOptions) -> View:
 
 
 def split_bytes_of(total: int, cores: int | None) -> int:
-    """How many bytes of files a task should read, of so many in all."""
+    """Returns how many bytes of files a task should read, of so many in all."""
     if cores is None:
         return _SPLIT_BYTES
     each = min(max(total // (cores * _SPLIT_WORTH), 1), _SPLITS_PER_CORE)
@@ -105,24 +109,27 @@ def split_bytes_of(total: int, cores: int | None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """What all tasks of a read have in common."""
+    """The part of a plan that all tasks of a read share."""
 
     table: uuid.UUID
     snapshot: int
     schema: TableSchema
     columns: tuple[str, ...]
     where: Expr | None
-    """What the reader asks for, and what the snapshot shows."""
+    """Condition on rows: the reader's, and that of the rows which the snapshot shows; None = all rows."""
     segment: int | None = None
     """First segment of the write-ahead log that is read above the snapshot; None = none is."""
     planned_ms: int = 0
-    """When it was planned, by the store's clock as far as it is known."""
+    """Time of planning in milliseconds since 1970, by the store's clock where that is known."""
     pin: str
     """Name of the pin that is made when the read takes long."""
 
 
 class ScanPart(InputPartition):  # type: ignore[misc]
-    """What one task reads. Spark sends the reader off before it asks for its parts, so they say all."""
+    """The rows that one task reads.
+
+    Spark sends the reader off before it asks for its parts, so the parts say all that is planned.
+    """
 
     def __init__(self, plan: ScanPlan, split: Split, selections: Mapping[str, RowSelection]) -> None:
         super().__init__(None)
@@ -155,7 +162,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         self._filters: list[Expr] = []
         self._planning: tuple[Warehouse, OpenTable, View] | None = None
         self.report = ScanReport()
-        """What planning looked at and left out."""
+        """Counts of what planning looked at and left out."""
 
     def __getstate__(self) -> dict[str, Any]:
         # What is planned travels with the parts.
@@ -171,18 +178,18 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         return self._planning
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes the filters that mean the same here; those that do not are Spark's."""
+        """Takes the filters that mean the same here; yields the others, which Spark evaluates."""
         with carried():
             schema = self._planned()[2].schema
-            for one in filters:
-                where = translated(one, schema)
+            for pushed in filters:
+                where = translated(pushed, schema)
                 if where is None:
-                    yield one
+                    yield pushed
                 else:
                     self._filters.append(where)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What the tasks read."""
+        """Plans the parts that tasks read."""
         with carried():
             lake, core, view = self._planned()
             return lake.call(self._parts, core, view)
@@ -208,9 +215,10 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
 
         async def ask(question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-            found = await ask_table(core, question, files)
-            answers.update({path: rows for path, rows in found.rows.items() if not rows.is_all})
-            return found
+            asked = await ask_table(core, question, files)
+            # Files all of whose rows may match need no selection, and selections are sent to tasks.
+            answers.update({path: rows for path, rows in asked.rows.items() if not rows.is_all})
+            return asked
 
         scan = Scan(
             await view.entries(),
@@ -223,20 +231,22 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         self.report = scan.report
         await scan.ask_indexes(ask)
         splits = await self._splits(scan, source, plan)
-        expected_s = sum(one.size for one in splits) / (_BYTES_PER_S * (self._cores or _CORES_UNKNOWN))
+        expected_s = sum(split.size for split in splits) / (_BYTES_PER_S * (self._cores or _CORES_UNKNOWN))
         if self._options.pin_s is None and expected_s > until_pinned_s(view.options.delete_grace_s):
             await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=PIN_S)
         return [
             ScanPart(
-                plan, one, {entry.path: answers[entry.path] for entry in one.entries if entry.path in answers}
+                plan,
+                split,
+                {file.path: answers[file.path] for file in split.entries if file.path in answers},
             )
-            for one in splits
+            for split in splits
         ]
 
     async def _splits(self, scan: Scan, source: TableRuns, plan: ScanPlan) -> list[Split]:
         units = scan.files.units
         pieces = await scan.pieces(OPENED_MAX)
-        # Of few columns more files make a task of the same size.
+        # When few columns are read, a task of the same size has more files.
         share = _share_read(plan)
         total = int(planned_bytes(units, pieces) * share)
         size = self._options.split_bytes or int(split_bytes_of(total, self._cores) / share)
@@ -245,7 +255,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
     # --- executors ----------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """Reads the rows of a part."""
         if not isinstance(partition, ScanPart):
             return  # Spark makes one of its own where there are none
         with carried():
@@ -262,7 +272,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
 
 
 async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
-    """The rows of a part, decoded some way ahead of whoever takes them."""
+    """Yields the rows of a part, decoded some way ahead of their consumer."""
     plan, split, settings = part.plan, part.split, core.env.settings.table
     scan = Scan(
         split.entries,
@@ -275,7 +285,7 @@ async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, N
         settings=replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, _AHEAD_BYTES)),
     )
     if part.selections:
-
+        # The driver has asked the indexes: its answers are repeated here.
         async def known(_: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
             return IndexAnswers(rows=part.selections)
 
@@ -299,14 +309,14 @@ def _batch_rows(table: pa.Table) -> int:
 
 
 def _share_read(plan: ScanPlan) -> float:
-    """About which part of the bytes of files is read."""
+    """Estimates the share of the bytes of files that is read, by the widths of columns."""
     names = {*plan.columns, *(() if plan.where is None else plan.where.columns())}
     read = sum(value_width(field) for field in plan.schema.fields if field.name in names)
     return max(0.05, read / sum(value_width(field) for field in plan.schema.fields))
 
 
 def struct_asked(schema: TableSchema, columns: Sequence[str] | None) -> StructType:
-    """The columns of these names, in their order; None = all."""
+    """Returns the columns of these names, in their order; None = all."""
     every = struct_of(schema)
     if columns is None:
         return every
@@ -321,9 +331,9 @@ def struct_asked(schema: TableSchema, columns: Sequence[str] | None) -> StructTy
 
 
 def columns_asked(struct: StructType, schema: TableSchema) -> tuple[str, ...]:
-    """The table's columns that are asked for; names differ by case at most."""
+    """Returns the table's columns that are asked for; names differ by case at most."""
     ours = {field.name.casefold(): field for field in struct_of(schema).fields}
-    found: list[str] = []
+    names: list[str] = []
     for field in struct.fields:
         known = ours.get(field.name.casefold())
         if known is None:
@@ -337,5 +347,5 @@ def columns_asked(struct: StructType, schema: TableSchema) -> tuple[str, ...]:
                 f"{field.dataType.simpleString()} is asked for: read it as it is and cast it in Spark",
                 column=field.name,
             )
-        found.append(known.name)
-    return tuple(found)
+        names.append(known.name)
+    return tuple(names)

@@ -1,7 +1,7 @@
-"""What a table says about itself, as Spark relations: ``.option("relation", "snapshots")``.
+"""Relations of a table in Spark, such as its snapshots: ``.option("relation", "snapshots")``.
 
-They are the relations of ``Table.snapshots()`` and its like: files, indexes, manifests, partitions, schemas,
-snapshots, tags. ``version`` shows those of one snapshot as of it.
+They are those of ``Table.snapshots()`` and its like: files, indexes, manifests, partitions, schemas,
+snapshots, tags. With ``version``, relations of one snapshot are read as of it.
 
 Invariant: no data file is opened, and columns are those of the relation in process.
 """
@@ -44,17 +44,18 @@ RELATIONS: dict[str, Callable[[View], pa.Table]] = {
     "snapshots": lambda view: snapshots_relation((), view.snapshot),
     "tags": lambda view: tags_relation(view.snapshot),
 }
-"""The relations there are, and how to find their columns without reading them."""
+"""Relations by name, each with a function that finds its columns without reading it."""
 _AT_A_SNAPSHOT = ("files", "indexes", "manifests", "partitions")
+"""Relations of one snapshot; others are of the table."""
 
 
 def relation_struct(name: str, view: View) -> StructType:
-    """The columns of a relation."""
+    """Returns the columns of a relation."""
     return struct_of_arrow(RELATIONS[known_relation(name)](view).schema)
 
 
 def known_relation(name: str | None) -> str:
-    """The name, if a relation has it: a method of tables is called by it."""
+    """Returns the name if a relation has it, and refuses it else: a method of tables is called by it."""
     if name is None or name not in RELATIONS:
         raise InvalidInputError(
             f"there is no relation {name!r}; {suggestion(name or '', RELATIONS)}", relation=name
@@ -78,19 +79,19 @@ class RelationReader(DataSourceReader):  # type: ignore[misc]
         self._names, self._arrow = schema.fieldNames(), arrow_for_spark(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One."""
+        """Returns one part, as relations are small."""
         return [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The whole relation."""
+        """Reads the whole relation."""
         with carried():
             lake = warehouse(self._connection)
-            found = lake.call(_relation, lake.table(self._table), self._options)
-            yield from as_spark(found.select(self._names), self._arrow).to_batches()
+            rows = lake.call(_relation, lake.table(self._table), self._options)
+            yield from as_spark(rows.select(self._names), self._arrow).to_batches()
 
 
 async def _relation(core: OpenTable, options: ReadOptions) -> pa.Table:
     ask = getattr(Table(core), known_relation(options.relation))
     at = {"snapshot": options.version} if options.relation in _AT_A_SNAPSHOT else {}
-    found: pa.Table = await ask(**at)
-    return found
+    rows: pa.Table = await ask(**at)
+    return rows

@@ -1,7 +1,7 @@
 """Tables as data frames that read no more than they are asked for.
 
-Spark asks a Python source for all columns of its schema, and counts on nothing less. So what a data frame is
-to have, it is told when it is made::
+Spark asks a Python source for all columns of its schema, and counts on nothing less. So the columns of a data
+frame are chosen when it is made::
 
     lakehouse.spark.table(spark, "sales.orders", columns=["id", "amount"], where="amount > 10")
     lakehouse.spark.create_view(spark, "orders", "sales.orders", columns=["id", "amount"])
@@ -72,8 +72,8 @@ def table(
         incremental_from: what changed since that snapshot; with a key net changes and their ``_change``,
             without one the rows that were added.
         incremental_to: up to that snapshot; None = the newest.
-        relation: what the table says about itself: ``files``, ``indexes``, ``manifests``, ``partitions``,
-            ``schemas``, ``snapshots`` or ``tags``.
+        relation: a relation of the table instead of its rows: ``files``, ``indexes``, ``manifests``,
+            ``partitions``, ``schemas``, ``snapshots`` or ``tags``.
         split_bytes: about how many bytes of files a task reads; None = as the cores suggest.
         pin_s: seconds for which the snapshot is kept from the planning on; costs a commit. None = it is
             kept for a day when reading it takes longer than half of the table's ``delete_grace_s``.
@@ -118,9 +118,9 @@ def create_view(spark: SparkSession, view: str, name: str, **how: Any) -> DataFr
         lakehouse.spark.create_view(spark, "orders", "sales.orders", columns=["id", "amount"])
         spark.sql("SELECT sum(amount) FROM orders")
     """
-    found = table(spark, name, **how)
-    found.createOrReplaceTempView(view)
-    return found
+    frame = table(spark, name, **how)
+    frame.createOrReplaceTempView(view)
+    return frame
 
 
 def enable_pushdown(spark: SparkSession) -> None:
@@ -131,7 +131,7 @@ def enable_pushdown(spark: SparkSession) -> None:
 
 
 def _direct(spark: SparkSession, name: str, options: ReadOptions, connection: Connection) -> DataFrame:
-    """Rows that are planned now, and read without Spark's interface for sources."""
+    """Returns rows that are planned now, and read without Spark's interface for sources."""
     if options.relation is not None or options.incremental_from is not None or options.freshness == "wal":
         raise InvalidInputError(
             "pushdown=False is for rows of a snapshot: it goes with no relation, incremental_from or "
@@ -140,15 +140,16 @@ def _direct(spark: SparkSession, name: str, options: ReadOptions, connection: Co
     lake = warehouse(connection)
     view = lake.call(view_of, lake.table(name), options)
     struct = struct_asked(view.schema, options.columns)
+    # By its id, so that planning reads the snapshot whose columns were taken.
     pinned = replace(options, version=view.snapshot.id, timestamp=None, tag=None)
     reader = LakehouseReader(connection, name, pinned, struct, cores=cores_of(spark))
     return frame_of(spark, reader, parts_of(reader), struct)
 
 
 def _target(spark: SparkSession, connection: Connection | None) -> dict[str, str]:
-    """Where the warehouse is; nothing is said of the one that the session's source knows."""
-    found = connection_of(spark, connection)
+    """Returns the options that name the warehouse; none for the session's own, which its source knows."""
+    chosen = connection_of(spark, connection)
     if connection is None:
         return {}
-    told = {"warehouse": found.url, "storage_options": json.dumps(found.revealed_options())}
-    return told | {f"setting.{key}": json.dumps(value) for key, value in found.settings.items()}
+    options = {"warehouse": chosen.url, "storage_options": json.dumps(chosen.revealed_options())}
+    return options | {f"setting.{key}": json.dumps(value) for key, value in chosen.settings.items()}

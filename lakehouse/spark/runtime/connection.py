@@ -1,4 +1,4 @@
-"""How processes of a Spark job reach a warehouse: a value that travels, and a lake that each process keeps.
+"""Connections of Spark's processes to a warehouse: a value that travels, and a lake that each process keeps.
 
 Invariant: a process opens one lake for equal connections, when it first needs it and never in a parent
 that it was forked from, and keeps it: workers are used again, and what they have cached with them.
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _LAKES_MAX = 8
-"""Warehouses that a process keeps open; the one opened first makes room."""
+"""Maximum warehouses that a process keeps open; the one opened first makes room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class Connection:
     """
 
     url: str
-    """``s3://bucket/warehouse``."""
+    """URL of the warehouse, such as ``s3://bucket/warehouse``."""
     storage_options: Mapping[str, Any] = field(default_factory=dict)
-    """fsspec's, such as ``endpoint_url``, in whatever spelling; what is secret shows as ``***``."""
+    """Storage options of fsspec, such as ``endpoint_url``, in any spelling; secrets are shown as ``***``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Bounds, such as ``{"cache.max_bytes": …}``."""
+    """Settings of the lake, such as ``{"cache.max_bytes": …}``."""
 
     def __post_init__(self) -> None:
         if "://" not in self.url:
@@ -65,12 +65,12 @@ class Connection:
 
     @property
     def identity(self) -> str:
-        """The same text for equal connections; nothing can be read from it."""
+        """Key that equal connections share; a hash, so that no secret can be read from it."""
         known = (self.url, _sorted(self.revealed_options()), _sorted(self.settings))
         return hashlib.sha256(repr(known).encode()).hexdigest()
 
     def revealed_options(self) -> dict[str, Any]:
-        """The storage options with their secrets, for what takes them to where they are used."""
+        """Returns the storage options with their secrets, for code that sends them to where they are used."""
         return StorageOptions(self.storage_options).reveal()
 
 
@@ -89,31 +89,31 @@ class Warehouse:
             storage_options=connection.storage_options,
             settings=dict(connection.settings),
         )
-        """The async one: its methods run in :meth:`call` and :meth:`iterate` only."""
+        """The async lake: its methods run in :meth:`call`, :meth:`iterate` and :meth:`hold` only."""
         self._bridge = Bridge(self.lake)
 
     def call(self, work: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What an async function returns or raises, run where the lake lives."""
+        """Runs an async function on the lake's event loop; returns or raises what it does."""
         return self._bridge.call(work, *args, **kwargs)
 
     def iterate(
         self, work: Callable[P, AsyncIterator[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Generator[R, None, None]:
-        """The items of an async iterator."""
+        """Yields the items of an async iterator, which runs on the lake's event loop."""
         return self._bridge.iterate(work, *args, **kwargs)
 
     def hold(
         self, work: Callable[P, AbstractAsyncContextManager[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> AbstractContextManager[R]:
-        """An async context manager around a block of code that blocks."""
+        """Enters an async context manager, on the lake's event loop, around a block of code that blocks."""
         return self._bridge.hold(work, *args, **kwargs)
 
     def table(self, name: str) -> OpenTable:
-        """The table of that name, as the engine's functions take it."""
+        """Opens the table of that name, as the engine's functions take it."""
         return self.call(self.lake.table, name).core
 
     def same_table(self, name: str, known: uuid.UUID, otherwise: LakehouseError) -> OpenTable:
-        """The table of that name, if it is still the one with that id.
+        """Opens the table of that name, if it is still the one with that id.
 
         Args:
             name: the table's.
@@ -126,17 +126,18 @@ class Warehouse:
         return core
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the lake, which gives its connections back."""
         self._bridge.close()
 
 
 _lock = threading.Lock()
 _kept: dict[str, Warehouse] = {}
+"""Open warehouses by the identity of their connections, in the order in which they were opened."""
 _pid = os.getpid()
 
 
 def warehouse(connection: Connection) -> Warehouse:
-    """The process's lake of a connection, when a piece of work begins."""
+    """Returns this process's lake of a connection; called whenever a piece of work begins."""
     global _pid
     put_loaded_aside()
     with _lock:
@@ -145,15 +146,16 @@ def warehouse(connection: Connection) -> Warehouse:
             _kept.clear()
             _pid = os.getpid()
         key = connection.identity
-        found = _kept.get(key)
-        if found is None:
+        lake = _kept.get(key)
+        if lake is None:
             if len(_kept) >= _LAKES_MAX:
                 _kept.pop(next(iter(_kept))).close()
-            found = _kept[key] = Warehouse(connection)
-        return found
+            lake = _kept[key] = Warehouse(connection)
+        return lake
 
 
 def _sorted(options: Any) -> Any:
+    """Returns options in the order of their names, so that equal ones have the same text."""
     if isinstance(options, Mapping):
         return [(key, _sorted(options[key])) for key in sorted(options)]
     return options

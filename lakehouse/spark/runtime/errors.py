@@ -1,4 +1,4 @@
-"""Errors of the engine on their way through Spark: told in full by workers, found again in the driver.
+"""Errors of the engine on their way through Spark: described in full by workers, raised again in the driver.
 
 A Python worker's exception reaches the driver as the text of a traceback within an exception of
 Spark. Code that runs in workers does so under :func:`carried`, which adds a line that says what text
@@ -28,13 +28,13 @@ _MARK = "lakehouse-error: "
 _NOTE = re.compile(rf"^{_MARK}(\{{.*\}})\s*$", re.MULTILINE)
 _LINE = re.compile(r"^lakehouse\.errors\.(\w+): ", re.MULTILINE)
 _AFTERWARDS = re.compile(r"\n(?:\s*\n|\tat |\s*SQLSTATE|JVM stacktrace)")
-"""What may follow a message in the text of an exception of Spark."""
+"""Text that may follow a message in an exception of Spark."""
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 @contextmanager
 def carried() -> Iterator[None]:
-    """In workers: errors of the engine that pass say all they are in the text that Spark takes along.
+    """Adds kind and facts to errors of the engine that pass, as text that Spark takes along; for workers.
 
     Example::
 
@@ -45,14 +45,15 @@ def carried() -> Iterator[None]:
     try:
         yield
     except LakehouseError as error:
+        # Blocks may be nested: the innermost has said it all.
         if not any(note.startswith(_MARK) for note in getattr(error, "__notes__", ())):
-            error.add_note(_MARK + _told(error))
+            error.add_note(_MARK + _note(error))
         raise
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """In the driver: an error of the engine that comes wrapped by Spark is raised as itself.
+    """Raises an error of the engine as itself where Spark has wrapped it; for the driver.
 
     Example::
 
@@ -62,14 +63,14 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as wrapped:
-        found = error_in(wrapped) if _is_sparks(wrapped) else None
-        if found is not None:
-            raise found from wrapped
+        error = error_in(wrapped) if _is_sparks(wrapped) else None
+        if error is not None:
+            raise error from wrapped
         raise
 
 
 def error_in(exception: BaseException) -> LakehouseError | None:
-    """The error of the engine that an exception of Spark was made of, such as ``query.exception()``.
+    """Returns the error of the engine that an exception of Spark, such as ``query.exception()``, was made of.
 
     None where there is none.
     """
@@ -78,9 +79,9 @@ def error_in(exception: BaseException) -> LakehouseError | None:
     text = str(exception)
     note = _NOTE.search(text)
     if note is not None:
-        found = _from_note(text, note)
-        if found is not None:
-            return found
+        error = _from_note(text, note)
+        if error is not None:
+            return error
     return _from_text(text)
 
 
@@ -89,8 +90,8 @@ def _is_sparks(exception: Exception) -> bool:
     return isinstance(exception, PySparkException) or type(exception).__module__.startswith("py4j.")
 
 
-def _told(error: LakehouseError) -> str:
-    """What a note says, on one line."""
+def _note(error: LakehouseError) -> str:
+    """Returns the text of a note, on one line: what the text of the error itself does not hold."""
     return json.dumps(
         {
             "class": type(error).__name__,
@@ -107,21 +108,23 @@ def _plain(value: object) -> object:
 
 
 def _from_note(text: str, note: re.Match[str]) -> LakehouseError | None:
+    """Rebuilds the error that a note in a text describes; None where the two do not fit together."""
     try:
-        told: dict[str, Any] = json.loads(note[1])
-        name, kind, chars, context = (told[key] for key in ("class", "kind", "chars", "context"))
+        fields: dict[str, Any] = json.loads(note[1])
+        name, kind, chars, context = (fields[key] for key in ("class", "kind", "chars", "context"))
     except (ValueError, LookupError):
         return None
     head = f"lakehouse.errors.{name}: "
+    # The last before the note: errors that led to this one stand above it in a traceback.
     at = text.rfind(head, 0, note.start())
     if at < 0:
         return None
     begin = at + len(head)
-    return _made(name, text[begin : begin + chars], kind, context)
+    return _error_of(name, text[begin : begin + chars], kind, context)
 
 
 def _from_text(text: str) -> LakehouseError | None:
-    """The error that ended a traceback of code that was not under :func:`carried`."""
+    """Finds the error that ended a traceback of code that was not under :func:`carried`."""
     lines = list(_LINE.finditer(text))
     if not lines:
         return None
@@ -130,14 +133,14 @@ def _from_text(text: str) -> LakehouseError | None:
     if _TRACEBACK in rest:
         return None  # something else came of it
     end = _AFTERWARDS.search(rest)
-    return _made(last[1], (rest if end is None else rest[: end.start()]).rstrip(), None, {})
+    return _error_of(last[1], (rest if end is None else rest[: end.start()]).rstrip(), None, {})
 
 
-def _made(name: str, message: str, kind: str | None, context: dict[str, Any]) -> LakehouseError:
+def _error_of(name: str, message: str, kind: str | None, context: dict[str, Any]) -> LakehouseError:
     cls = getattr(errors, name, None)
     if not (isinstance(cls, type) and issubclass(cls, LakehouseError)):
         cls = LakehouseError  # of a newer release
-    made = cls(message, **context)
+    error = cls(message, **context)
     if kind is not None:
-        made.kind = kind  # not checked: workers may have a newer release
-    return made
+        error.kind = kind  # not checked: workers may have a newer release
+    return error

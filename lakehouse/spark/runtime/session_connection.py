@@ -1,4 +1,4 @@
-"""Which warehouse a session works with when a call names none.
+"""The default warehouse of a session, for calls that name none.
 
 Invariant: what was registered last for a session counts; sessions do not see each other's.
 """
@@ -18,14 +18,14 @@ _KEY = "spark.lakehouse.connection"
 
 
 def remember(spark: SparkSession, connection: Connection) -> None:
-    """Makes a warehouse the session's."""
-    told = {
+    """Makes a warehouse the session's default."""
+    fields = {
         "url": connection.url,
         "storage_options": connection.revealed_options(),
         "settings": dict(connection.settings),
     }
     try:
-        text = json.dumps(told)
+        text = json.dumps(fields)
     except TypeError as error:
         raise InvalidInputError(
             f"storage options and settings of {connection.url} travel to executors as JSON: {error}"
@@ -35,7 +35,7 @@ def remember(spark: SparkSession, connection: Connection) -> None:
 
 
 def connection_of(spark: SparkSession, connection: Connection | None = None) -> Connection:
-    """The warehouse given, or else the session's."""
+    """Returns the connection that is given, or else the session's."""
     if connection is not None:
         return connection
     text = spark.conf.get(_KEY, None)

@@ -28,16 +28,17 @@ NEEDED: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-"""What every session should have; without the first, filters are not pushed down and Spark refuses readers
-that take them."""
+"""Settings that every session should have; without the first, filters are not pushed down and Spark refuses
+readers that take them."""
 
 _JVM = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Spark checks bounds of Arrow vectors by rows of a batch; checking every value again costs a fifth."""
+"""Options of the JVM without Arrow's checks of every value, which cost a fifth: Spark checks the bounds of
+vectors by rows of a batch."""
 
 _SOCKETS: Mapping[str, str] = (
     {"spark.python.unix.domain.socket.enabled": "true"} if os.name == "posix" else {}
 )
-"""Between the JVM and its workers: over TCP, a task waits forty milliseconds for acknowledgements."""
+"""Sockets between the JVM and its workers: over TCP, a task waits forty milliseconds for acknowledgements."""
 
 _LOCAL: Mapping[str, str] = {
     **_SOCKETS,
@@ -52,6 +53,7 @@ _MASTER = "local[*, 4]"
 """All cores, and as many tries of a task as a cluster gives it; ``local[*]`` gives one."""
 _JAVA_MIN = 17
 _REPORT_S = 20
+"""Seconds that ``java -version`` may take."""
 
 
 def session(
@@ -114,7 +116,7 @@ def cluster_config(
     worker_memory: str = "2g",
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What sessions on a cluster should be configured with: ``--conf`` of ``spark-submit``.
+    """Returns the configuration for sessions on a cluster, as ``--conf`` of ``spark-submit`` takes it.
 
     Args:
         archive: a packed environment that has lakehouse (``venv-pack``, ``conda-pack``), where executors
@@ -128,19 +130,19 @@ def cluster_config(
         for key, value in lakehouse.spark.cluster_config("s3a://bucket/env.tar.gz").items():
             print(f"--conf {key}={value}")
     """
-    found = {**NEEDED, **_SOCKETS, "spark.executor.pyspark.memory": worker_memory}
-    found["spark.driver.extraJavaOptions"] = found["spark.executor.extraJavaOptions"] = _JVM
+    config = {**NEEDED, **_SOCKETS, "spark.executor.pyspark.memory": worker_memory}
+    config["spark.driver.extraJavaOptions"] = config["spark.executor.extraJavaOptions"] = _JVM
     # A worker keeps its lake, with connections and caches, as long as it lives.
-    found["spark.python.worker.reuse"] = "true"
+    config["spark.python.worker.reuse"] = "true"
     if archive is not None:
-        found["spark.archives"] = f"{archive}#environment"
-        found["spark.executorEnv.PYSPARK_PYTHON"] = "./environment/bin/python"
+        config["spark.archives"] = f"{archive}#environment"
+        config["spark.executorEnv.PYSPARK_PYTHON"] = "./environment/bin/python"
     variables = {**WORKER_ENVIRONMENT, **(environment or {})}
-    return found | {f"spark.executorEnv.{key}": value for key, value in variables.items()}
+    return config | {f"spark.executorEnv.{key}": value for key, value in variables.items()}
 
 
 def java_problem() -> str | None:
-    """Why Spark cannot run on this machine, or None when it can."""
+    """Returns why Spark cannot run on this machine; None when it can."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin" if home else None)  # io-ok: where a program is
     wanted = f"Spark needs Java {_JAVA_MIN} or newer"
@@ -161,7 +163,7 @@ def java_problem() -> str | None:
 
 
 def _configured(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session that runs, with those of the settings that can still be changed."""
+    """Gives a session that runs those of the settings that can still be changed."""
     for key, value in settings.items():
         if spark.conf.isModifiable(key):
             spark.conf.set(key, value)

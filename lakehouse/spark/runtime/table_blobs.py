@@ -23,21 +23,22 @@ __all__ = ["Parts", "blobs", "rows_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Values that were cut."""
+    """Values cut into parts; each array has one item per part."""
 
     of: I64
-    """Which value a part is of."""
+    """Index of the value that the part belongs to."""
     numbers: I64
-    """Which part of it."""
+    """Position of the part within its value, from 0."""
     counts: I64
-    """How many it has."""
+    """Number of parts of that value."""
     values: pa.BinaryArray
 
     @classmethod
     def cut(cls, values: pa.BinaryArray, most: int) -> Parts:
-        """Of so many bytes at most; they share the memory of the values."""
+        """Cuts values into parts of ``most`` bytes at most, which share the memory of the values."""
         _, offsets, held = values.buffers()
         ends = np.frombuffer(offsets, np.int32)[: len(values) + 1].astype(np.int64)
+        # An empty value has a part too, or it would be lost on the way.
         counts = np.maximum(1, -(-np.diff(ends) // most))
         of = np.repeat(np.arange(len(values)), counts)
         numbers = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -48,7 +49,7 @@ class Parts:
 
 
 def blobs(tables: Sequence[pa.Table]) -> pa.BinaryArray:
-    """A value for each table; they have less than 2 GiB together."""
+    """Encodes each table as one value; together they must be below 2 GiB, as offsets have 31 bits."""
     ends = np.zeros(len(tables) + 1, np.int32)
     np.cumsum([_size(table) for table in tables], out=ends[1:])
     values = pa.allocate_buffer(int(ends[-1]))
@@ -59,7 +60,7 @@ def blobs(tables: Sequence[pa.Table]) -> pa.BinaryArray:
 
 
 def rows_of(value: pa.Buffer) -> pa.Table:
-    """The table again, whose columns point into the value."""
+    """Decodes a value into a table whose columns point into its memory."""
     return pa.ipc.open_stream(value).read_all()
 
 

@@ -33,16 +33,17 @@ _ARROW = pa.schema({"task": pa.int64(), "outcome": pa.binary()})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDone(Generic[R]):
-    """What a task came to."""
+    """Result of a task, and how it came about."""
 
     value: R
     attempt: int
-    """0 when the first try did it."""
+    """Number of the attempt that did it; 0 = the first."""
     seconds: float
+    """Time that the work took in the executor."""
 
 
 def cores_of(spark: SparkSession) -> int | None:
-    """How many tasks run at once; None = a Connect session does not tell."""
+    """Returns how many tasks run at once; None = a Connect session, which does not say."""
     context = getattr(spark, "sparkContext", None)
     return None if context is None else int(context.defaultParallelism)
 
@@ -61,7 +62,7 @@ def run_tasks(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -
     """
     if not tasks:
         return []
-    sent = [pickle.dumps(one) for one in tasks]
+    sent = [pickle.dumps(task) for task in tasks]
 
     def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -74,11 +75,11 @@ def run_tasks(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -
 
     with plain_errors():
         rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, _SCHEMA).collect()
-    found: dict[int, Any] = {row.task: pickle.loads(bytes(row.outcome)) for row in rows}  # noqa: S301 - ours
-    for number in sorted(found):
-        if isinstance(found[number], LakehouseError):
-            raise found[number]
-    return [found[number] for number in range(len(tasks))]
+    outcomes: dict[int, Any] = {row.task: pickle.loads(bytes(row.outcome)) for row in rows}  # noqa: S301 - ours
+    for number in sorted(outcomes):
+        if isinstance(outcomes[number], LakehouseError):
+            raise outcomes[number]
+    return [outcomes[number] for number in range(len(tasks))]
 
 
 def _outcome(work: Callable[[Any], Any], sent: bytes) -> bytes:
@@ -87,6 +88,7 @@ def _outcome(work: Callable[[Any], Any], sent: bytes) -> bytes:
     try:
         value = work(pickle.loads(sent))  # noqa: S301 - written by the driver
     except _FINAL as error:
+        # Raised here, it would be tried again, to no avail: it travels as a value instead.
         return pickle.dumps(error)
     attempt = context.attemptNumber() if context is not None else 0
     return pickle.dumps(TaskDone(value=value, attempt=attempt, seconds=time.monotonic() - began))

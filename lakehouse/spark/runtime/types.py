@@ -67,7 +67,7 @@ _COMMENT = "comment"
 
 
 def spark_type(kind: DataType) -> st.DataType:
-    """The Spark type of a column's type."""
+    """Returns the Spark type of a column's type."""
     match kind:
         case Primitive(name):
             return _SPARK[name]
@@ -91,17 +91,17 @@ def _spark_field(field: Field) -> st.StructField:
 
 
 def struct_of(schema: TableSchema) -> st.StructType:
-    """The columns of a table as Spark has them: names, types, nullability, comments."""
+    """Returns the columns of a table as Spark has them: names, types, nullability, comments."""
     return st.StructType([_spark_field(field) for field in schema.fields])
 
 
 def arrow_for_spark(struct: st.StructType) -> pa.Schema:
-    """The Arrow schema that batches of these columns must have exactly."""
+    """Returns the Arrow schema that batches of these columns must have exactly."""
     return to_arrow_schema(struct, timezone="UTC")
 
 
 def as_spark(table: pa.Table, arrow: pa.Schema) -> pa.Table:
-    """The columns, in their places, as :func:`arrow_for_spark` has them; only times are copied."""
+    """Returns the columns, in their places, as :func:`arrow_for_spark` has them; only times are copied."""
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(table.columns, arrow, strict=True)
@@ -110,7 +110,7 @@ def as_spark(table: pa.Table, arrow: pa.Schema) -> pa.Table:
 
 
 def schema_of(struct: st.StructType) -> pa.Schema:
-    """The Arrow schema of a new table for rows of a data frame.
+    """Returns the Arrow schema of a new table for rows of a data frame.
 
     Raises:
         InvalidInputError: no column holds a type; names the column, and says what to cast it to.
@@ -143,7 +143,7 @@ def _arrow_type(kind: st.DataType, path: str) -> pa.DataType:
         value = _arrow_type(kind.valueType, f"{path}.value")
         return pa.map_(key, pa.field("value", value, nullable=kind.valueContainsNull))
     if isinstance(kind, st.StructType):
-        return pa.struct([_arrow_field(one.name, one, f"{path}.{one.name}") for one in kind.fields])
+        return pa.struct([_arrow_field(field.name, field, f"{path}.{field.name}") for field in kind.fields])
     advice = {
         st.NullType: "cast it to the type it is meant to have",
         st.VariantType: "cast it to string with to_json",
@@ -156,7 +156,7 @@ def _arrow_type(kind: st.DataType, path: str) -> pa.DataType:
 
 
 def struct_of_arrow(schema: pa.Schema) -> st.StructType:
-    """The Spark columns of Arrow columns that are no table's, such as those of a relation."""
+    """Returns the Spark columns of Arrow columns that are no table's, such as those of a relation."""
     numbers = itertools.count(1).__next__
     kinds = [from_arrow(field.type, numbers) for field in schema]
     return st.StructType(

@@ -1,4 +1,4 @@
-"""What a worker has loaded is taken out of what Python looks through for garbage.
+"""Garbage collection of workers: what they have loaded is taken out of what Python looks through.
 
 After every task Spark's daemon looks for garbage in all that the worker holds. With pyarrow, numpy and the
 clients of object stores loaded that takes some fifty milliseconds, more than a small task does. Modules are
@@ -18,26 +18,27 @@ __all__ = ["put_loaded_aside"]
 
 _DAEMON = "pyspark.daemon"
 _AT = frozenset({2, 4, 8})
-"""At which piece of work; what is loaded late is aside then too."""
+"""Pieces of work at whose beginning it is put aside; the later ones catch what tasks load late."""
 
 _works: dict[int, int] = {}
-"""Pieces of work that this process has begun, by its id."""
+"""Number of pieces of work that this process has begun, by its id."""
 
 
 def put_loaded_aside() -> None:
-    """Is called when a piece of work begins."""
+    """Puts aside what a worker has loaded by now; called when a piece of work begins."""
     if not _is_worker():
         return
     pid = os.getpid()
-    if pid not in _works:
+    if pid not in _works:  # a fork has its parent's count
         _works.clear()
     _works[pid] = _works.get(pid, 0) + 1
     if _works[pid] in _AT:
+        # Garbage of this moment goes first: what is frozen is never looked at again.
         gc.collect()
         gc.freeze()
 
 
 def _is_worker() -> bool:
-    """Whether Spark's daemon is what this process, or the one it was forked from, runs."""
+    """Returns whether Spark's daemon is what this process, or the one it was forked from, runs."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name == _DAEMON

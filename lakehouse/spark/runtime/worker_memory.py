@@ -1,7 +1,7 @@
 """Workers under ``spark.executor.pyspark.memory``: Spark limits their address space, not what they use.
 
 Allocators reserve far more addresses than they use, a gigabyte and more, and run into such a limit long
-before memory is short. So under a limit the system's allocator is told to have few arenas, and Arrow should
+before memory is short. So under a limit the system's allocator is given few arenas, and Arrow should
 use it: ``ARROW_DEFAULT_MEMORY_POOL=system`` in the workers' environment, which counts before Arrow is loaded
 (:data:`WORKER_ENVIRONMENT`; sessions made with ``worker_memory`` have it). Without it, what Arrow's own
 reserves is taken off. What is left then is divided by what merging was seen to need.
@@ -30,23 +30,24 @@ WORKER_ENVIRONMENT: Mapping[str, str] = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": str(_ARENAS),
 }
-"""For workers whose address space is limited."""
+"""Environment of workers whose address space is limited."""
 _M_ARENA_MAX = -8
-"""glibc's name for it."""
+"""Number by which glibc's ``mallopt`` knows the maximum of arenas."""
 _ROWS_SHARE = 0.6
-"""Of what is left for rows and files; merging was seen to grow by 1.4 times what it is told."""
+"""Share of what is left that rows and files get; merging was seen to grow by 1.4 times what it is allowed."""
 _ASIDE = 128 * 1024 * 1024
-"""Stacks of threads, and what allocators keep."""
+"""Bytes for stacks of threads, and for what allocators keep."""
 _RESERVED = 1024 * 1024 * 1024
-"""What an allocator of Arrow's own reserves."""
+"""Bytes of addresses that an allocator of Arrow's own reserves."""
 _LEAST = 16 * 1024 * 1024
+"""Bytes that a task may hold however little is left."""
 
 _first: dict[int, int] = {}
-"""Addresses that this process used when it was first asked, by its id."""
+"""Bytes of addresses that this process used when it was first asked, by its id."""
 
 
 def address_space() -> int | None:
-    """The limit of this process's address space; None = it has none."""
+    """Returns the limit of this process's address space in bytes; None = it has none."""
     if sys.platform == "win32":
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -64,8 +65,8 @@ def fit_into_limit() -> None:
 
 
 def task_memory(wanted: int, slots: int, *, cached: int) -> int:
-    """Bytes of rows and files that a task may hold: its share of what is wanted, and of what the limit
-    leaves.
+    """Returns how many bytes of rows and files a task may hold: its share of what is wanted, and of what the
+    limit leaves.
 
     Args:
         wanted: for all tasks of a machine together.
@@ -82,6 +83,7 @@ def task_memory(wanted: int, slots: int, *, cached: int) -> int:
 
 
 def _used_at_first() -> int:
+    # Measured once: later the rows of tasks and the caches would be counted, and taken off a second time.
     if os.getpid() not in _first:
         _first.clear()
         _first[os.getpid()] = _used()
@@ -92,7 +94,7 @@ def _used() -> int:
     if sys.platform == "win32":
         return 0
     try:
-        told = Path("/proc/self/statm").read_text()  # io-ok: no data
-        return int(told.split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        sizes = Path("/proc/self/statm").read_text()  # io-ok: no data
+        return int(sizes.split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

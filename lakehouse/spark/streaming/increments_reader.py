@@ -1,7 +1,7 @@
-"""What changed between two snapshots, as a read of Spark: one batch of the table's stream.
+"""Reads the changes between two snapshots in Spark, as one batch of the table's stream.
 
-Of a table with a key come net changes with the column ``_change`` (insert, update_before, update_after,
-delete), as ``Table.changes`` has them; of one without, the rows that were added.
+A table with a key delivers net changes with the column ``_change`` (insert, update_before, update_after,
+delete), as ``Table.changes`` has them; a table without one delivers the rows that were added.
 
 Invariant: the rows are those that a stream from the first snapshot has read once it is at the second.
 """
@@ -40,6 +40,7 @@ class IncrementReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
         self._connection, self._table, self._options = connection, table, options
+        # A stream refuses bounds among its options: the two positions of the batch are the bounds.
         streamed = replace(
             options,
             incremental_from=None,
@@ -50,7 +51,7 @@ class IncrementReader(DataSourceReader):  # type: ignore[misc]
         self._stream = LakehouseStreamReader(connection, table, streamed, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What the tasks read."""
+        """Plans the parts that tasks read."""
         with carried():
             lake = warehouse(self._connection)
             start, end = lake.call(self._offsets, lake.table(self._table))
@@ -67,5 +68,5 @@ class IncrementReader(DataSourceReader):  # type: ignore[misc]
         return start.to_json(), end.to_json()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """Reads the rows of a part."""
         return self._stream.read(partition)

@@ -23,49 +23,49 @@ _AT, _STATE, _STEP, _BEGUN, _STARTING = "at", "state", "step", "begun", "startin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """How far a stream has come."""
+    """Position of a stream in a table."""
 
     at: str | None = None
     """Token of the snapshot that the reader has; None = the stream has not begun."""
     state: int | None = None
-    """The reader has so many pieces of that snapshot's state only; None = all of it."""
+    """Number of pieces of that snapshot's state that the reader has; None = all of it."""
     step: int | None = None
-    """It has the snapshot, and so many pieces of what the next one brought."""
+    """Number of pieces that the reader has of what the next commit brought; None = none of it."""
     begun: StreamOffset | None = None
-    """Where the stream began, at the end of its first batch."""
+    """Position where the stream began; set at the end of its first batch."""
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """Returns the position as Spark keeps it."""
         if self.at is None:
             return {_STARTING: True}
-        found: dict[str, Any] = {_AT: self.at}
+        fields: dict[str, Any] = {_AT: self.at}
         if self.state is not None:
-            found[_STATE] = self.state
+            fields[_STATE] = self.state
         if self.step is not None:
-            found[_STEP] = self.step
+            fields[_STEP] = self.step
         if self.begun is not None:
-            found[_BEGUN] = self.begun.to_json()
-        return found
+            fields[_BEGUN] = self.begun.to_json()
+        return fields
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> StreamOffset:
-        """From what Spark kept."""
+    def from_json(cls, kept: Mapping[str, Any]) -> StreamOffset:
+        """Reads a position that Spark kept."""
         try:
-            if found.get(_STARTING):
+            if kept.get(_STARTING):
                 return cls()
-            begun = found.get(_BEGUN)
+            begun = kept.get(_BEGUN)
             return cls(
-                at=str(found[_AT]),
-                state=None if found.get(_STATE) is None else int(found[_STATE]),
-                step=None if found.get(_STEP) is None else int(found[_STEP]),
+                at=str(kept[_AT]),
+                state=None if kept.get(_STATE) is None else int(kept[_STATE]),
+                step=None if kept.get(_STEP) is None else int(kept[_STEP]),
                 begun=None if begun is None else cls.from_json(begun),
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(
-                f"{found!r} is no position in a table: the checkpoint is of another source, or was changed"
+                f"{kept!r} is no position in a table: the checkpoint is of another source, or was changed"
             ) from error
 
     @property
     def place(self) -> StreamOffset:
-        """The position without word of where the stream began."""
+        """The position without the one where the stream began."""
         return replace(self, begun=None)

@@ -52,20 +52,20 @@ __all__ = ["StreamPlan", "StreamWork"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWork:
-    """What one task reads."""
+    """The files and keys that one task of a batch reads."""
 
     snapshot: int
-    """The earlier state's: while it is there, so is all that is read."""
+    """Id of the earlier state's snapshot: while it is kept, so is all that is read."""
     split: Split
     """Files of the later state, and which of their rows."""
     before: tuple[FileEntry, ...] = ()
     """Files of the earlier state with those keys."""
     compared: bool
-    """Whether the rows are the net changes between the two states; else those that the files hold."""
+    """True: the rows are the net changes between the two states; False: those that the files hold."""
     schema: TableSchema
-    """What they are read with."""
+    """Schema that they are read with."""
     shows: tuple[Lifetime | None, Lifetime | None] = (None, None)
-    """Which rows the two states show."""
+    """Lifetimes of rows that the two states show; None = all rows."""
 
 
 class StreamPlan:
@@ -98,11 +98,11 @@ class StreamPlan:
     # --- where a batch ends -------------------------------------------------------
 
     async def newest(self) -> int:
-        """Id of the newest snapshot."""
+        """Returns the id of the newest snapshot."""
         return (await self._core.newest()).snapshot.id
 
     async def end_of_batch(self, start: StreamOffset, limit: Limit | None, upto: int | None) -> StreamOffset:
-        """The end of a batch that begins at a position; the position itself when nothing has come.
+        """Finds the end of a batch that begins at a position; returns the position when nothing has come.
 
         Args:
             start: where the batch before ended.
@@ -117,7 +117,7 @@ class StreamPlan:
         return await self._after(start.place, newest, limit, upto)
 
     async def _begin(self, newest: View) -> StreamOffset:
-        """Where a new stream begins."""
+        """Finds the position where a new stream begins."""
         core, word = self._core, self._starting
         if word == "initial":
             return StreamOffset(at=token_of(core, newest), state=0)
@@ -152,7 +152,7 @@ class StreamPlan:
         return await self._some(view, newest, last, limit)
 
     async def _within(self, view: View, begin: int, limit: Limit | None) -> StreamOffset:
-        """The end of a batch within what the commit after a snapshot brought."""
+        """Finds the end of a batch within what the commit after a snapshot brought."""
         following = view.snapshot.id + 1
         after = await self._core.view(snapshot=following)
         pieces = await self._step(view, after)
@@ -162,7 +162,7 @@ class StreamPlan:
         return StreamOffset(at=token_of(self._core, after))
 
     async def _some(self, view: View, newest: View, last: int, limit: Limit) -> StreamOffset:
-        """As many commits after a snapshot as the limit allows; of a large one, a part."""
+        """Takes as many commits after a snapshot as the limit allows, or a part of the first one."""
         files = rows = size = 0
         first = view.snapshot.id + 1
         self._check_steps(view, newest)
@@ -185,7 +185,7 @@ class StreamPlan:
     # --- what a batch reads -------------------------------------------------------
 
     async def work(self, start: StreamOffset, end: StreamOffset) -> list[StreamWork]:
-        """What the tasks of a batch read."""
+        """Plans what the tasks of a batch read."""
         if start.at is None:
             if end.begun is None:
                 return []
@@ -212,7 +212,7 @@ class StreamPlan:
     async def _held(
         self, view: View, pieces: Sequence[Increment], shows: Lifetime | None
     ) -> list[StreamWork]:
-        """Tasks that read what files hold."""
+        """Plans tasks that read what files hold."""
         schema, where = self._read_with, shown_where(self._where, shows)
         pruner = None if where is None else Pruner(bind_where(where, schema), schema)
         entries = [entry for piece in pieces for entry in piece.after]
@@ -221,15 +221,15 @@ class StreamPlan:
         splits = await opened_splits(units, step, TableRuns(self._core, schema))
         return [
             StreamWork(
-                snapshot=view.snapshot.id, split=one, compared=False, schema=schema, shows=(None, shows)
+                snapshot=view.snapshot.id, split=split, compared=False, schema=schema, shows=(None, shows)
             )
-            for one in splits
+            for split in splits
         ]
 
     async def _compared(
         self, view: View, pieces: Sequence[Increment], shows: tuple[Lifetime | None, Lifetime | None]
     ) -> list[StreamWork]:
-        """Tasks that compare two states: neighbouring pieces together, large ones cut by keys."""
+        """Plans tasks that compare two states: neighbouring pieces together, large ones cut by keys."""
         step = self._split_bytes(sum(piece.size for piece in pieces))
         groups: list[list[Increment]] = []
         held = 0
@@ -239,7 +239,7 @@ class StreamPlan:
                 held = 0
             groups[-1].append(piece)
             held += piece.size
-        found = []
+        work = []
         for group in groups:
             ranges = await self._ranges(group, step)
             size = sum(piece.size for piece in group) // len(ranges)
@@ -249,7 +249,7 @@ class StreamPlan:
                     for sides in ([piece.before for piece in group], [piece.after for piece in group])
                 )
                 split = Split(entries=after, keys=keys, size=size)
-                found.append(
+                work.append(
                     StreamWork(
                         snapshot=view.snapshot.id,
                         split=split,
@@ -259,10 +259,10 @@ class StreamPlan:
                         shows=shows,
                     )
                 )
-        return found
+        return work
 
     async def _ranges(self, group: Sequence[Increment], step: int) -> list[KeyRange]:
-        """Ranges of keys to read a group in; groups of several pieces are small."""
+        """Returns ranges of keys to read a group in; groups of several pieces are small."""
         if len(group) > 1 or group[0].size < LARGE * step:
             return [EVERY_KEY]
         files = group[0].brought
@@ -273,24 +273,24 @@ class StreamPlan:
         return state_pieces(await view.entries(), self._read_with)
 
     async def _step(self, view: View, after: View) -> list[Increment]:
-        """What one commit brought."""
+        """Returns what one commit brought, in pieces."""
         if not self._read_with.primary_key:
             return file_pieces(await appended_in(self._core, after.snapshot))
         return await self._changed(view, after)
 
     async def _steps(self, view: View, after: View, newest: View) -> list[Increment]:
-        """What some commits brought."""
+        """Returns what the commits between two states brought, in pieces."""
         if self._read_with.primary_key:
             return await self._changed(view, after)
         self._check_steps(view, newest)
-        found: list[FileEntry] = []
+        entries: list[FileEntry] = []
         snapshots = read_snapshots(self._core, view.snapshot.id + 1, newest.snapshot)
         async with aclosing(snapshots):
             async for snapshot in snapshots:
                 if snapshot.id > after.snapshot.id:
                     break
-                found += await appended_in(self._core, snapshot)
-        return file_pieces(found)
+                entries += await appended_in(self._core, snapshot)
+        return file_pieces(entries)
 
     async def _changed(self, view: View, after: View) -> list[Increment]:
         return changed_pieces(
@@ -314,7 +314,7 @@ class StreamPlan:
         return self._schema
 
     def _check_steps(self, view: View, newest: View) -> None:
-        """Whether the commits after a snapshot can be read one by one; a tag keeps its own snapshot only."""
+        """Refuses to go on when commits after a snapshot have expired; a tag keeps its own snapshot only."""
         if view.snapshot.id + 1 < newest.snapshot.earliest:
             raise NotFoundError(
                 f"commits to {self._core.name} after snapshot {view.snapshot.id} have expired; there are "
@@ -326,15 +326,17 @@ class StreamPlan:
             )
 
     def _check_columns(self, newest: View) -> None:
-        """Whether the columns of the stream are still those of the table."""
+        """Refuses to go on when columns of the stream are no longer those of the table."""
         if self._schema is None:
             self._schema = newest.schema
             return
         if newest.schema.id == self._schema.id:
             return
-        was, now = ({field.name: field for field in one.fields} for one in (self._schema, newest.schema))
+        was, now = (
+            {field.name: field for field in schema.fields} for schema in (self._schema, newest.schema)
+        )
         looked_at = set(self._columns)
-        if looked_at >= was.keys():
+        if looked_at >= was.keys():  # a stream of all columns lacks a new one
             looked_at |= now.keys()
         changed = sorted(
             name

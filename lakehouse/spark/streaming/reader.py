@@ -11,17 +11,17 @@ a snapshot's id    with what was committed after it
 ISO text           with what was committed after that moment
 =================  ==========================================================================
 
-Of a table with a primary key come the rows that batches inserted or changed, as they are after the
+A table with a primary key delivers the rows that batches inserted or changed, as they are after the
 batch, once for each key; deleted rows are not shown. With ``changes=true`` a column ``_change`` says
-what happened (insert, update_before, update_after, delete), so that a reader can follow exactly. Of a
-table without a key come the rows that were added; rows that are taken away are not shown, and rows of
+what happened (insert, update_before, update_after, delete), so that a reader can follow exactly. A
+table without a key delivers the rows that were added; rows that are taken away are not shown, and rows of
 the write-ahead log come when they are flushed. Compaction never shows.
 
 ``max_files_per_trigger``, ``max_rows_per_trigger`` and ``max_bytes_per_trigger`` bound a batch: by what
 commits wrote, before keys are compared. A commit that is larger is cut between files (with a key:
 between files that share no keys), so that a batch has one such piece at least.
 
-Invariant: the rows of a batch are told by its two positions; see :mod:`lakehouse.spark.streaming.plan`.
+Invariant: the rows of a batch follow from its two positions; see :mod:`lakehouse.spark.streaming.plan`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _SHOWN = ("insert", "update_after")
 
 
 class StreamPart(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """The work of one task, and the id of the table."""
 
     def __init__(self, table: UUID, work: StreamWork) -> None:
         super().__init__(None)
@@ -75,12 +75,13 @@ class StreamPart(InputPartition):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class _Planning:
-    """What the process that plans a query keeps; workers have none."""
+    """State of the process that plans a query; workers have none."""
 
     lake: Warehouse
     core: OpenTable
     plan: StreamPlan
     upto: int | None = None
+    """Id of the last snapshot that batches may take; None = no end."""
 
 
 class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -106,7 +107,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._connection, self._table, self._options = connection, table, options
         self._cores = cores
         self._names = tuple(schema.fieldNames())
-        self._columns = StructType([one for one in schema.fields if one.name != CHANGE_COLUMN])
+        self._columns = StructType([field for field in schema.fields if field.name != CHANGE_COLUMN])
         self._arrow = arrow_for_spark(schema)
         self._planning: _Planning | None = None
         _check(options)
@@ -134,11 +135,11 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- the driver ---------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before the beginning; where that is, the first batch finds."""
+        """Returns the position before the beginning; the first batch finds where that is."""
         return StreamOffset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """One of the limits that the options set; all of them are kept to."""
+        """Returns one of the limits that the options set; all of them are kept to."""
         options = self._options
         if options.max_files is not None:
             return ReadMaxFiles(options.max_files)
@@ -149,7 +150,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """The end of the batch that begins there."""
+        """Returns the end of the batch that begins at a position."""
         with carried():
             begin = StreamOffset.from_json(start)
             known = self._planned()
@@ -158,22 +159,23 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return start if end == begin.place else end.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is committed from now on is left to the next run."""
+        """Leaves what is committed from now on to the next run."""
         with carried():
             known = self._planned()
             known.upto = known.lake.call(known.plan.newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """What the tasks of a batch read."""
+        """Plans what the tasks of a batch read."""
         with carried():
             known = self._planned()
             first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
             work = known.lake.call(known.plan.work, first, last)
-            return [StreamPart(known.core.uuid, one) for one in work]
+            return [StreamPart(known.core.uuid, task) for task in work]
 
     def _limit(self, limit: ReadLimit) -> Limit | None:
         if isinstance(limit, ReadAllAvailable):
             return None
+        # Spark hands back one of the limits; the others are the options' own.
         options = self._options
         return Limit(
             files=limit.max_files if isinstance(limit, ReadMaxFiles) else options.max_files,
@@ -184,7 +186,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- executors ----------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """Reads the rows of a part."""
         if not isinstance(partition, StreamPart):
             return
         with carried():
@@ -209,14 +211,14 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         named = iter(columns)
         wanted = [name if name == CHANGE_COLUMN else next(named) for name in self._names]
         rows = as_spark(table.select(wanted), self._arrow)
-        found: list[pa.RecordBatch] = rows.to_batches(max_chunksize=self._options.batch_rows)
-        return found
+        batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=self._options.batch_rows)
+        return batches
 
 
 async def _held(
     core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows that files hold."""
+    """Yields the rows that files hold."""
     scan = Scan(
         work.split.entries,
         work.schema,
@@ -236,8 +238,8 @@ async def _held(
 async def _compared(
     core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
 ) -> AsyncGenerator[pa.Table, None]:
-    """Net changes between two states."""
-    found = net_changes(
+    """Yields net changes between two states."""
+    changes = net_changes(
         work.before,
         work.split.entries,
         work.schema,
@@ -248,7 +250,7 @@ async def _compared(
     )
     bound = None if where is None else bind_where(where, work.schema)
     hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
-    async with hold, aclosing(found) as tables:
+    async with hold, aclosing(changes) as tables:
         async for table in tables:
             if bound is not None:
                 table = table.filter(await in_thread(matching, bound, table))
@@ -256,7 +258,7 @@ async def _compared(
 
 
 def _check(options: ReadOptions) -> None:
-    """That nothing is asked for that only a read of one snapshot has."""
+    """Refuses options that only a read of one snapshot has."""
     alone = ("version", "timestamp", "tag", "incremental_from", "incremental_to", "relation")
     given = [name for name in alone if getattr(options, name) is not None]
     if given or options.freshness != "snapshot":

@@ -51,7 +51,7 @@ _MODES = ("append", "update", "complete")
 
 
 def stream_writer_id(query: str, batch: int) -> WriterId:
-    """Under what a batch of a query is committed."""
+    """Returns the writer's id and the sequence under which a batch of a query is committed."""
     return f"spark:{query}", batch
 
 
@@ -67,13 +67,13 @@ class LakehouseStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits a batch once; one without rows leaves no snapshot, unless it empties the table."""
-        queries = {one.query for one in messages if isinstance(one, TaskFiles)}
+        queries = {message.query for message in messages if isinstance(message, TaskFiles)}
         if None in queries or len(queries) > 1:
             raise InvalidInputError(
                 "Spark did not say which streaming query the tasks are of, so a batch could be written twice"
             )
         # Without a task there is nothing to add, and to replace all rows by none twice does no harm.
-        writers = [stream_writer_id(one, batchId) for one in queries if one is not None]
+        writers = [stream_writer_id(query, batchId) for query in queries if query is not None]
         self._target.commit(messages, *writers)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -132,8 +132,8 @@ def write_stream(
         raise InvalidInputError(f"missing={missing!r} goes with append and upsert, not with {chosen!r}")
     if not is_classic(df) and writer_id is None:
         raise InvalidInputError("Spark Connect does not say the id of a query: pass writer_id=")
-    found = connection_of(df.sparkSession, connection)
-    each = _each_batch(name, found, chosen, missing, tasks, writer_id)
+    warehouse = connection_of(df.sparkSession, connection)
+    each = _each_batch(name, warehouse, chosen, missing, tasks, writer_id)
     writer = df.writeStream.foreachBatch(each).outputMode(output_mode)
     writer = writer.option("checkpointLocation", checkpoint)
     if trigger is not None:
@@ -162,12 +162,12 @@ def _each_batch(
 
 
 def _query_id() -> str:
-    """The id of the query whose batch this thread works on."""
+    """Returns the id of the query whose batch this thread works on."""
     context = SparkContext._active_spark_context
-    found = context.getLocalProperty(_QUERY) if context is not None else None
-    if found is None:
+    query = context.getLocalProperty(_QUERY) if context is not None else None
+    if query is None:
         raise InvalidInputError(
             "Spark does not say which streaming query this is, so a batch could be written twice: pass "
             "writer_id="
         )
-    return str(found)
+    return str(query)

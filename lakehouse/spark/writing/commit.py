@@ -1,4 +1,4 @@
-"""The driver's side of a write: what it begins with, the one commit, and what happens if it fails.
+"""The driver's side of a write: its beginning, its one commit, and its undoing if that fails.
 
 A write begins with the newest snapshot and reads the tail of the write-ahead log then, as writes in
 process do: rows put into the log while the job runs are newer than the job's.
@@ -44,36 +44,36 @@ _KINDS = {"append": CommitKind.APPEND, "upsert": CommitKind.UPSERT, "delete": Co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What a write is to do."""
+    """A write as it is asked for."""
 
     operation: str
-    """append, upsert, delete, overwrite, overwrite_partitions or merge."""
+    """Kind of write: append, upsert, delete, overwrite, overwrite_partitions or merge."""
     where: Expr | None = None
-    """An overwrite replaces only what matches."""
+    """Condition of an overwrite: only rows that match are replaced."""
     writer: WriterId | None = None
     missing: Missing | None = None
-    """What becomes of columns that the rows of an append or upsert come without."""
+    """Treatment of columns that the rows of an append or upsert lack."""
     message: str | None = None
     whole_table: bool = False
-    """Whether a merge depends on all rows of the table, not only on those with keys it came across."""
+    """True: a merge depends on all rows of the table, not only on those with keys it came across."""
     leaves_trace: bool = True
-    """Whether a write with a writer leaves a snapshot even if it has no rows."""
+    """True: a write with a writer leaves a snapshot even if it has no rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBase:
-    """What a write begins with."""
+    """State that a write begins with."""
 
     snapshot: Snapshot
     schema: TableSchema
     tail: Tail | None
-    """Of the write-ahead log when the write began."""
+    """Tail of the write-ahead log when the write began; None = it had none."""
     recorded: int | None
-    """The snapshot that has the write already."""
+    """Id of the snapshot that has the write already; None = there is none."""
 
 
 async def begin_write(core: OpenTable, wanted: WriteRequest) -> WriteBase:
-    """The newest state; refuses what the table cannot do before anything runs."""
+    """Reads the newest state; refuses what the table cannot do before anything runs."""
     core.expect_commit()
     view = await core.newest()
     if wanted.operation == "merge":
@@ -105,14 +105,14 @@ async def begin_write(core: OpenTable, wanted: WriteRequest) -> WriteBase:
 
 
 def refuse_lost_columns(wanted: WriteRequest, schema: TableSchema, names: Sequence[str]) -> None:
-    """Nothing when no older row loses a value to rows with these columns, or the write says it may."""
+    """Refuses rows without columns whose values older rows would lose, unless the write allows it."""
     check = refusing_missing(schema, wanted.missing)
     if check is not None and wanted.operation in ("append", "upsert"):
         check(names, None)
 
 
 async def _flushed(core: OpenTable, view: View) -> View:
-    """A state whose files have all that was acknowledged."""
+    """Returns a state whose files have all that was acknowledged; flushes the log for it where needed."""
     tail = await core.tail(view)
     waits = tail is not None and view.snapshot.wal is not None and tail.upto > view.snapshot.wal.upto
     if not waits and not view.snapshot.segments:
@@ -138,9 +138,9 @@ async def finish_write(
         done: what the tasks said.
         apart: rows of a key were not brought together: the same key in two tasks is an error.
     """
-    written = [*(one.written for one in done), *(one.deleted for one in done)]
+    written = [*(message.written for message in done), *(message.deleted for message in done)]
     schema = base.schema
-    if not wanted.leaves_trace and not any(one.entries for one in written):
+    if not wanted.leaves_trace and not any(files.entries for files in written):
         return CommitResult(snapshot=base.snapshot.id, changed=False)
     if apart and schema.primary_key and wanted.operation != "delete":
         try:
@@ -149,7 +149,7 @@ async def finish_write(
             await undo_write(core, done)
             raise
     if wanted.operation == "merge":
-        ranges = [one.looked_at for one in done if one.looked_at is not None]
+        ranges = [message.looked_at for message in done if message.looked_at is not None]
         result = await commit_decided(
             core,
             written,
@@ -180,7 +180,10 @@ async def finish_write(
 async def undo_write(core: OpenTable, done: Sequence[TaskFiles | None]) -> None:
     """Deletes what tasks uploaded."""
     entries = [
-        entry for one in done if one is not None for entry in (*one.written.entries, *one.deleted.entries)
+        entry
+        for message in done
+        if message is not None
+        for entry in (*message.written.entries, *message.deleted.entries)
     ]
     await delete_files(core.env.store, core.root, object_paths(entries))
 
@@ -207,20 +210,20 @@ async def _replaced_where(
 async def _replaced_partitions(
     core: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows]
 ) -> CommitResult:
-    """Replaces the partitions that the new files are of."""
+    """Replaces the partitions that the new files belong to."""
     schema = base.schema
-    found = {entry.partition for one in written for entry in one.entries}
+    partitions = {entry.partition for files in written for entry in files.entries}
     if _are_apart(schema):
         return await replace_uploaded(
             core,
             written,
             schema,
-            holds=found.__contains__,
+            holds=partitions.__contains__,
             tail=base.tail,
             writer=wanted.writer,
             message=wanted.message,
         )
-    if not found:
+    if not partitions:
         return CommitResult(snapshot=base.snapshot.id, changed=False)
     fields = schema.partition_fields
     where = any_of(
@@ -231,12 +234,12 @@ async def _replaced_partitions(
                     for field, value in zip(fields, partition, strict=True)
                 )
             )
-            for partition in sorted(found)
+            for partition in sorted(partitions)
         )
     )
     return await _replaced_where(core, base, dataclasses.replace(wanted, where=where), written, where)
 
 
 def _are_apart(schema: TableSchema) -> bool:
-    """Whether no file of a partition hides rows of another; else rows are taken away by their keys."""
+    """Returns whether no file of a partition hides rows of another; else rows are removed by their keys."""
     return schema.key_holds_partition or not schema.primary_key

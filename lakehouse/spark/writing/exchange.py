@@ -31,11 +31,12 @@ TASK, _VALUE, _PART, _PARTS, _ROWS = (
     f"__lakehouse_{name}" for name in ("task", "value", "part", "parts", "rows")
 )
 PACKED = f"{TASK} int, {_VALUE} long, {_PART} int, {_PARTS} int, {_ROWS} binary"
-"""A task, and a part of a value of rows for it."""
+"""Columns of packed rows: their task, the number of a value, a part's position in it, how many parts it has,
+and the part's bytes."""
 _PART_BYTES = 64 * 1024 * 1024 // BATCH_ROWS
-"""Of a part: so many that a batch of them is 64 MiB."""
+"""Maximum bytes of a part: a batch of parts has 64 MiB at most."""
 RANGE = "__lakehouse_range"
-"""The last column of rows whose bucket is cut: the number of the range that the key is in."""
+"""Name of the last column of rows whose bucket is cut: the number of the range that holds the key."""
 _ARROW = pa.schema(
     {TASK: pa.int32(), _VALUE: pa.int64(), _PART: pa.int32(), _PARTS: pa.int32(), _ROWS: pa.binary()}
 )
@@ -43,46 +44,47 @@ _ARROW = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """Which task a row goes to."""
+    """Assignment of rows to tasks, by their keys."""
 
     schema: TableSchema
     ranges: int = 1
-    """Of each bucket; with several, rows have :data:`RANGE`."""
+    """Key ranges per bucket; with several, rows have the column :data:`RANGE`."""
     tasks: int
-    """At most one for each range of each bucket."""
+    """Number of tasks, at most one for each range of each bucket."""
 
     def places(self, rows: pa.Table) -> I32:
-        """The task of each row."""
+        """Returns the task of each row."""
         if self.tasks == 1:
             return np.zeros(rows.num_rows, np.int32)
         schema = self.schema
-        found = buckets(rows.select(schema.primary_key), schema).astype(np.int64) * self.ranges
+        cells = buckets(rows.select(schema.primary_key), schema).astype(np.int64) * self.ranges
         if self.ranges > 1:
-            found += rows.column(RANGE).to_numpy()
-        tasks: I32 = (found * self.tasks // (schema.buckets * self.ranges)).astype(np.int32)
+            cells += rows.column(RANGE).to_numpy()
+        # Neighbouring cells share a task: it gets whole buckets, or one range of one bucket.
+        tasks: I32 = (cells * self.tasks // (schema.buckets * self.ranges)).astype(np.int32)
         return tasks
 
 
 def buckets(keys: pa.Table, schema: TableSchema) -> I32:
-    """The bucket of each key; 0 where it is none: whoever writes the rows says what is wrong with it."""
-    found = np.zeros(keys.num_rows, np.int32)
+    """Returns the bucket of each key; 0 for what is no key of the schema, which the writing task refuses."""
+    numbers = np.zeros(keys.num_rows, np.int32)
     whole = keys.drop_null()
     try:
         whole = conform(whole, key_schema(schema))
     except InvalidInputError:
-        return found
-    numbers = buckets_of(whole.columns, schema.key_fields, schema.buckets)
-    if whole.num_rows == keys.num_rows:
         return numbers
+    of_whole = buckets_of(whole.columns, schema.key_fields, schema.buckets)
+    if whole.num_rows == keys.num_rows:
+        return of_whole
     valid = np.ones(keys.num_rows, bool)
-    for one in keys.columns:
-        valid &= one.is_valid().to_numpy()
-    found[valid] = numbers
-    return found
+    for column in keys.columns:
+        valid &= column.is_valid().to_numpy()
+    numbers[valid] = of_whole
+    return numbers
 
 
 def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Rows by tasks, for ``mapInArrow``; each table becomes one value for each task."""
+    """Packs rows by task, for ``mapInArrow``: a table becomes one value for each task that it has rows of."""
     first = secrets.randbits(62)  # so that no two tasks give a value the same number
     for table in tables:
         places = exchange.places(table)
@@ -90,6 +92,7 @@ def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.Record
         counts = np.bincount(places)
         tasks = np.flatnonzero(counts)
         if len(tasks) > 1:
+            # Few bits are sorted by radix; a stable order keeps rows of a key as they came.
             order = np.argsort(places.astype(np.min_scalar_type(exchange.tasks)), kind="stable")
             rows = rows.take(pa.array(order))
         ends = np.cumsum(counts[tasks]).tolist()
@@ -97,13 +100,13 @@ def packed(exchange: Exchange, tables: Iterable[pa.Table]) -> Iterator[pa.Record
         parts = [rows.slice(begin, end - begin) for begin, end in zip(begins, ends, strict=True)]
         cut = Parts.cut(blobs(parts), _PART_BYTES)
         numbers = [tasks[cut.of], first + cut.of, cut.numbers, cut.counts]
-        columns = [pa.array(one, field.type) for one, field in zip(numbers, _ARROW, strict=False)]
+        columns = [pa.array(values, field.type) for values, field in zip(numbers, _ARROW, strict=False)]
         yield pa.RecordBatch.from_arrays([*columns, cut.values], schema=_ARROW)
         first += len(parts)
 
 
 def unpacked(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, None]:
-    """The rows again, in the task that they were for; parts may come in any order.
+    """Unpacks rows in the task that they were packed for; parts may come in any order.
 
     Raises:
         InvalidInputError: a part is missing.
@@ -112,11 +115,11 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Generator[pa.Table, None, Non
     for batch in batches:
         numbers = (batch.column(name).to_pylist() for name in (_VALUE, _PART, _PARTS))
         for value, part, count, held in zip(*numbers, batch.column(_ROWS), strict=True):
-            found = waiting.setdefault(value, {})
-            found[part] = held.as_buffer()
-            if len(found) == count:
+            known = waiting.setdefault(value, {})
+            known[part] = held.as_buffer()
+            if len(known) == count:
                 del waiting[value]
-                yield rows_of(_joined([found[at] for at in range(count)]))
+                yield rows_of(_joined([known[at] for at in range(count)]))
     if waiting:
         raise InvalidInputError(f"Spark's shuffle brought {len(waiting)} values without all of their parts")
 

@@ -47,7 +47,7 @@ __all__ = ["Write", "write"]
 def write(
     df: DataFrame, name: str, *, connection: Connection | None = None, tasks: int | None = None
 ) -> Write:
-    """A frame on its way into a table; what it returns says what to do there.
+    """Begins a write of a frame into a table; methods of what it returns say what to do there.
 
     Args:
         df: the rows; columns are found by name.
@@ -65,7 +65,7 @@ def write(
 
 
 class Write:
-    """What can be done with a frame and a table. Made by :func:`write`; each method is one commit.
+    """Writes of a frame into a table. Made by :func:`write`; each method is one commit.
 
     All take ``writer=(id, sequence)``, which makes the job safe to repeat, and a ``message`` for
     people, which the snapshot keeps.
@@ -119,7 +119,7 @@ class Write:
         try:
             return self.append(message=message)
         except CommitUnknownError:
-            raise
+            raise  # the rows may be in the table, which therefore stays
         except BaseException:
             lake.call(lake.lake.drop_table, self._name)
             raise
@@ -199,7 +199,7 @@ class Write:
         return Merge(self._df, self._name, self._connection, on, tasks=self._tasks)
 
     def run(self, wanted: WriteRequest) -> CommitResult:
-        """What the other methods do."""
+        """Runs the write that one of the other methods describes."""
         check_missing(wanted.missing)
         if wanted.missing == "keep" and (merge := self._keeping()) is not None:
             return merge.run_as(dataclasses.replace(wanted, operation="merge", missing=None))
@@ -210,7 +210,7 @@ class Write:
         return run_write(self._name, self._connection, wanted, rows)
 
     def _keeping(self) -> Merge | None:
-        """The merge that keeps values of older rows; None where the table's engine does so by itself."""
+        """Returns the merge that keeps values of older rows; None where the table's engine does so itself."""
         lake = warehouse(self._connection)
         schema = lake.call(lake.table(self._name).newest).schema
         if not schema.primary_key:
@@ -227,13 +227,13 @@ class Write:
         return merge.when_matched_update().when_not_matched_insert()
 
     def _prepared(self, base: WriteBase, wanted: WriteRequest) -> Brought:
-        """The frame as tasks write it: the table's names, rows of a key together."""
+        """Prepares the frame as tasks write it: the table's names, rows of a key together."""
         df, schema = self._df, base.schema
         fields: Sequence[Field] = schema.fields
         if wanted.operation == "delete":
             fields = schema.key_fields
             folded = {field.name.casefold() for field in fields}
-            df = df.select(*(column(one) for one in df.columns if one.casefold() in folded))
+            df = df.select(*(column(name) for name in df.columns if name.casefold() in folded))
         rows = fitted(df, fields, self._name)
         refuse_lost_columns(wanted, schema, rows.columns)
         return brought(rows, schema, tasks=self._tasks, once=self._once)

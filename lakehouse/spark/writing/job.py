@@ -1,4 +1,4 @@
-"""The job of a write: tasks upload, the driver commits, and decides again where that is called for.
+"""The job of a write: tasks upload, the driver commits, and runs it again where that is called for.
 
 Invariant: what is returned is of the one commit that was made; files of attempts before it are deleted,
 or in no message.
@@ -48,7 +48,7 @@ def run_write(
         connection: its warehouse.
         wanted: what to do.
         rows: brings the rows to the tasks that write them, given what the table is.
-        unique: whether several rows of a key are an error.
+        unique: several rows of a key are an error.
     """
     check_writer(wanted.writer)
     check_message(wanted.message)
@@ -85,27 +85,27 @@ def run_write(
 def _done(
     lake: Warehouse, core: OpenTable, base: WriteBase, wanted: WriteRequest, done: list[TaskFiles]
 ) -> CommitResult:
-    """The commit of what the tasks uploaded."""
-    failed = [one.error for one in done if one.error is not None]
+    """Commits what the tasks uploaded; if one of them failed, deletes it and raises."""
+    failed = [message.error for message in done if message.error is not None]
     if failed:
         lake.call(undo_write, core, done)
         raise failed[0]
     result = lake.call(finish_write, core, base, wanted, done)
-    cost = functools.reduce(operator.add, [one.cost for one in done], result.cost)
+    cost = functools.reduce(operator.add, [message.cost for message in done], result.cost)
     return dataclasses.replace(result, cost=cost)
 
 
 def _held(lake: Warehouse, core: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:
-    """Keeps what is read, however long the job takes."""
+    """Keeps the files that are read, however long the job takes."""
     return lake.hold(holding, core, base.snapshot.id, grace_s=grace_s_of(base.schema))
 
 
 def _uploaded(rows: DataFrame, job: WriteJob) -> list[TaskFiles]:
-    """What the tasks say, in the order of the partitions."""
+    """Runs the tasks; returns their messages, in the order of the partitions."""
 
     def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from outcomes(job, batches)
 
     with plain_errors(), bounded_by_rows(rows.sparkSession):
-        found = rows.mapInArrow(each, "outcome binary").collect()
-    return [pickle.loads(bytes(row.outcome)) for row in found]  # noqa: S301 - ours
+        collected = rows.mapInArrow(each, "outcome binary").collect()
+    return [pickle.loads(bytes(row.outcome)) for row in collected]  # noqa: S301 - ours

@@ -28,19 +28,20 @@ _Batches: TypeAlias = "Iterator[tuple[pa.Table, bool]]"
 """Rows of a sorted stretch; with each batch, whether others follow."""
 
 _BATCH_ROWS_MIN = 16
+"""Rows of a batch that is put aside, at least, however wide they are."""
 _BATCHES = 64
-"""Batches of what was put aside are such a part of the room: one of each sorted stretch is read at once."""
+"""Batches that fill the room: while stretches are merged, one batch of each is in memory."""
 
 
 def order_key(schema: TableSchema) -> tuple[str, ...]:
-    """The key's columns, those first that say the partition where each has merge units of its own."""
+    """Returns the key's columns, the partition's first where each partition has merge units of its own."""
     if not schema.key_holds_partition:
         return schema.primary_key
     return tuple(dict.fromkeys((*schema.partition_by, *schema.primary_key)))
 
 
 def key_schema(schema: TableSchema) -> TableSchema:
-    """A schema of the key's columns alone."""
+    """Returns a schema of the key's columns alone."""
     return TableSchema(
         fields=schema.key_fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
     )
@@ -49,7 +50,7 @@ def key_schema(schema: TableSchema) -> TableSchema:
 def in_key_order(
     tables: Iterable[pa.Table], schema: TableSchema, room: int
 ) -> Generator[pa.Table, None, None]:
-    """All rows, sorted.
+    """Yields all rows, sorted by bucket and key.
 
     Args:
         tables: rows of whole keys, in any order; columns named as in the schema.
@@ -87,19 +88,19 @@ def in_key_order(
 
 
 class _Sort:
-    """How rows of a table are compared."""
+    """Order of a table's rows: by bucket, then by key."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._schema, self._key_schema = schema, key_schema(schema)
         self._keys = KeyColumns([schema.field(name) for name in order_key(schema)])
 
     def sorted(self, rows: pa.Table) -> pa.Table:
-        """Rows of one chunk per column by bucket and key."""
+        """Sorts rows by bucket and key; their columns have one chunk each."""
         order, _ = self._order(rows)
         return rows if order is None else _gathered(rows, order)
 
     def by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """The same, each bucket for itself."""
+        """Sorts rows likewise; yields the number and the rows of each bucket that has some."""
         order, counts = self._order(rows)
         if order is not None:
             rows = _gathered(rows, order)
@@ -110,7 +111,7 @@ class _Sort:
             begin += count
 
     def merged(self, runs: Iterable[_Batches]) -> Iterator[pa.Table]:
-        """The rows of sorted runs of one bucket, sorted."""
+        """Merges sorted runs of one bucket."""
         heads = [_Head(run) for run in runs]
         while heads:
             # All rows of keys below the least of the last keys have been read, but for runs that have ended.
@@ -126,7 +127,7 @@ class _Sort:
             heads = [head for head in heads if head.rows.num_rows or head.more]
 
     def _below(self, rows: pa.Table, end: bytes | None) -> int:
-        """How many rows have keys below that; all where there is none."""
+        """Returns how many rows have keys below ``end``; None = all of them."""
         return rows.num_rows if end is None else self._keys.rows_below(self._fitted(rows), end)
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
@@ -137,11 +138,11 @@ class _Sort:
         return key
 
     def _order(self, rows: pa.Table) -> tuple[pa.Array | None, list[int]]:
-        """Row numbers by bucket and key, None for rows in place; and how many rows the buckets have."""
+        """Returns row numbers by bucket and key (None = in place), and how many rows each bucket has."""
         schema, keys = self._schema, self._fitted(rows)
         (numbers,) = self._keys.arrays([keys])
-        found = by_key(numbers)
-        order = None if found is None else found[0]
+        by_keys = by_key(numbers)
+        order = None if by_keys is None else by_keys[0]
         if schema.buckets == 1:
             return None if order is None else pa.array(order), [rows.num_rows]
         codes = buckets_of(keys.columns, schema.key_fields, schema.buckets)
@@ -154,28 +155,28 @@ class _Sort:
 
 
 class _Head:
-    """The next rows of a run, some at least while others follow."""
+    """Next rows of a run: one at least while others follow."""
 
     def __init__(self, run: _Batches) -> None:
         self._run = run
         self.rows, self.more = next(run)
 
     def read(self) -> None:
-        """Reads on."""
+        """Appends the next batch of the run."""
         rows, self.more = next(self._run)
         self.rows = pa.concat_tables([self.rows, rows])
 
     def take(self, count: int) -> pa.Table:
-        """So many rows from the front."""
-        found, self.rows = self.rows.slice(0, count), self.rows.slice(count)
-        return found
+        """Removes that many rows from the front and returns them."""
+        front, self.rows = self.rows.slice(0, count), self.rows.slice(count)
+        return front
 
 
 def _gathered(rows: pa.Table, order: pa.Array) -> pa.Table:
-    """The rows in another order; columns are copied one after the other."""
+    """Returns the rows in another order; columns are copied one after the other."""
     return pa.Table.from_arrays([gather(column, order) for column in rows.columns], schema=rows.schema)
 
 
 def _spill_folder() -> str | None:
-    """Where Spark keeps what does not fit into memory on this machine, as it tells its workers."""
+    """Returns the folder where Spark spills on this machine, as workers find it in their environment."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None

@@ -60,21 +60,23 @@ _When = Literal["matched", "not matched", "not matched by source"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clause:
+    """A clause: when it applies, and what it does then."""
+
     when: _When
     does: _Kind
     condition: Said | None = None
     values: Mapping[str, Said] | None = None
-    """None = all columns that the source has."""
+    """Values by column; None = all columns that the source has."""
 
     def says(self) -> Iterator[Said]:
-        """Its expressions."""
+        """Yields its expressions."""
         if self.condition is not None:
             yield self.condition
         yield from (self.values or {}).values()
 
 
 class Merge:
-    """A merge as it is being said; :meth:`run` does it. Made by ``write(df, …).merge(on=…)``."""
+    """A merge under construction, which :meth:`run` executes. Made by ``write(df, …).merge(on=…)``."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class Merge:
         return self.run_as(WriteRequest(operation="merge", writer=writer, message=message))
 
     def run_as(self, wanted: WriteRequest) -> CommitResult:
-        """Merges as a write that wants so: its writer, its message, and whether it leaves a trace count."""
+        """Merges for a write that was asked for: with its writer, message and trace, if it leaves one."""
         lake = warehouse(self._connection)
         core = lake.table(self._name)
         view = lake.call(core.known)
@@ -156,7 +158,7 @@ class Merge:
     # --- what was said ------------------------------------------------------------
 
     def _names(self, schema: TableSchema) -> list[str] | None:
-        """The columns to compare, if they were given by name."""
+        """Returns the columns to compare; None = a condition was given."""
         if isinstance(self._on, Column):
             return None
         given = [self._on] if isinstance(self._on, str) else list(self._on)
@@ -164,7 +166,7 @@ class Merge:
         if given and all(name.casefold() in known for name in given):
             return [known[name.casefold()] for name in given]
         if isinstance(self._on, str):
-            return None
+            return None  # SQL text that is no column's name
         unknown = [name for name in given if name.casefold() not in known] or [""]
         raise InvalidInputError(
             f"{self._name} has no column {unknown[0]!r} to merge on; {suggestion(unknown[0], known.values())}"
@@ -172,17 +174,17 @@ class Merge:
 
     def _is_on_key(self, schema: TableSchema) -> bool:
         names = self._names(schema)
-        by_source = any(one.when == "not matched by source" for one in self._clauses)
+        by_source = any(clause.when == "not matched by source" for clause in self._clauses)
         return names is not None and set(names) == set(schema.primary_key) and not by_source
 
     def _is_upsert(self, schema: TableSchema) -> bool:
-        """Whether whole rows replace what there is, or are new, without condition."""
-        kinds = {(one.when, one.does) for one in self._clauses}
+        """Returns whether whole rows replace what there is, or are new, without condition."""
+        kinds = {(clause.when, clause.does) for clause in self._clauses}
         has = {name.casefold() for name in self._df.columns}
         return (
             len(self._clauses) == len(kinds) == 2
             and kinds == {("matched", "update"), ("not matched", "insert")}
-            and all(one.condition is None and one.values is None for one in self._clauses)
+            and all(clause.condition is None and clause.values is None for clause in self._clauses)
             and has == {field.name.casefold() for field in schema.fields}
             and not schema.merging.folds
         )
@@ -193,30 +195,30 @@ class Merge:
             raise InvalidInputError(
                 f"{self._name} merges rows of a key by itself (engine {merging.engine}): use upsert()"
             )
-        if merging.ignores_deletes and any(one.does == "delete" for one in self._clauses):
+        if merging.ignores_deletes and any(clause.does == "delete" for clause in self._clauses):
             raise InvalidInputError(f"{self._name} ignores deletes (option 'ignore_delete')")
         known = [field.name for field in schema.fields]
-        for one in self._clauses:
-            for name in one.values or ():
+        for clause in self._clauses:
+            for name in clause.values or ():
                 if name not in known:
                     raise InvalidInputError(f"{self._name} has no column {name!r}; {suggestion(name, known)}")
-                if one.does == "update" and name in schema.primary_key:
+                if clause.does == "update" and name in schema.primary_key:
                     raise InvalidInputError(
                         f"column {name!r} is part of the primary key, which an update cannot change: delete "
                         "the row and insert another"
                     )
-            if one.values is None and one.does == "insert":
+            if clause.values is None and clause.does == "insert":
                 refuse_differences(self._of_table(schema), schema.fields, self._name)
 
     def _of_table(self, schema: TableSchema) -> StructType:
-        """Those of the source's columns that the table has; others are for conditions."""
+        """Returns the columns of the source that the table has; others are for conditions."""
         known = {field.name.casefold() for field in schema.fields}
-        return StructType([one for one in self._df.schema.fields if one.name.casefold() in known])
+        return StructType([field for field in self._df.schema.fields if field.name.casefold() in known])
 
     # --- rows of both sides -------------------------------------------------------
 
     def _beside(self, base: WriteBase) -> DataFrame:
-        """Rows of the source where they will be written, beside the table's."""
+        """Returns rows of the source beside the table's of their keys, in the tasks that will write them."""
         schema = base.schema
         lake = warehouse(self._connection)
         core = lake.table(self._name)
@@ -229,18 +231,18 @@ class Merge:
         keys = [column(mine(name) or name).alias(name) for name in schema.primary_key]
         refuse_differences(self._df.select(*keys).schema, schema.key_fields, self._name)
         source = sf.struct(*(column(name) for name in self._df.columns)).alias(SOURCE)
-        size = sum(one.size for one in entries)
+        size = sum(entry.size for entry in entries)
         rows = spread(
             self._df.select(source, *keys), schema, tasks=self._tasks, least=tasks_of(size), ties=False
         )
         columns = self._needed(schema)
-        target = StructType([one for one in struct_of(schema).fields if one.name in columns])
+        target = StructType([field for field in struct_of(schema).fields if field.name in columns])
         out = StructType([rows.schema[SOURCE], StructField(TARGET, target)])
         job = LookupJob(
             connection=self._connection,
             name=self._name,
             table=core.uuid,
-            entries=tuple(dataclasses.replace(one, stats={}) for one in entries),
+            entries=tuple(dataclasses.replace(entry, stats={}) for entry in entries),
             schema=schema,
             shows=view.shows,
             columns=tuple(target.fieldNames()),
@@ -253,12 +255,12 @@ class Merge:
         return rows.mapInArrow(each, out)
 
     def _joined(self, base: WriteBase) -> DataFrame:
-        """Rows of both sides, joined by Spark."""
+        """Joins the rows of both sides in Spark."""
         schema = base.schema
         spark = self._df.sparkSession
-        found = table(spark, self._name, connection=self._connection, version=base.snapshot.id)
+        rows = table(spark, self._name, connection=self._connection, version=base.snapshot.id)
         source = self._df.select(sf.struct(*(column(name) for name in self._df.columns)).alias(SOURCE))
-        target = found.select(sf.struct(*(column(name) for name in found.columns)).alias(TARGET))
+        target = rows.select(sf.struct(*(column(name) for name in rows.columns)).alias(TARGET))
         names = self._names(schema)
         if names is None:
             condition = _expr(self._on if isinstance(self._on, Column) else str(self._on))
@@ -270,31 +272,36 @@ class Merge:
                 if there is None:
                     raise InvalidInputError(f"the source has no column {name!r} to merge on")
                 condition &= sf.col(SOURCE)[there] == sf.col(TARGET)[name]
-        by_source = any(one.when == "not matched by source" for one in self._clauses)
+        by_source = any(clause.when == "not matched by source" for clause in self._clauses)
         return source.join(target, condition, "full_outer" if by_source else "left_outer")
 
     def _needed(self, schema: TableSchema) -> list[str]:
-        """Columns of the table that the clauses need: the key's, where none speaks of others."""
+        """Returns the table's columns that the clauses need: the key's alone, where none speaks of others."""
         names = {field.name for field in schema.fields}
-        told = " ".join(str(said) for one in self._clauses for said in one.says())
-        updates = [one for one in self._clauses if one.does == "update"]
+        # A column too many costs time, one too few would be an error: a mention of the table takes all.
+        expressions = " ".join(str(said) for clause in self._clauses for said in clause.says())
+        updates = [clause for clause in self._clauses if clause.does == "update"]
         has = {name.casefold() for name in self._df.columns}
-        whole = all(one.values is None for one in updates) and {name.casefold() for name in names} <= has
-        if TARGET not in told.casefold() and (whole or not updates):
+        whole = (
+            all(clause.values is None for clause in updates) and {name.casefold() for name in names} <= has
+        )
+        if TARGET not in expressions.casefold() and (whole or not updates):
             return list(schema.primary_key)
         return [field.name for field in schema.fields]
 
     # --- what becomes of them -----------------------------------------------------
 
     def _acted(self, both: DataFrame, schema: TableSchema) -> DataFrame:
-        """The rows to write, each with what is to be done."""
+        """Returns the rows to write, each with what is to be done."""
         there, mine = sf.col(TARGET).isNotNull(), sf.col(SOURCE).isNotNull()
         when = {"matched": mine & there, "not matched": mine & ~there, "not matched by source": ~mine}
+        # Branches of "when" are tried in order: the first clause of a kind that holds wins.
         number: Column | None = None
-        for place, one in enumerate(self._clauses):
-            holds = when[one.when]
-            if one.condition is not None:
-                holds &= sf.coalesce(_expr(one.condition), sf.lit(False))
+        for place, clause in enumerate(self._clauses):
+            holds = when[clause.when]
+            if clause.condition is not None:
+                # A condition that is null does not hold, and lets the next clause have its turn.
+                holds &= sf.coalesce(_expr(clause.condition), sf.lit(False))
             number = sf.when(holds, place) if number is None else number.when(holds, place)
         assert number is not None
         chosen = "__lakehouse_clause"
@@ -305,7 +312,7 @@ class Merge:
             else self._value(schema, field.name, sf.col(chosen)).alias(field.name)
             for field in schema.fields
         ]
-        deletes = [place for place, one in enumerate(self._clauses) if one.does == "delete"]
+        deletes = [place for place, clause in enumerate(self._clauses) if clause.does == "delete"]
         action = (
             sf.when(sf.col(chosen).isNull(), NOTHING)
             .when(sf.col(chosen).isin(deletes), DELETE)
@@ -314,27 +321,27 @@ class Merge:
         return rows.select(*columns, action.alias(ACTION))
 
     def _value(self, schema: TableSchema, name: str, chosen: Column) -> Column:
-        """A column of the rows to write."""
+        """Returns the value of a column in the rows to write, by the clause that was chosen."""
         mine = by_name(self._df)(name)
         of_source = None if mine is None else sf.col(SOURCE)[mine]
         is_key = name in schema.primary_key
         of_target = sf.col(TARGET)[name] if is_key or name in self._needed(schema) else sf.lit(None)
-        found: Column | None = None
-        for place, one in enumerate(self._clauses):
+        cases: Column | None = None
+        for place, clause in enumerate(self._clauses):
             value = of_target
-            if one.values is not None:
-                if name in one.values:
-                    value = _expr(one.values[name])
-                elif one.does == "insert":
+            if clause.values is not None:
+                if name in clause.values:
+                    value = _expr(clause.values[name])
+                elif clause.does == "insert":
                     value = sf.lit(schema.field(name).write_default)
-            elif one.does == "insert":
+            elif clause.does == "insert":
                 value = of_source if of_source is not None else sf.lit(schema.field(name).write_default)
-            elif one.does == "update" and not is_key and of_source is not None:
+            elif clause.does == "update" and not is_key and of_source is not None:
                 value = of_source
-            found = sf.when(chosen == place, value) if found is None else found.when(chosen == place, value)
-        assert found is not None
-        # Rows to which nothing is done tell which keys were looked at.
-        return found.otherwise(of_source) if is_key and of_source is not None else found
+            cases = sf.when(chosen == place, value) if cases is None else cases.when(chosen == place, value)
+        assert cases is not None
+        # Rows to which nothing is done keep their keys: a commit must know which keys were looked at.
+        return cases.otherwise(of_source) if is_key and of_source is not None else cases
 
 
 def _expr(said: Said) -> Column:

@@ -1,4 +1,4 @@
-"""What a merge on the primary key does in tasks: finds the table's row for each row of the source.
+"""Lookup of a merge on the primary key, in tasks: finds the table's row for each row of the source.
 
 Rows of the source come sorted by key, and of the table's files only the pieces are read that may hold
 their keys. The driver has listed the files; a task lists nothing.
@@ -32,23 +32,23 @@ SOURCE, TARGET = "source", "target"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupJob:
-    """What the tasks of a merge look rows up in."""
+    """The files and columns in which tasks of a merge look rows up."""
 
     connection: Connection
     name: str
     table: uuid.UUID
     entries: tuple[FileEntry, ...]
-    """Without statistics, which lookups do not need."""
+    """Entries of the table's files, without statistics, which lookups do not need."""
     schema: TableSchema
     shows: Lifetime | None
     columns: tuple[str, ...]
-    """Of the table, that are needed."""
+    """Columns of the table that the merge needs."""
     target: pa.Field
-    """Of the struct that comes out, as Spark takes it."""
+    """Field of the struct column ``target``, with the types that Spark takes."""
 
 
 def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows ``(source, key columns…)`` as ``(source, target)``."""
+    """Turns rows ``(source, key columns…)`` into rows ``(source, target)``."""
     lake = warehouse(job.connection)
     error = NotFoundError(f"table {job.name} was dropped while rows were merged into it", table=job.name)
     core, schema = lake.same_table(job.name, job.table, error), job.schema
@@ -67,8 +67,8 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
     with carried():
         for table in together(batches):
             wanted = conform(table.select(schema.primary_key), key_schema).combine_chunks()
-            found = lake.call(lookup.find, wanted, fields)
-            targets = _struct(found, found.places(keys, wanted), job.target)
+            rows = lake.call(lookup.find, wanted, fields)
+            targets = _struct(rows, rows.places(keys, wanted), job.target)
             whole = pa.table(
                 [table.column(SOURCE), targets],
                 schema=pa.schema([table.schema.field(SOURCE), job.target]),
@@ -77,17 +77,18 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
 
 
 def _struct(found: FoundRows, places: pa.Array, field: pa.Field) -> pa.Array:
-    """The rows as one column, null where there is none."""
+    """Returns the rows as one struct column, null where there is no row."""
     missing = np.asarray(places.is_null())
     if not found.rows.num_rows:
         return pa.nulls(len(places), field.type)
+    # Where there is no row the first one stands in, hidden by the mask.
     rows = taken([found.rows], places.fill_null(0).to_numpy())
     columns: Sequence[pa.Array] = [
         column.cast(part.type) if column.type != part.type else column
-        for column, part in zip((one.combine_chunks() for one in rows.columns), field.type, strict=True)
+        for column, part in zip((column.combine_chunks() for column in rows.columns), field.type, strict=True)
     ]
     return pa.StructArray.from_arrays(
-        [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in columns],
+        [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns],
         fields=list(field.type),
         mask=pa.array(missing),
     )

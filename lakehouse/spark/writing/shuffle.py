@@ -1,4 +1,4 @@
-"""Bringing rows together before they are written: by bucket, or by ranges of the key.
+"""Shuffle of rows before they are written: by bucket, or by ranges of the key.
 
 Where a table has enough buckets for the tasks, a task gets whole buckets. Else, and where a task could not
 sort a bucket in memory, each bucket is cut by ranges of the key, whose bounds come from a sample of the
@@ -8,7 +8,7 @@ tasks form one run. Bucket numbers come from the engine's own hash, of the key c
 Rows to be written go through the shuffle packed (:mod:`lakehouse.spark.writing.exchange`), and the task sorts
 them by key (:mod:`lakehouse.spark.writing.key_sort`); small frames are one task's as they are. Where Spark
 has to sort, because other steps follow or rows of a key differ in nested columns, which Arrow cannot compare,
-they go as rows, and an Arrow UDF tells the bucket.
+they go as rows, and an Arrow UDF computes the bucket.
 
 Rows of a key stand by the sequence field, then by the other columns, nulls first. So the row of a key that
 comes last is the same whatever the tasks were. (Maps have no order and take no part.)
@@ -41,36 +41,37 @@ __all__ = ["Brought", "brought", "spread", "tasks_of"]
 
 _PID, _BUCKET = "__lakehouse_task", "__lakehouse_bucket"
 _TASK_BYTES = 64 << 20
-"""Rows of one task, about, before more tasks are worth it."""
+"""Bytes of rows of one task, about, before more tasks are worth it."""
 _SMALL_BYTES = 8 << 20
-"""Of so many bytes that are only read, one task is sooner done than two steps and a shuffle."""
+"""Maximum bytes of rows, which are only read, that one task has done sooner than two steps and a shuffle."""
 _READS = frozenset({"Filter", "LocalRelation", "LogicalRDD", "LogicalRelation", "Project", "Range"})
-"""Steps of a plan that are quick where it is small."""
+"""Steps of a plan that are quick on few bytes."""
 _SAMPLED = 100
-"""Keys per range that are looked at to find its bounds."""
+"""Keys sampled per range to find its bounds."""
 _UNPACKED = 4
-"""Rows in memory may take so many times the bytes of their files."""
+"""Bytes that rows may take in memory for each byte of their files."""
 _FITTING_MOST = 256
-"""Tasks beyond the session's own number: every value of the shuffle is cut into as many pieces."""
+"""Maximum tasks for rows that do not fit into memory else: every value of the shuffle is cut into as many
+pieces."""
 _UNKNOWN_BYTES = 1 << 60
-"""What Spark says of a plan whose size it does not know is more."""
+"""Bytes from which on Spark's estimate of a plan means that it does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """Rows in the tasks that write them."""
+    """Rows in the tasks that write them, and what is left to these."""
 
     rows: DataFrame
     sorts: bool = False
-    """The tasks have to sort them by key."""
+    """True: the tasks have to sort them by key."""
     packed: bool = False
-    """They are packed (:mod:`lakehouse.spark.writing.exchange`)."""
+    """True: they are packed (:mod:`lakehouse.spark.writing.exchange`)."""
 
 
 def brought(
     df: DataFrame, schema: TableSchema, *, tasks: int | None = None, once: bool = False, ties: bool = True
 ) -> Brought:
-    """The rows where they are to be written; the arguments are those of :func:`spread`."""
+    """Brings rows to the tasks that write them; the arguments are those of :func:`spread`."""
     if not schema.primary_key or (ties and _has_nested(df)):
         return Brought(rows=spread(df, schema, tasks=tasks, once=once, ties=ties))
     key = order_key(schema)
@@ -101,7 +102,7 @@ def spread(
     once: bool = False,
     ties: bool = True,
 ) -> DataFrame:
-    """The rows as tasks are to write them.
+    """Shuffles and sorts rows as tasks are to write them.
 
     Args:
         df: rows, columns named as in the schema; the key's are all there.
@@ -138,12 +139,12 @@ def spread(
 
 
 def tasks_of(size: int) -> int:
-    """How many tasks so many bytes of files are worth."""
+    """Returns how many tasks so many bytes of files are worth."""
     return max(1, -(-size // _TASK_BYTES))
 
 
 def _order(df: DataFrame, schema: TableSchema, key: Sequence[str], *, ties: bool) -> list[Column]:
-    """The key, and where tasks cannot compare rows of a key themselves, the sequence and all else."""
+    """Returns the columns to sort by: the key, and where tasks cannot compare its rows, all others too."""
     types = {field.name: field.dataType for field in df.schema.fields if field.name != _BUCKET}
     names = dict.fromkeys(key)
     if ties and _has_nested(df):
@@ -153,7 +154,7 @@ def _order(df: DataFrame, schema: TableSchema, key: Sequence[str], *, ties: bool
 
 
 def _has_nested(df: DataFrame) -> bool:
-    """Whether rows of a key may differ in what Arrow cannot compare."""
+    """Returns whether rows of a key may differ in what Arrow cannot compare."""
     return any(isinstance(field.dataType, ArrayType | StructType) for field in df.schema.fields)
 
 
@@ -168,7 +169,7 @@ def _has_order(kind: DataType) -> bool:
         case ArrayType(elementType=element):
             return _has_order(element)
         case StructType(fields=fields):
-            return all(_has_order(one.dataType) for one in fields)
+            return all(_has_order(field.dataType) for field in fields)
     return True
 
 
@@ -190,9 +191,11 @@ def _bucket_udf(schema: TableSchema) -> Callable[..., Column]:
 
 @dataclass(frozen=True, slots=True)
 class _Ranges:
+    """Number of tasks, and the bounds that cut each bucket into ranges."""
+
     tasks: int
     bounds: list[tuple[Any, ...]] | None = None
-    """Least keys of all ranges but the first; None = buckets are not cut."""
+    """Least key of each range but the first; None = buckets are not cut."""
 
 
 def _ranges(
@@ -205,7 +208,7 @@ def _ranges(
     once: bool,
     holds: int | None = None,
 ) -> _Ranges:
-    """How to cut the rows; ``holds`` is what a task can sort in memory, for tasks that do."""
+    """Decides how to cut the rows; ``holds`` is the bytes that a task can sort in memory, if tasks sort."""
     most = tasks if tasks is not None else int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
     def tasks_for(size: int) -> int:
@@ -216,6 +219,7 @@ def _ranges(
     # More tasks than these where buckets do not fit into memory: rows would go by way of a disk.
     room = schema.buckets * holds if holds is not None and tasks is None else None
     is_large = room is not None and size is not None and size > room / _UNPACKED
+    # Bounds come from a sample, and to sample is to compute the rows twice.
     if once or (wanted <= schema.buckets and not is_large):
         return _Ranges(min(wanted, schema.buckets))
     sample, rows = _sampled(df, key, _SAMPLED * (_FITTING_MOST if is_large else wanted))
@@ -232,7 +236,7 @@ def _ranges(
 
 
 def _plan_bytes(df: DataFrame) -> int | None:
-    """What Spark thinks the rows weigh, where it knows."""
+    """Returns Spark's estimate of the bytes of the rows; None = it does not know."""
     if not is_classic(df):
         return None
     size = int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
@@ -240,7 +244,7 @@ def _plan_bytes(df: DataFrame) -> int | None:
 
 
 def _is_small(df: DataFrame) -> bool:
-    """Whether the frame is few bytes, which Spark only has to read."""
+    """Returns whether the frame is few bytes, which Spark only has to read."""
     size = _plan_bytes(df)
     if size is None or size > _SMALL_BYTES:
         return False
@@ -255,12 +259,12 @@ def _is_small(df: DataFrame) -> bool:
 
 
 def _sampled(df: DataFrame, key: Sequence[str], count: int) -> tuple[list[tuple[Any, ...]], int]:
-    """Some keys, in order, and about how many rows there are; reads the key's columns once.
+    """Returns some keys, in order, and about how many rows there are; reads the key's columns once.
 
-    Of so many uniform numbers in [0, 1) the count-th least tells how many there are.
+    Of N uniform numbers in [0, 1) the count-th least is about count / N, and that gives N.
     """
     chance = "__lakehouse_chance"
-    some = (
+    sample = (
         df.select(*(column(name) for name in key))
         .dropna()
         .withColumn(chance, sf.rand(seed=1))
@@ -268,10 +272,10 @@ def _sampled(df: DataFrame, key: Sequence[str], count: int) -> tuple[list[tuple[
         .limit(count)
         .collect()
     )
-    if not some:
+    if not sample:
         return [], 0
-    rows = len(some) if len(some) < count else math.ceil(count / max(some[-1][chance], 1e-12))
-    return sorted(tuple(_plain(value) for value in row[:-1]) for row in some), rows
+    rows = len(sample) if len(sample) < count else math.ceil(count / max(sample[-1][chance], 1e-12))
+    return sorted(tuple(_plain(value) for value in row[:-1]) for row in sample), rows
 
 
 def _plain(value: Any) -> Any:
@@ -279,7 +283,7 @@ def _plain(value: Any) -> Any:
 
 
 def _place(df: DataFrame, key: Sequence[str], bounds: list[tuple[Any, ...]]) -> Column:
-    """The number of the range that a row's key is in, by halving."""
+    """Returns the number of the range that holds a row's key, which is found by halving."""
     types = [df.schema[name].dataType for name in key]
 
     def at_least(bound: tuple[Any, ...]) -> Column:

@@ -1,4 +1,4 @@
-"""What ``df.write.format("lakehouse")`` does: tasks write rows where they are, the driver commits once.
+"""Writer behind ``df.write.format("lakehouse")``: tasks write rows where they are, the driver commits once.
 
 Spark gives a Python source no say in where rows are. So rows of a key may come to several tasks, and
 then nothing says which is the newer: such a write is refused, naming a key. It is looked for only where
@@ -70,31 +70,31 @@ class TableTarget:
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskFiles:
-        """In a task: uploads its rows."""
+        """Uploads the rows of a task; called in the task."""
         if self.base.recorded is not None:
             return TaskFiles()
         with carried():
             return write_task(self._job, batches)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], writer: WriterId | None = None) -> None:
-        """In the driver: commits what the tasks uploaded, unless it was committed before."""
+        """Commits what the tasks uploaded, unless it was committed before; called in the driver."""
         if self.base.recorded is not None:
             return
         done = _files(messages)
         with carried():
             core = self._core()
-            failed = [one.error for one in done if one.error is not None]
+            failed = [message.error for message in done if message.error is not None]
             if failed:
                 self._undo(core, done)
-                raise _advised(failed[0])
+                raise _advised_error(failed[0])
             wanted = self.wanted if writer is None else dataclasses.replace(self.wanted, writer=writer)
             try:
                 warehouse(self._connection).call(finish_write, core, self.base, wanted, done, apart=True)
             except InvalidInputError as error:
-                raise _advised(error) from error
+                raise _advised_error(error) from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """In the driver: deletes files, when some task did not end and so nothing was committed."""
+        """Deletes files when some task did not end, and so nothing was committed; called in the driver."""
         if None in messages:
             self._undo(self._core(), _files(messages))
 
@@ -120,7 +120,7 @@ class LakehouseWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return self._target.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits once."""
+        """Commits the files of all tasks, in one commit."""
         self._target.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -129,7 +129,7 @@ class LakehouseWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) -> WriteRequest:
-    """What the options and the mode of a write ask for; of a stream, ``complete`` is to overwrite."""
+    """Returns the write that options and mode ask for; for a stream, ``complete`` is to overwrite."""
     operation = options.operation or ("overwrite" if overwrite else "append")
     if overwrite and operation not in ("overwrite", "overwrite_partitions"):
         raise InvalidInputError(
@@ -157,17 +157,17 @@ def wanted_by(options: WriteOptions, *, overwrite: bool, streams: bool = False) 
 
 
 def _files(messages: Sequence[WriterCommitMessage | None]) -> list[TaskFiles]:
-    found = []
-    for one in messages:
-        if isinstance(one, TaskFiles):
-            found.append(one)
-        elif one is not None:
-            raise InternalError(f"Spark handed over a message of another writer: {type(one).__name__}")
-    return found
+    files = []
+    for message in messages:
+        if isinstance(message, TaskFiles):
+            files.append(message)
+        elif message is not None:
+            raise InternalError(f"Spark handed over a message of another writer: {type(message).__name__}")
+    return files
 
 
-def _advised(error: LakehouseError) -> LakehouseError:
-    """The error, with the way out of the one that only this way of writing has."""
+def _advised_error(error: LakehouseError) -> LakehouseError:
+    """Returns the error, with the way out where only this way of writing has it."""
     if "key" in error.context and isinstance(error, InvalidInputError):
         return InvalidInputError(
             f"{error.message}: lakehouse.spark.write(df, …) does", kind=error.kind, **error.context

@@ -1,4 +1,4 @@
-"""What a task of a write does: batches become data files, and word of them goes to the driver.
+"""Task of a write: turns batches into data files, and names them in a message to the driver.
 
 Rows that come sorted by key are cut between keys, so that however large a task is, its files are one
 run. A task holds no more than ``write.buffer_bytes`` of the table several times over, and less where
@@ -56,66 +56,67 @@ __all__ = [
 ]
 
 ACTION = "__lakehouse_action"
-"""Column of rows that differ in what is to be done: one of the numbers below."""
+"""Name of the column that says what is to be done with a row: one of the numbers below."""
 PUT, DELETE, NOTHING = 0, 1, 2
 _FINAL = (InvalidInputError, AlreadyExistsError, CorruptionError, NotFoundError)
 """Errors that come again however often a task is tried."""
 _TABLE_ROWS = 1 << 17
 _TABLE_BYTES = 16 << 20
-"""Batches are put together up to here: they are small, and each step has its price."""
+"""Bytes (above: rows) up to which batches are put together: they are small, and each step has its price."""
 _TABLES_PER_BUFFER = 4
 _SORTED_BYTES_MAX = 1 << 30
-"""Arrow counts the bytes of a column of text in 31 bits."""
+"""Maximum bytes of rows that are sorted at once: Arrow counts the bytes of a column of text in 31 bits."""
 _BUFFERS = 5
-"""Of rows a task holds so many buffers: one fills, two are written, and what is copied of them, for files or
-for sorting, is two more."""
+"""Number of buffers of rows that a task holds: one fills, two are written, and what is copied of them, for
+files or for sorting, is two more."""
 _BUFFER_BYTES_MIN = 1 << 20
+"""Bytes of a buffer, at least, however little memory there is."""
 _OUTCOME = pa.schema({"outcome": pa.binary()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteJob:
-    """What the tasks of one write have in common."""
+    """The part of a write that all its tasks share."""
 
     connection: Connection
     root: str
-    """The table's directory."""
+    """Directory of the table."""
     schema: TableSchema
-    """All tasks write with this one, whatever is committed meanwhile."""
+    """Schema that all tasks write with, whatever is committed meanwhile."""
     deletes: bool = False
-    """Rows are keys to be deleted."""
+    """True: rows are keys to be deleted."""
     mixed: bool = False
-    """Rows carry :data:`ACTION`."""
+    """True: rows carry :data:`ACTION`."""
     by_key: bool = False
-    """All rows of a key come to one task, and sorted by key unless the task sorts them."""
+    """True: all rows of a key come to one task, and sorted by key unless the task sorts them."""
     sorts: bool = False
-    """The task sorts rows by key."""
+    """True: the task sorts rows by key."""
     packed: bool = False
-    """Rows come as :mod:`lakehouse.spark.writing.exchange` packs them."""
+    """True: rows come as :mod:`lakehouse.spark.writing.exchange` packs them."""
     unique: bool = False
-    """Several rows of a key are an error."""
+    """True: several rows of a key are an error."""
     where: Expr | None = None
-    """What every row must match."""
+    """Condition that every row must match."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
-    """What a task says when it is done."""
+    """Message of a task that has ended: its files, or its error."""
 
     written: WrittenRows = dataclasses.field(default_factory=WrittenRows)
     deleted: WrittenRows = dataclasses.field(default_factory=WrittenRows)
     """Files of rows that delete, of a task whose rows were mixed."""
     error: LakehouseError | None = None
-    """Then there are no files."""
+    """Error that another try cannot mend; then there are no files."""
     cost: Cost = dataclasses.field(default_factory=Cost)
     looked_at: KeySpan | None = None
-    """Keys of all rows of a task whose rows were mixed, those included to which nothing was done."""
+    """First and last key, inclusive, of all mixed rows of a task, also of those to which nothing was done."""
     query: str | None = None
-    """Id of the streaming query that the task is of."""
+    """Id of the streaming query that the task belongs to."""
 
 
 def outcomes(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A write's task as ``mapInArrow`` runs it: its message, pickled, in one row."""
+    """Runs a write's task in ``mapInArrow``; yields its message, pickled, in one row."""
     with carried():
         message = pickle.dumps(write_task(job, batches))
     yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=_OUTCOME)
@@ -139,6 +140,7 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
         task.undo()
         return TaskFiles(error=error, cost=task.cost, query=query)
     except BaseException:
+        # Spark tries the task again, which uploads files of its own.
         task.undo()
         raise
 
@@ -181,7 +183,7 @@ class _Task:
         return written
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """The rows to write, in tables of a good size."""
+        """Yields the rows to write, sorted and checked as the job asks, in tables of a good size."""
         job, room = self._job, self._options.write_buffer_bytes
         # Smaller than a buffer, so that nobody cuts them again, between rows of a key.
         tables = unpacked(batches) if job.packed else together(batches, room // _TABLES_PER_BUFFER)
@@ -198,7 +200,7 @@ class _Task:
         return self._without_deletes(tables) if job.mixed else tables
 
     def _acted_upon(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
-        """Rows to which something is done; of all others only the range of their keys counts."""
+        """Yields rows to which something is done; of all others only the range of their keys counts."""
         codec, of_key = RowKeyCodec(self._job.schema.key_fields), key_schema(self._job.schema)
         for table in tables:
             keys = conform(table.select(self._job.schema.primary_key), of_key)
@@ -211,13 +213,13 @@ class _Task:
                 yield kept
 
     def _without_deletes(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
-        """Rows that delete are kept aside, and written whenever a buffer of them is full."""
+        """Yields rows that do not delete; keeps the others, and writes them whenever they fill a buffer."""
         for table in tables:
             is_deleted = pc.equal(table.column(ACTION), DELETE)
             rows = table.drop_columns([ACTION])
             if pc.any(is_deleted).as_py():
                 self._deletes.append(rows.filter(is_deleted).select(self._job.schema.primary_key))
-                if sum(one.nbytes for one in self._deletes) > self._options.write_buffer_bytes:
+                if sum(keys.nbytes for keys in self._deletes) > self._options.write_buffer_bytes:
                     self._flush_deletes()
                 rows = rows.filter(pc.invert(is_deleted))
             if rows.num_rows:
@@ -229,33 +231,33 @@ class _Task:
             self._deletes = []
 
     def deleted(self) -> WrittenRows:
-        """Files of rows that delete."""
+        """Writes the last rows that delete; returns the files of all of them."""
         self._flush_deletes()
         return WrittenRows(
-            entries=tuple(entry for one in self._deleted for entry in one.entries),
-            rows=sum(one.rows for one in self._deleted),
-            bytes=sum(one.bytes for one in self._deleted),
+            entries=tuple(entry for written in self._deleted for entry in written.entries),
+            rows=sum(written.rows for written in self._deleted),
+            bytes=sum(written.bytes for written in self._deleted),
             first_upload_ms=min(
-                (one.first_upload_ms for one in self._deleted if one.first_upload_ms is not None),
+                (written.first_upload_ms for written in self._deleted if written.first_upload_ms is not None),
                 default=None,
             ),
         )
 
     def undo(self) -> None:
-        """Deletes what was uploaded whole; a write that failed has deleted its files already."""
+        """Deletes the files of writes that were completed; one that failed has deleted its own already."""
         paths = object_paths(self._uploaded)
         self._lake.call(delete_files, self._lake.lake.store, self._job.root, paths)
 
 
 def _buffer_bytes(options: TableOptions, *, cached: int) -> int:
-    """The table's buffer, or what the memory of this worker has room for."""
+    """Returns the bytes of a buffer: the table's, or what the memory of this worker has room for."""
     wanted = options.write_buffer_bytes
     room = task_memory(_BUFFERS * wanted, 1, cached=cached)
     return min(wanted, max(_BUFFER_BYTES_MIN, room // _BUFFERS))
 
 
 def together(batches: Iterable[pa.RecordBatch], most: int = _TABLE_BYTES) -> Generator[pa.Table, None, None]:
-    """The rows of batches in tables of a good size."""
+    """Puts batches together into tables of a good size."""
     waiting: list[pa.RecordBatch] = []
     rows = weight = 0
     for batch in batches:
@@ -272,7 +274,7 @@ def together(batches: Iterable[pa.RecordBatch], most: int = _TABLE_BYTES) -> Gen
 
 
 def _between_keys(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator[pa.Table, None, None]:
-    """Rows sorted by key, cut so that rows of a key are in one table."""
+    """Cuts rows sorted by key so that all rows of a key are in one table."""
     kept: pa.Table | None = None
     for table in tables:
         whole = table if kept is None else pa.concat_tables([kept, table])
@@ -285,12 +287,12 @@ def _between_keys(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generator
 
 
 def _last_key_begins(rows: pa.Table, key: tuple[str, ...]) -> int:
-    """The first row with the key of the last one; the number of rows where that one has none."""
+    """Returns the first row with the key of the last one; the number of rows where that key has a null."""
     low: int = 0
     high: int = rows.num_rows - 1
     last = [rows.column(name)[high] for name in key]
     if not all(value.is_valid for value in last):
-        return high + 1
+        return high + 1  # a null is no key: there is nothing to keep together
     while low < high:
         middle = (low + high) // 2
         if all(rows.column(name)[middle] == value for name, value in zip(key, last, strict=True)):
@@ -310,7 +312,7 @@ def _each_key_once(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generato
 
 
 def _ties_broken(tables: Iterable[pa.Table], schema: TableSchema) -> Generator[pa.Table, None, None]:
-    """Rows of each key by the sequence field, then by all columns, nulls first.
+    """Sorts the rows of each key by the sequence field, then by all columns, nulls first.
 
     Spark sorts by key alone much faster, and few keys have several rows. Where there are nested columns,
     which have no order here, Spark has sorted by all of them (:mod:`lakehouse.spark.writing.shuffle`).
@@ -327,10 +329,10 @@ def _ties_broken(tables: Iterable[pa.Table], schema: TableSchema) -> Generator[p
         tied = has_before.copy()
         tied[:-1] |= has_before[1:]
         rows = np.flatnonzero(tied)
-        some = table.take(pa.array(rows))
+        tied_rows = table.take(pa.array(rows))
         keys = [pa.array(np.cumsum(~has_before)[rows])]
         for name in by:  # what is null is false in front of its column, and comes first
-            keys += [some.column(name).is_valid(), some.column(name)]
+            keys += [tied_rows.column(name).is_valid(), tied_rows.column(name)]
         numbered = pa.table(keys, names=[str(place) for place in range(len(keys))])
         order = pc.sort_indices(numbered, [(name, "ascending") for name in numbered.column_names])
         places = np.arange(table.num_rows)
@@ -339,12 +341,12 @@ def _ties_broken(tables: Iterable[pa.Table], schema: TableSchema) -> Generator[p
 
 
 def _has_key_before(table: pa.Table, key: tuple[str, ...]) -> Mask:
-    """Of rows sorted by key, which have the key of the row before."""
+    """Marks rows, which are sorted by key, that have the key of the row before."""
     same: Mask = np.zeros(table.num_rows, bool)
     if table.num_rows > 1:
         same[1:] = True
         for name in key:
             column = table.column(name)
-            found = pc.equal(column.slice(1), column.slice(0, table.num_rows - 1)).fill_null(False)
-            same[1:] &= found.to_numpy()
+            equal = pc.equal(column.slice(1), column.slice(0, table.num_rows - 1)).fill_null(False)
+            same[1:] &= equal.to_numpy()
     return same
