@@ -221,7 +221,7 @@ class CacheRegion(Generic[K, V]):
         return self._shelf.expire()
 
     def stats(self) -> CacheStats:
-        """What there is and what happened so far."""
+        """Returns how much the cache holds, and counts of what happened so far."""
         account = self._shelf.account
         return CacheStats(
             name=self.spec.name,

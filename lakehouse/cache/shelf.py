@@ -209,7 +209,7 @@ class Shelf:
 
 
 def _entry_bytes(spec: CacheSpec) -> int:
-    """What an entry takes besides key and value."""
+    """Bytes that an entry takes besides key and value."""
     if not spec.timed:
         return ENTRY_BYTES
     times = (

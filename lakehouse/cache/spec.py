@@ -1,4 +1,4 @@
-"""What a named cache is: its bounds in time and bytes, and how its values are treated.
+"""Specification of a named cache: its bounds in time and bytes, and how its values are treated.
 
 A spec is a plain value: layers declare one per cache as a module constant and settings
 such as ``meta.cache.<name>.ttl`` become ``dataclasses.replace(SPEC, ...)``.

@@ -1,4 +1,4 @@
-"""What caches count: the statistics of one named cache at one moment."""
+"""Statistics of one named cache at one moment."""
 
 from __future__ import annotations
 

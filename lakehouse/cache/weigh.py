@@ -49,7 +49,7 @@ _NOTHING = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented)})
 
 
 def allocated(size: int) -> int:
-    """What a process sets aside for an object or buffer of that size.
+    """Bytes that a process sets aside for an object or buffer of that size.
 
     CPython's pools round small ones up to 16 bytes. Larger ones come from malloc, where
     some room between them stays unused: 4 % was measured with values of 4 to 64 KiB and

@@ -49,7 +49,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "Maintenance by Spark: compact, rewrite, rebuild-indexes, remove-orphans, verify, expire.",
     ),
 }
-"""Every command: its module, its name there, and what the overview says of it.
+"""Commands by name, each with its module, its name there, and its line in the overview.
 
 Only the command that is called is loaded; most of them need Arrow, which takes a second.
 """
@@ -94,11 +94,11 @@ def _root(
 
 
 def _stand_in() -> None:
-    """For commands that are not called."""
+    """Stands in for a command that is not called, and so not loaded."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The command line, of which the command that these words call is loaded."""
+    """Makes the command line; only the command that these words call is loaded."""
     app = typer.Typer(
         name="lakehouse",
         cls=_Pipeable,
@@ -113,11 +113,11 @@ def app_for(words: Sequence[str]) -> typer.Typer:
         if name != called:
             app.command(name, help=text)(_stand_in)
             continue
-        found = getattr(importlib.import_module(module), attribute)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+        command = getattr(importlib.import_module(module), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
         else:
-            app.command(name, **_ELSEWHERE.get(name, {}))(found)
+            app.command(name, **_ELSEWHERE.get(name, {}))(command)
     return app
 
 

@@ -67,13 +67,13 @@ Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="Endpoint o
 
 
 def parse_options(options: list[str] | None, endpoint: str | None) -> dict[str, Any]:
-    """Storage options from ``NAME=VALUE`` words."""
+    """Reads storage options from ``NAME=VALUE`` words."""
     wrong = "--option takes NAME=VALUE, such as key=minio (the value is not shown here)"
     return options_of_words(_pairs(options, wrong), endpoint)
 
 
 def parse_words(words: list[str] | None, wrong: str) -> dict[str, str]:
-    """``NAME=VALUE`` words; ``wrong`` is what is said about others."""
+    """Reads ``NAME=VALUE`` words; ``wrong`` is the message for any other."""
     return dict(_pairs(words, wrong))
 
 
@@ -115,12 +115,12 @@ def with_table(url: str, name: str, options: dict[str, Any], work: Callable[[Tab
 
 
 def moment(text: str | None) -> int | str | None:
-    """A time as tables take it: digits are milliseconds since 1970."""
+    """Returns a time as tables take it: digits are milliseconds since 1970."""
     return int(text) if text is not None and text.isdigit() else text
 
 
 def split_object(url: str) -> tuple[str, str]:
-    """The store and the key that an object's URL names."""
+    """Splits an object's URL into the store and the key."""
     root, slash, key = url.rpartition("/")
     if not slash or not key or root.endswith((":", ":/")):
         raise InvalidInputError(f"{url!r} names no object: write store/key, such as s3://bucket/path/object")
@@ -128,5 +128,5 @@ def split_object(url: str) -> tuple[str, str]:
 
 
 def split_file(url: str) -> tuple[str, str]:
-    """The same, where a bare name is a file in the current directory."""
+    """Splits the URL of an object likewise; a bare name is a file in the current directory."""
     return split_object(url if "/" in url else f"./{url}")

@@ -1,4 +1,4 @@
-"""Commands that take something away ask first.
+"""Confirmation of commands that take something away: they ask first.
 
 Invariant: such a command does nothing until somebody said yes, with ``--yes`` or at a terminal. Where there
 is no terminal nobody can answer, and it is refused: exit code 2. A dry run takes nothing away, and is not
@@ -39,11 +39,14 @@ def asks(question: Callable[[Mapping[str, Any]], str]) -> Callable[[_Command], _
                 _confirm(question(given), as_json=given.get("as_json", False))
             command(**given)
 
+        # The option parser reads a command's signature, so that has to have the new option.
         plain = inspect.signature(command, eval_str=True)
         option = inspect.Parameter("yes", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Yes)
         signature = plain.replace(parameters=[*plain.parameters.values(), option])
         asking.__signature__ = signature  # type: ignore[attr-defined]
-        asking.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+        asking.__annotations__ = {
+            parameter.name: parameter.annotation for parameter in signature.parameters.values()
+        }
         _ASKING.add(asking)
         return asking
 
@@ -51,10 +54,11 @@ def asks(question: Callable[[Mapping[str, Any]], str]) -> Callable[[_Command], _
 
 
 _ASKING: set[_Command] = set()
+"""Commands that ask first."""
 
 
 def is_asking(command: _Command) -> bool:
-    """Whether a command asks first."""
+    """Returns whether a command asks first."""
     return command in _ASKING
 
 

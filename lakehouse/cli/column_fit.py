@@ -1,4 +1,4 @@
-"""Which columns of a table fit into a line, and how wide they are: pure.
+"""Layout of a table's columns: which fit into a line, and how wide they are. Pure.
 
 Invariant: no column is narrower than its header and than four characters (or all it has); a column that is
 to stay whole has the width of its longest cell. Where not all fit, some are left out from the middle.
@@ -15,9 +15,9 @@ _LEAST = 4
 _TEXT = 24
 """Width that a column of text keeps, if it has as much."""
 _BETWEEN = 3
-"""A line, and a space on either side of a cell."""
+"""Width between cells: a line, and a space on either side."""
 _GAP = 1
-"""Width of the column that stands for those left out."""
+"""Width of the column that marks those left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ShownColumn:
     longest: int
     """Width of its longest cell."""
     whole: bool = False
-    """Its cells are not to be wrapped."""
+    """True: its cells are not to be wrapped."""
 
     @property
     def natural(self) -> int:
@@ -43,7 +43,7 @@ class ShownColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """The columns that are shown, by number, with their widths; a gap stands in front of one of them."""
+    """Columns that are shown, by number, with their widths; there may be a gap before one of them."""
 
     columns: tuple[int, ...]
     widths: tuple[int, ...]
@@ -52,7 +52,7 @@ class Fit:
 
 
 def fit(columns: Sequence[ShownColumn], width: int) -> Fit | None:
-    """Columns to show in lines of a width; None when less than two columns would be left of several."""
+    """Chooses the columns to show in lines of a width; None when less than two of several would be left."""
     kept = list(range(len(columns)))
     while _taken([columns[at].floor for at in kept], len(columns)) > width:
         if len(kept) <= min(2, len(columns)):
@@ -61,16 +61,16 @@ def fit(columns: Sequence[ShownColumn], width: int) -> Fit | None:
     room = width - _taken([0] * len(kept), len(columns))
     shown = [columns[at] for at in kept]
     # The greatest cap at which all fit: wide columns of text give, narrow ones do not.
-    low, high = 0, max((one.natural for one in shown), default=0)
+    low, high = 0, max((column.natural for column in shown), default=0)
     while low < high:
         cap = (low + high + 1) // 2
-        if sum(_capped(one, cap) for one in shown) <= room:
+        if sum(_capped(column, cap) for column in shown) <= room:
             low = cap
         else:
             high = cap - 1
     return Fit(
         columns=tuple(kept),
-        widths=tuple(_capped(one, low) for one in shown),
+        widths=tuple(_capped(column, low) for column in shown),
         gap=next((place for place, at in enumerate(kept) if at != place), None),
     )
 
@@ -80,6 +80,6 @@ def _capped(column: ShownColumn, cap: int) -> int:
 
 
 def _taken(widths: Sequence[int], columns: int) -> int:
-    """Width of a table with columns of these widths, of so many."""
+    """Returns the width of a table that shows columns of these widths, of ``columns`` in all."""
     gap = _GAP + _BETWEEN if len(widths) < columns else 0
     return sum(widths) + _BETWEEN * len(widths) + 1 + gap

@@ -91,17 +91,18 @@ def index_metas(
 
     async def work(store: ObjectStore) -> IndexMetaScan:
         wanted = await look(store) if source is SourceKind.AUTO and table is None else source
-        found = None if table is not None or wanted is SourceKind.TABLES else _source(store, wanted)
-        if found is None:
+        files = None if table is not None or wanted is SourceKind.TABLES else _source(store, wanted)
+        if files is None:
             scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)
         else:
-            scan = iterate_index_metas(found, concurrency=concurrency, kinds=kind)
+            scan = iterate_index_metas(files, concurrency=concurrency, kinds=kind)
         lines_on_terminal = output_format is _Format.NDJSON and output is None and console().is_terminal
         # Rows and a line that moves would tear each other: a table is printed when the line is gone.
         shown: _Table | None = None
         with nullcontext() if lines_on_terminal else _progress(scan):
             async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
                 if output is not None:
+                    # Options of one kind of store, credentials among them, are not for another.
                     same_place = urlsplit(output).scheme == urlsplit(url).scheme
                     encoded = (
                         _parquet(batches, rows_shape) if output_format is _Format.PARQUET else _lines(batches)
@@ -114,8 +115,8 @@ def index_metas(
                     shown = await _collected(batches)
         if shown is not None:
             _print(shown, rows_shape)
-        if isinstance(found, GreptimeManifests) and found.unreferenced:
-            count, first = found.unreferenced_count, found.unreferenced[0]
+        if isinstance(files, GreptimeManifests) and files.unreferenced:
+            count, first = files.unreferenced_count, files.unreferenced[0]
             complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
         return scan
 
@@ -153,7 +154,7 @@ def _source(store: ObjectStore, wanted: SourceKind) -> IndexSource:
 
 
 def _progress(scan: IndexMetaScan) -> Progress:
-    """A line on the terminal that says how far the scan is; nothing where there is none."""
+    """Returns a line on the terminal that shows how far the scan is; nothing where there is no terminal."""
     terminal = error_console()
     line = Progress(
         SpinnerColumn(),
@@ -168,14 +169,14 @@ def _progress(scan: IndexMetaScan) -> Progress:
 
 
 class _Counts(ProgressColumn):
-    """What was read so far, asked for whenever the line is drawn."""
+    """Counts of what was read so far, looked up whenever the line is drawn."""
 
     def __init__(self, stats: ScanStats) -> None:
         super().__init__()
         self._stats = stats
 
     def render(self, task: Task) -> Text:
-        """The counts."""
+        """Returns the counts as text."""
         stats = self._stats
         return Text(f"{stats.files:,} files, {stats.entries.total():,} indexes, {stats.failed_files:,} bad")
 
@@ -217,11 +218,11 @@ class _Drain(io.RawIOBase):
         self._position = 0
 
     def writable(self) -> bool:
-        """It takes bytes."""
+        """Returns True: bytes can be written."""
         return True
 
     def tell(self) -> int:
-        """Bytes written so far, taken ones included: Parquet's offsets count from the start."""
+        """Returns the bytes written so far, taken ones included: Parquet's offsets count from the start."""
         return self._position
 
     def write(self, data: Any) -> int:
@@ -232,7 +233,7 @@ class _Drain(io.RawIOBase):
         return len(chunk)
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Returns the bytes that were written since the last call."""
         taken = b"".join(self._chunks)
         self._chunks.clear()
         return taken

@@ -1,6 +1,6 @@
 """The choice of ``lakehouse index-metas --source auto``: a warehouse, GreptimeDB's directory, or just files.
 
-Directories tell, whatever they hold and however many objects there are: those of databases have a marker,
+Directories decide, whatever they hold and however many objects there are: those of databases have a marker,
 those of GreptimeDB's regions a name of their own.
 
 Invariant: a bounded number of requests; no flat listing.
@@ -19,10 +19,10 @@ from lakehouse.storage.metadata import DATABASE_MARKER
 __all__ = ["SourceKind", "look"]
 
 _DATABASES_MAX = 1_000
-"""Directories in which a marker is looked for."""
+"""Maximum directories in which a marker is looked for."""
 _HEADS = 32
 _LISTINGS_MAX = 32
-"""Directories that are listed to find one of a region."""
+"""Maximum directories that are listed to find one of a region."""
 _DATA = "data/"
 
 
@@ -37,7 +37,7 @@ class SourceKind(enum.StrEnum):
 
 
 async def look(store: ObjectStore) -> SourceKind:
-    """Names at the root of a store."""
+    """Chooses by the names at the root of a store."""
     directories = (await store.list_page("", delimiter="/")).prefixes
     if await _has_database(store, directories[:_DATABASES_MAX]):
         return SourceKind.TABLES
@@ -54,15 +54,15 @@ async def _has_database(store: ObjectStore, directories: tuple[str, ...]) -> boo
             return False
         return True
 
-    async with aclosing(map_bounded(has_marker, directories, _HEADS, ordered=False)) as found:
-        async for one in found:
-            if one:
+    async with aclosing(map_bounded(has_marker, directories, _HEADS, ordered=False)) as answers:
+        async for is_marked in answers:
+            if is_marked:
                 return True
     return False
 
 
 async def _has_region(store: ObjectStore, directories: tuple[str, ...]) -> bool:
-    """Whether a region's directory is among these or in them; depth first, which is where one is."""
+    """Returns whether a region's directory is among these or in them; depth first, which is where one is."""
     left, listings = _in_turn(directories), 0
     if any(map(_is_region, directories)):
         return True
@@ -76,8 +76,8 @@ async def _has_region(store: ObjectStore, directories: tuple[str, ...]) -> bool:
 
 
 def _in_turn(directories: tuple[str, ...]) -> list[str]:
-    """Directories to go into, the first of them last: GreptimeDB's own, then by name."""
-    first = sorted(directories, key=lambda one: (not one.endswith(_DATA), one))
+    """Returns the directories to go into, the first of them last: GreptimeDB's own, then by name."""
+    first = sorted(directories, key=lambda name: (not name.endswith(_DATA), name))
     return first[:_LISTINGS_MAX][::-1]
 
 

@@ -1,4 +1,4 @@
-"""How commands print: tables for people at a terminal, tab-separated values and JSON for programs.
+"""Output of commands: tables for people at a terminal, tab-separated values and JSON for programs.
 
 Invariant: a cell shows its value as it is; nothing in a value is taken for markup or reaches a terminal as a
 control character, and a column is shown whole, wrapped or not at all, which is then said.
@@ -37,37 +37,37 @@ _GAP = "…"
 
 
 def console() -> Console:
-    """Standard output."""
+    """Returns a console on standard output."""
     return Console(highlight=False)
 
 
 def error_console() -> Console:
-    """Standard error."""
+    """Returns a console on standard error."""
     return Console(stderr=True, highlight=False)
 
 
 def say(text: str, *, style: str = "") -> None:
-    """A sentence on standard output, wrapped by nobody."""
+    """Prints a sentence to standard output, wrapped by nobody."""
     console().print(Text(visible(text, lines=True), style=style), soft_wrap=True)
 
 
 def complain(text: str) -> None:
-    """A warning on standard error."""
+    """Prints a warning to standard error."""
     error_console().print(Text(visible(text, lines=True), style="yellow"), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Prints one JSON document to standard output."""
     typer.echo(json_text(value, indent=2))
 
 
 def print_error(kind: str, message: str, *, as_json: bool) -> None:
-    """An error: a line on standard error, or one JSON object on standard output."""
+    """Prints an error: a line to standard error, or one JSON object to standard output."""
     if as_json:
         typer.echo(json.dumps({"error": kind, "message": message}))
         return
-    said = Text.assemble(("error:", "bold red"), " ", visible(message, lines=True))
-    error_console().print(said, soft_wrap=True)
+    line = Text.assemble(("error:", "bold red"), " ", visible(message, lines=True))
+    error_console().print(line, soft_wrap=True)
 
 
 def print_table(
@@ -80,7 +80,7 @@ def print_table(
     styles: Mapping[str, str] | None = None,
     rest: str = "--json",
 ) -> None:
-    """A table on a terminal, which fits into its width; else a line of tab-separated values per row.
+    """Prints a table that fits a terminal's width; elsewhere a line of tab-separated values per row.
 
     Args:
         columns: their names.
@@ -91,27 +91,28 @@ def print_table(
         styles: of columns, by name.
         rest: options that show the columns which do not fit.
     """
-    cells = [[_cell(one) for one in row] for row in rows]
+    cells = [[_cell(value) for value in row] for row in rows]
     target = console()
     if not target.file.isatty():
         _print_separated(columns, cells, title)
         return
-    names = [visible(one) for one in columns]
-    grid = [[_shown(one) for one in row] for row in cells]
+    names = [visible(name) for name in columns]
+    grid = [[_shown(value) for value in row] for row in cells]
     widths = [
         ShownColumn(
             header=cell_len(name),
-            longest=max((one.cell_len for one in column), default=0),
+            longest=max((text.cell_len for text in column), default=0),
             whole=columns[at] in right or columns[at] in whole,
         )
         for at, (name, column) in enumerate(zip(names, _columns(grid, len(names)), strict=True))
     ]
-    found = fit(widths, target.width)
-    if found is None or (found.gap is not None and len(grid) == 1):
+    layout = fit(widths, target.width)
+    # A single row reads better as a list than with columns left out.
+    if layout is None or (layout.gap is not None and len(grid) == 1):
         _print_blocks(target, names, grid, title)
         return
-    _print_grid(target, names, grid, found, title, {columns.index(one) for one in right}, styles or {})
-    left_out = len(columns) - len(found.columns)
+    _print_grid(target, names, grid, layout, title, {columns.index(name) for name in right}, styles or {})
+    left_out = len(columns) - len(layout.columns)
     if left_out:
         say(f"… {left_out:,} more column{'s' * (left_out > 1)}: {rest}")
 
@@ -121,7 +122,7 @@ def _cell(value: object) -> _Cell:
 
 
 def _shown(cell: _Cell) -> Text:
-    """A cell as a terminal shows it."""
+    """Returns a cell as a terminal shows it."""
     if cell is None:
         return _NULL
     return cell if isinstance(cell, Text) else Text(visible(cell))
@@ -134,16 +135,16 @@ def _columns(grid: Sequence[Sequence[Text]], count: int) -> list[list[Text]]:
 def _print_separated(columns: Sequence[str], cells: Sequence[Sequence[_Cell]], title: str | None) -> None:
     if title is not None:
         typer.echo(f"# {visible(title)}")
-    typer.echo("\t".join(separated(one) for one in columns))
+    typer.echo("\t".join(separated(name) for name in columns))
     for row in cells:
-        typer.echo("\t".join(separated(one.plain if isinstance(one, Text) else one) for one in row))
+        typer.echo("\t".join(separated(cell.plain if isinstance(cell, Text) else cell) for cell in row))
 
 
 def _print_grid(
     target: Console,
     names: Sequence[str],
     grid: Sequence[Sequence[Text]],
-    found: Fit,
+    layout: Fit,
     title: str | None,
     right: Collection[int],
     styles: Mapping[str, str],
@@ -151,16 +152,16 @@ def _print_grid(
     table = Table(
         title=None if title is None else Text(visible(title)), title_justify="left", header_style="bold"
     )
-    for place, (at, width) in enumerate(zip(found.columns, found.widths, strict=True)):
-        if place == found.gap:
+    for place, (at, width) in enumerate(zip(layout.columns, layout.widths, strict=True)):
+        if place == layout.gap:
             table.add_column(_GAP, width=1)
         justify: Any = "right" if at in right else "left"
         header, style = Text(names[at]), styles.get(names[at])
         table.add_column(header, justify=justify, style=style, width=width, overflow="fold")
     for row in grid:
-        cells: list[Text] = [row[at] for at in found.columns]
-        if found.gap is not None:
-            cells.insert(found.gap, Text(_GAP))
+        cells: list[Text] = [row[at] for at in layout.columns]
+        if layout.gap is not None:
+            cells.insert(layout.gap, Text(_GAP))
         table.add_row(*cells)
     target.print(table)
 
@@ -168,7 +169,7 @@ def _print_grid(
 def _print_blocks(
     target: Console, names: Sequence[str], grid: Sequence[Sequence[Text]], title: str | None
 ) -> None:
-    """A line per column and value, and a line between rows: for what fits into no line."""
+    """Prints a line per column and value, and a line between rows: for what fits into no line."""
     if title is not None:
         say(title, style="italic")
     widest = max(map(cell_len, names))
@@ -181,7 +182,7 @@ def _print_blocks(
 
 
 def brief_json(text: str | None) -> str:
-    """A JSON object of objects as ``name=value`` words, for a cell; ``?`` where there is none."""
+    """Writes a JSON object of objects as ``name=value`` words, for a cell; ``?`` where there is none."""
     if text is None:
         return "?"
     parts = json.loads(text).values()
@@ -196,7 +197,7 @@ def brief_json(text: str | None) -> str:
 
 
 def human_bytes(count: int) -> str:
-    """``1.5 MiB`` and the like."""
+    """Writes a number of bytes as ``1.5 MiB`` and the like."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:

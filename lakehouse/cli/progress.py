@@ -16,7 +16,7 @@ __all__ = ["progress_bar"]
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[ProgressCallback]:
-    """Draws on standard error what the callback is told, and clears it at the end of the block."""
+    """Draws on standard error the progress that its callback gets; clears it at the end of the block."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     terminal = error_console()
     with Bar(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:

@@ -88,9 +88,9 @@ def _blob_row(blob: BlobMeta) -> tuple[object, ...]:
 
 
 def _holds(blob: BlobMeta) -> str:
-    """What is in a blob, going by its type and properties."""
-    if (found := classify(blob.type)) is not None:
-        kind, target = found
+    """Says what is in a blob, by its type and properties."""
+    if (index := classify(blob.type)) is not None:
+        kind, target = index
         return f"{kind} of {target}" if target is not None else kind
     match iceberg_blob(blob):
         case DeletionVectorBlob(cardinality=count):
@@ -137,7 +137,7 @@ def _search(
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
-    """Show which rows of the data file may match, as far as the file's indexes tell."""
+    """Show which rows of the data file may match, by the file's indexes."""
     root, key = split_file(url)
     expr = parse_where(where)
     columns = _columns(expr, types or [])
@@ -147,23 +147,25 @@ def _search(
             return await IndexSearcher(PuffinReader(store, key), columns, scratch=scratch).may_match(expr)
 
     with measure() as cost:
-        found = with_store(root, parse_options(options, endpoint_url), work)
-    ranges = found.ranges.tolist()
+        selection = with_store(root, parse_options(options, endpoint_url), work)
+    ranges = selection.ranges.tolist()
     rows = sum(end - start for start, end in ranges)
     if as_json:
-        print_json({"total_rows": found.total_rows, "rows": rows, "ranges": ranges, "cost": cost.as_dict()})
+        print_json(
+            {"total_rows": selection.total_rows, "rows": rows, "ranges": ranges, "cost": cost.as_dict()}
+        )
         return
     print_table(
         ("from row", "to row", "rows"),
         [(f"{start:,}", f"{end:,}", f"{end - start:,}") for start, end in ranges],
-        title=f"{rows:,} of {found.total_rows:,} rows may match {where}",
+        title=f"{rows:,} of {selection.total_rows:,} rows may match {where}",
         right=("from row", "to row", "rows"),
     )
     say(f"cost: {cost}", style="dim")
 
 
 def _columns(expr: Expr, types: list[str]) -> dict[str, tuple[int, pa.DataType]]:
-    """Ids and types of the columns in an expression."""
+    """Returns the ids and types of the columns in an expression."""
     given: dict[str, str] = {}
     for word in types:
         number, equals, name = word.partition("=")

@@ -111,7 +111,7 @@ def _report(report: StoreReport) -> dict[str, Any]:
 
 
 def print_report(report: StoreReport) -> None:
-    """The table of what a store does right, and the verdict."""
+    """Prints the table of what a store does right, and the verdict."""
     marks = {True: Text("yes", style="green"), False: Text("no", style="red")}
     rows = [
         (

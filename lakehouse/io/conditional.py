@@ -59,7 +59,7 @@ _GATEWAY_GAVE_UP = (502, 504)
 
 
 class PutFate(enum.Enum):
-    """What the object says about our write."""
+    """Verdict on our write, from the object as it is now."""
 
     OURS = "ours"
     LOST = "lost"
@@ -67,7 +67,7 @@ class PutFate(enum.Enum):
     OVERWRITTEN = "overwritten"
     GONE = "gone"
     ALIKE = "alike"
-    """What we would create stands there, and nothing says who wrote it."""
+    """The bytes that we would create are there, and nothing says who wrote them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Attempt:
     """Some attempt got no answer: the store may apply it even later."""
 
     def after(self, error: LakehouseError) -> Self:
-        """What is known once an attempt ended with this error."""
+        """Returns what is known of the write once an attempt ended with this error."""
         if isinstance(error, ConflictError) or _is_certain(error):
             return self
         answered = error.context.get("status") not in (None, *_GATEWAY_GAVE_UP)
@@ -93,7 +93,7 @@ class Attempt:
 
 
 def judge(attempt: Attempt, seen: Fetched | None) -> PutFate:
-    """What the object that was read back (None = not there) says about our write."""
+    """Judges our write by the object that was read back; None = it is not there."""
     if seen is not None and _is_ours(attempt, seen):
         return PutFate.OURS
     if attempt.expected is None:
@@ -123,7 +123,7 @@ def _is_certain(error: LakehouseError) -> bool:
 
 
 class PutsAndGets(PutsIf, Gets, Protocol):
-    """What a decisive put needs of a store."""
+    """Store with the verbs that a decisive put needs."""
 
 
 async def put_decisively(

@@ -1,4 +1,4 @@
-"""What work costs: requests by kind, bytes and time, counted where they happen.
+"""Cost of work: requests by kind, bytes and time, counted where they happen.
 
 An :class:`InstrumentedStore` counts every attempt into its own ``stats`` and into every
 :func:`measure` block that surrounds the call, whichever task makes it::

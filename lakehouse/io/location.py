@@ -28,7 +28,7 @@ class Location:
     scheme: str
     """``s3``, ``file``, ``memory`` or any other fsspec protocol."""
     path: str
-    """What fsspec calls the path: ``bucket/prefix``, ``/directory``; no slash at the end. In a chain the path
+    """Path as fsspec knows it: ``bucket/prefix``, ``/directory``; no slash at the end. In a chain the path
     inside of what follows ``::``, and all that."""
 
     @classmethod
@@ -115,7 +115,7 @@ class Location:
 
     @property
     def prefix(self) -> str:
-        """What follows the bucket, with a slash at the end unless empty."""
+        """Rest of the path behind the bucket, with a slash at the end unless empty."""
         _, _, rest = self.path.partition("/")
         return f"{rest}/" if rest else ""
 

@@ -1,4 +1,4 @@
-"""What stores did, in Prometheus' text format: counters and latencies by store and operation.
+"""Prometheus' text format of the work of stores: counters and latencies by store and operation.
 
 The totals only grow while the process lives, as counters must; buckets are cumulative and
 end with ``+Inf``, as Prometheus wants them. Needs no library: the format is text.
@@ -15,7 +15,7 @@ from lakehouse.io.cost import BUCKETS_S, Cost, OperationCost
 __all__ = ["CONTENT_TYPE", "prometheus_text"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""What an HTTP answer that carries the text says it is."""
+"""Content type of an HTTP answer that carries the text."""
 
 _COUNTERS: tuple[tuple[str, str, Callable[[OperationCost], int]], ...] = (
     ("lakehouse_store_requests_total", "Requests made, failed ones included.", attrgetter("requests")),

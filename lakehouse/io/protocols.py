@@ -43,7 +43,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a backend can do; what it cannot, it refuses with kind ``unsupported``."""
+    """Abilities of a backend; it refuses all others with kind ``unsupported``."""
 
     put_if_absent: bool = False
     """Creates an object only when none of that key exists, atomically."""
@@ -68,7 +68,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMeta:
-    """What a listing or a HEAD says of an object."""
+    """Properties of an object, as a listing or a HEAD reports them."""
 
     key: str
     size: int

@@ -34,7 +34,7 @@ class ObjectStore(abc.ABC):
     settings: IoSettings
     """Bounds that the composed verbs below keep to."""
     capabilities: Capabilities
-    """What the backend underneath can do."""
+    """Abilities of the backend underneath."""
     url: str
     """Where the root is; holds no credentials."""
 

@@ -1,4 +1,4 @@
-"""What every store must do, as a test class to inherit from.
+"""Rules that every store must keep, as a test class to inherit from.
 
 A backend author writes a fixture and two lines of hooks, and gets the tests::
 
@@ -196,7 +196,7 @@ class StoreConformance:
             assert {meta.size for meta in seen} == {1}
 
     async def test_list_groups_at_the_delimiter(self, store: ObjectStore) -> None:
-        """With a delimiter, what lies deeper is one prefix."""
+        """A listing with a delimiter shows what lies deeper as one prefix."""
         for key in ("d/a/1", "d/a/2", "d/b", "d/c/3"):
             await store.put(key, b"x")
         listed = await store.list_page("d/", delimiter="/")
@@ -219,7 +219,7 @@ class StoreConformance:
     # --- writing ---------------------------------------------------------------------
 
     async def test_put_is_seen_by_others(self, store: ObjectStore) -> None:
-        """What a put wrote is there for somebody else, whole."""
+        """An object that was put is there for somebody else, whole."""
         stored = await store.put("x/y/z", _BODY)
         assert await anyio.to_thread.run_sync(self.read_behind, "x/y/z") == _BODY
         assert stored.size == len(_BODY)
@@ -290,7 +290,7 @@ class StoreConformance:
             await store.put_if_absent("empty", b"")
 
     async def test_racing_creates_have_one_winner(self, store: ObjectStore) -> None:
-        """Of creates at the same time exactly one succeeds, and its bytes stand."""
+        """Exactly one of several creates at the same time succeeds, and its bytes stay."""
         _needs_proven_commits(store)
         for turn in range(self.race_rounds):
             key = f"race/{turn}"
@@ -300,7 +300,7 @@ class StoreConformance:
             assert (await store.get(key)).data == bodies[outcomes.index(True)]
 
     async def test_racing_untimed_creates_have_one_winner(self, store: ObjectStore) -> None:
-        """Creates whose time does not matter keep the same rule, and the winner's token stands."""
+        """Creates whose time does not matter keep the same rule, and the winner's token stays."""
         _needs_proven_commits(store)
         for turn in range(self.race_rounds):
             key = f"untimed/{turn}"

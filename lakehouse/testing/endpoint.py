@@ -23,7 +23,7 @@ from lakehouse.errors import PermissionDeniedError, UnavailableError
 __all__ = ["Kind", "ServerInfo", "create_bucket", "delete_bucket", "fresh_bucket", "wait_until_it_lists"]
 
 Kind = Literal["environment", "docker", "minio", "versitygw", "moto"]
-"""How an object store comes to be here."""
+"""Kinds of object stores, by where they come from."""
 
 _DEFAULT_REGION = "us-east-1"
 _PAUSE_S = 0.02
@@ -40,7 +40,7 @@ class ServerInfo:
     region: str | None = None
     """None unless the store insists on one: s3fs then asks for a location when it creates buckets."""
     note: str
-    """What it is, for people."""
+    """Description of the store, for people."""
     passed_over: tuple[tuple[Kind, str], ...] = ()
     """Better kinds that were not to be had, each with the reason."""
 

@@ -2,7 +2,7 @@
 
 Faults are either placed (:class:`Fault` says which call) or drawn with a seed and a rate.
 What was injected is in ``store.injected``; handing that list to a new store as ``faults``
-plays the same failure again. A *power cut* ends the process as far as the store can tell:
+plays the same failure again. A *power cut* ends the process in the eyes of the store:
 from that operation on, nothing reaches it any more.
 """
 
@@ -27,22 +27,22 @@ R = TypeVar("R")
 
 
 class FaultKind(enum.Enum):
-    """What goes wrong with one request."""
+    """Kinds of failures of one request."""
 
     FAIL_BEFORE = "fail before"
-    """Never reaches the store; no answer."""
+    """The request never reaches the store; there is no answer."""
     FAIL_AFTER = "fail after"
-    """Applied; the answer is lost."""
+    """The request is applied; the answer is lost."""
     LANDS_LATER = "lands later"
-    """No answer now; applied when :meth:`FaultyStore.land` is called."""
+    """The request gets no answer now, and is applied when :meth:`FaultyStore.land` is called."""
     DUPLICATE = "duplicate"
-    """Delivered twice; the answer is the second one's."""
+    """The request is delivered twice; the answer is the second one's."""
     DELAY = "delay"
-    """Answered after ``seconds``."""
+    """The answer comes after ``seconds``."""
     CONFLICT = "409"
-    """Refused with 409 ConditionalRequestConflict."""
+    """The request is refused with 409 ConditionalRequestConflict."""
     THROTTLE = "503"
-    """Refused with 503 SlowDown."""
+    """The request is refused with 503 SlowDown."""
     TRUNCATE = "truncate"
     """A read delivers its bytes without the last one, and says nothing."""
     BIT_FLIP = "bit flip"
@@ -59,22 +59,22 @@ class PowerCut(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One planned fault."""
+    """A planned fault: what goes wrong, and with which request."""
 
     kind: FaultKind
     at: int | None = None
     """Number of the operation on the store, counted from 0; None = the next that matches."""
     verb: str | None = None
-    """Only this verb, such as ``put_if_absent``."""
+    """Verb that the fault is for, such as ``put_if_absent``; None = any."""
     key: str | None = None
-    """Only keys that contain this text."""
+    """Text in the keys that the fault is for; None = any key."""
     seconds: float = 0.0
-    """For DELAY."""
+    """Seconds of a DELAY."""
     bit: int = 0
-    """For BIT_FLIP: which bit of the bytes read, modulo their number."""
+    """Number of the bit of a BIT_FLIP, modulo the bits that were read."""
 
     def matches(self, number: int, verb: str, key: str) -> bool:
-        """Whether the fault is meant for this operation."""
+        """Returns whether the fault is meant for this operation."""
         return (
             self.at in (None, number) and self.verb in (None, verb) and (self.key is None or self.key in key)
         )
@@ -109,7 +109,7 @@ class FaultyStore(StoreDecorator):
         self.injected: list[Fault] = []
         """Faults that happened, each with the number of its operation."""
         self.operations = 0
-        """Operations so far."""
+        """Number of operations so far."""
         self.power = True
         """False after a power cut."""
         self._rng = random.Random(seed)
@@ -170,6 +170,7 @@ class FaultyStore(StoreDecorator):
         try:
             result = await request()
         except LakehouseError:
+            # Where no answer arrives, a refusal does not arrive either.
             if kind not in (FaultKind.FAIL_AFTER, FaultKind.POWER_CUT_AFTER):
                 raise
         else:

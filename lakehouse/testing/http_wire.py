@@ -22,7 +22,7 @@ BUFFER_BYTES = 256 * 1024
 """Limit for the stream readers: the longest head, and how much of a body is copied at once."""
 
 Body = int | Literal["chunked", "to-eof"]
-"""A body's length in bytes, or how its end is told."""
+"""A body's length in bytes, or how its end is marked."""
 Send = Callable[[bytes], Awaitable[None]]
 """Takes the next bytes of a body."""
 
@@ -34,15 +34,15 @@ def _header_pattern(name: str) -> re.Pattern[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Head:
-    """Start line and headers."""
+    """Head of a message: start line and headers."""
 
     raw: bytes
-    """As they arrived, with the empty line at the end."""
+    """Bytes as they arrived, with the empty line at the end."""
 
     def header(self, name: str) -> str | None:
         """Value of the first header of that name, in any case."""
-        found = _header_pattern(name).search(self.raw)
-        return found[1].decode("latin-1").rstrip() if found else None
+        match = _header_pattern(name).search(self.raw)
+        return match[1].decode("latin-1").rstrip() if match else None
 
     @property
     def closes(self) -> bool:
@@ -62,7 +62,7 @@ class _Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(_Head):
-    """What a client asks for; its body is still on the way."""
+    """Head of a client's request, whose body is still on the way."""
 
     number: int
     """Order of arrival at the proxy, from 1."""
@@ -85,18 +85,18 @@ class Request(_Head):
 
     @property
     def body(self) -> Body:
-        """How long the body is."""
+        """Length of the body, or how its end is marked."""
         return self._announced_body() or 0
 
     @property
     def waits(self) -> bool:
-        """True when the client sends no body before it is told to continue."""
+        """True when the client sends no body before the server asks it to continue."""
         return self._mentions("expect", "100-continue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response(_Head):
-    """What the server says; its body is still on the way."""
+    """Head of a server's answer, whose body is still on the way."""
 
     status: int
 
@@ -114,7 +114,7 @@ class Response(_Head):
         return self.status < 200
 
     def body_to(self, method: str) -> Body:
-        """How long the body of this answer to a request of that method is."""
+        """Returns the body's length in an answer to a request of that method, or how its end is marked."""
         if method == "HEAD" or self.status in (204, 304):
             return 0
         body = self._announced_body()
@@ -122,7 +122,7 @@ class Response(_Head):
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes | None:
-    """The next head, with its empty line; None when the connection ended between messages."""
+    """Reads the next head, with its empty line; None when the connection ended between messages."""
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
@@ -144,7 +144,7 @@ async def copy_body(reader: asyncio.StreamReader, body: Body, send: Send) -> Non
             size = _number(line.split(b";")[0].decode("latin-1"), 16)
             await send(line)
             if size:
-                await _copy_bytes(reader, size + 2, send)
+                await _copy_bytes(reader, size + 2, send)  # with the line end behind a chunk
         while line != b"\r\n":
             line = await reader.readuntil(b"\r\n")
             await send(line)

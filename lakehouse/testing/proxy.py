@@ -81,11 +81,11 @@ class Seen:
     target: str
     """Path and query, as sent."""
     range: str | None
-    """Its ``Range`` header."""
+    """``Range`` header of the request; None = it had none."""
     status: int | None = None
-    """What was answered, be it to the proxy alone; None: nothing (yet)."""
+    """Status of the answer, be it to the proxy alone; None = there is none (yet)."""
     action: Action
-    """What was done to it."""
+    """Action that was taken on the request."""
 
 
 @dataclass(slots=True)
@@ -161,9 +161,9 @@ class FaultProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: list[BaseException] = []
         self.counts: Counter[str] = Counter()
-        """Requests by method."""
+        """Number of requests by method."""
         self.url = ""
-        """Where clients connect; empty until the proxy runs."""
+        """URL that clients connect to; empty until the proxy runs."""
         for rule in rules:
             self.add(rule)
 
@@ -427,7 +427,7 @@ class ProxyProcess:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.url = str(self._read())
-        """Where clients connect."""
+        """URL that clients connect to."""
 
     def counts(self) -> dict[str, int]:
         """Requests by method, since the start."""

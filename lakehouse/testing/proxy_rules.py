@@ -1,4 +1,4 @@
-"""What :class:`~lakehouse.testing.proxy.FaultProxy` can do to a request, and to which ones.
+"""Rules of :class:`~lakehouse.testing.proxy.FaultProxy`: what it does to a request, and to which ones.
 
 Rules are values: the proxy counts how often each was applied, so one list of rules
 serves any number of proxies.
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Match = Callable[[Request], bool]
-"""Says whether a rule is meant for this request."""
+"""Predicate that chooses the requests of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class LoseAnswer:
-    """Lets the store answer in full, then resets the connection: done, but nobody is told."""
+    """Lets the store answer in full, then resets the connection: it is done, but nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +86,13 @@ class Strip:
     """Passes the request on without some headers, signed again: a gateway that does not know them."""
 
     headers: tuple[str, ...] = ("if-match", "if-none-match")
-    """In lower case."""
+    """Names of the headers, in lower case."""
     secrets: Mapping[str, str] = field(repr=False)
     """Secret keys by access key."""
 
 
 Action = Pass | Delay | Reset | LoseAnswer | Answer | Truncate | Throttle | Strip
-"""What happens to a request."""
+"""Things that can happen to a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Rule:
     match: Match
     action: Action
     times: int | None = 1
-    """None: to every one."""
+    """Number of requests that the rule is for; None = all of them."""
 
 
 def on(method: str | None = None, path: str = "*", *, header: str | None = None) -> Match:

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 KINDS: tuple[Kind, ...] = ("environment", "docker", "minio", "versitygw", "moto")
-"""Every kind, best first."""
+"""All kinds of servers, best first."""
 STORE_IMAGE = "rustfs/rustfs:1.0.1"
 """The image that Docker runs, here and by docker-compose.yml; ``LAKEHOUSE_STORE_IMAGE`` names another."""
 
@@ -73,7 +73,7 @@ _REMOVE_CONTAINER = (
 
 
 def obstacle(kind: Kind) -> str | None:
-    """Why ``kind`` cannot be had here, or None when nothing stands in its way."""
+    """Returns why ``kind`` cannot be had here; None when it can."""
     forced = os.environ.get("LAKEHOUSE_TEST_STORE")
     if forced and forced not in KINDS:
         raise InvalidInputError(f"LAKEHOUSE_TEST_STORE is {forced!r}; it must be one of {', '.join(KINDS)}")
@@ -83,7 +83,7 @@ def obstacle(kind: Kind) -> str | None:
 
 
 def survey(allow: Sequence[Kind] = KINDS) -> list[tuple[Kind, str | None]]:
-    """Every allowed kind, best first, with what stands in its way; starts nothing."""
+    """Returns every allowed kind, best first, with the reason why it cannot be had; starts nothing."""
     return [(kind, obstacle(kind)) for kind in KINDS if kind in allow]
 
 

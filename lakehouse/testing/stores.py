@@ -46,7 +46,7 @@ class Call:
     verb: str
     key: str
     sent: int = 0
-    """Bytes in the request."""
+    """Bytes of the request's body."""
 
     def __repr__(self) -> str:
         return f"{self.verb} {self.key}" + (f" ({self.sent} B)" if self.sent else "")
@@ -151,13 +151,13 @@ class UnsafeStore(StoreDecorator):
     ) -> None:
         super().__init__(inner)
         self.ignores = ignores
-        """May be changed at any time."""
+        """Verbs whose condition has no effect; may be changed at any time."""
         self._races, self._rate, self._seed = races, rate, seed
         self._rng = random.Random(seed)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
-        """Those of the store inside, without its claim to be safe."""
+        """Capabilities of the store inside, without its claim to be safe."""
         return dataclasses.replace(self.inner.capabilities, commit_proven=False)
 
     async def put_if_absent(

@@ -50,6 +50,7 @@ def _spark(server: ServerInfo, url: str) -> None:
     try:
         from lakehouse.cli.demo.spark import show_spark
     except ModuleNotFoundError as error:
+        # Only Spark itself may be missing; any other module would be a bug of ours.
         if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
         needed = escape(install_command("spark"))
@@ -149,19 +150,19 @@ async def _index_metas(store: ObjectStore, files: int) -> None:
 
 
 async def _sweep(store: ObjectStore, files: list[tuple[str, int | None]]) -> None:
-    """Files per second over latency and concurrency, drawn as bars."""
-    found: list[tuple[int, int, float]] = []
+    """Prints files per second over latency and concurrency, as bars."""
+    rates: list[tuple[int, int, float]] = []
     for latency_ms in (20, 50, 100):
         distant = LatencyStore(store, latency_ms / 1000)
         for limit in (8, 16, 32, 64):
             scan = iterate_index_metas(FileListSource(distant, files), concurrency=limit)
             async for _ in scan:
                 pass
-            found.append((latency_ms, limit, scan.stats.files / scan.stats.seconds))
-    most = max(rate for _, _, rate in found)
+            rates.append((latency_ms, limit, scan.stats.files / scan.stats.seconds))
+    most = max(rate for _, _, rate in rates)
     rows = [
         (f"{latency_ms} ms", limit, f"{rate:,.0f}", "█" * max(1, round(40 * rate / most)))
-        for latency_ms, limit, rate in found
+        for latency_ms, limit, rate in rates
     ]
     print_table(
         ("latency", "at once", "files/s", ""),

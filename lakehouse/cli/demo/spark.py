@@ -26,17 +26,17 @@ _UPSERTS = 3
 
 
 class _Steps:
-    """What Spark did, how long it took, and what it said."""
+    """Steps that Spark took: what it did, its seconds, and what it returned."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str]] = []
 
     def take(self, what: str, work: Callable[[], R]) -> R:
-        """Does one step."""
+        """Does one step, times it, and returns its result."""
         started = time.perf_counter()
-        found = work()
-        self.rows.append((what, f"{time.perf_counter() - started:.1f}", str(found)))
-        return found
+        result = work()
+        self.rows.append((what, f"{time.perf_counter() - started:.1f}", str(result)))
+        return result
 
 
 def show_spark(url: str, storage_options: dict[str, Any], *, rows: int, indexes: str) -> None:
@@ -78,11 +78,11 @@ def show_spark(url: str, storage_options: dict[str, Any], *, rows: int, indexes:
         steps.take("compact, one run per bucket", lambda: compact(spark, _NAME, full=True))
         readings = lake.call(lake.lake.table, _NAME)
         here = lake.call(readings.scan("celsius > 20").count)
-        found = steps.take(
+        metas = steps.take(
             "enumerate the indexes of the bucket",
             lambda: collect_index_metas(spark, prefix=indexes, connection=connection),
         )
-        steps.rows[-1] = (*steps.rows[-1][:2], f"{found.rows.num_rows:,} rows: {found.stats.cost}")
+        steps.rows[-1] = (*steps.rows[-1][:2], f"{metas.rows.num_rows:,} rows: {metas.stats.cost}")
     print_table(("step", "s", "what came of it"), steps.rows, right=("s",))
     assert count == here, (count, here)
     console().print(

@@ -23,7 +23,7 @@ _CITIES = np.array([f"city-{number}" for number in range(50)])
 
 
 def _orders(ids: np.ndarray[Any, Any], seed: int) -> pa.Table:
-    """Rows for these keys."""
+    """Makes rows for these keys."""
     random = np.random.default_rng(seed)
     return pa.table(
         {
@@ -35,20 +35,20 @@ def _orders(ids: np.ndarray[Any, Any], seed: int) -> pa.Table:
 
 
 class _Steps:
-    """What was done, how long it took and what it cost."""
+    """Steps that were taken: what was done, its seconds, its requests and its bytes."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str, str]] = []
 
     async def take(self, what: str, work: Awaitable[Any]) -> Any:
-        """Does one step."""
+        """Does one step, measures it, and returns its result."""
         started = time.perf_counter()
         with measure() as cost:
-            found = await work
+            result = await work
         requests = ", ".join(f"{count} {kind}" for kind, count in cost.by_kind().items())
         moved = f"{(cost.bytes_read + cost.bytes_written) / 1e6:.2f} MB"
         self.rows.append((what, f"{time.perf_counter() - started:.3f}", requests, moved))
-        return found
+        return result
 
 
 async def show_tables(lake: Lake, rows: int) -> None:
@@ -67,12 +67,12 @@ async def show_tables(lake: Lake, rows: int) -> None:
     await steps.take("get it again", orders.get({"id": int(changed[0])}))
     now = await steps.take("read all rows, merged", orders.scan().to_arrow())
     then = await steps.take("read them as they were", orders.scan(tag="yesterday").to_arrow())
-    some = await steps.take("read those with amount > 400", orders.scan("amount > 400").to_arrow())
+    large = await steps.take("read those with amount > 400", orders.scan("amount > 400").to_arrow())
     await steps.take("count what changed", _count_changes(orders, first.snapshot))
     await steps.take("add a column with a default", orders.add_column("currency", "string", default="EUR"))
     print_table(("step", "s", "requests", "moved"), steps.rows, right=("s", "moved"))
     console().print(
-        f"{then.num_rows:,} rows then, {now.num_rows:,} now, {some.num_rows:,} of them with amount > 400"
+        f"{then.num_rows:,} rows then, {now.num_rows:,} now, {large.num_rows:,} of them with amount > 400"
     )
     await _show_commits(lake, schema)
 
@@ -82,7 +82,7 @@ async def _count_changes(orders: Table, since: int) -> int:
 
 
 async def _show_commits(lake: Lake, schema: pa.Schema) -> None:
-    """Several writers at once, each as if it were alone."""
+    """Lets several writers commit at once, each as if it were alone."""
     await lake.create_table("demo.counters", schema, primary_key="id")
     writers = [await lake.table("demo.counters") for _ in range(_WRITERS)]
 

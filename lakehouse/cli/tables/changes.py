@@ -79,8 +79,8 @@ def create(
         options=schemas.option_texts(parse_words(settings, wrong)),
         comment=comment,
     )
-    found = schemas.parse_indexes(parse_index_words(indexes), schema.fields)
-    schema = dataclasses.replace(schema, indexes=found, highest_index_id=len(found))
+    definitions = schemas.parse_indexes(parse_index_words(indexes), schema.fields)
+    schema = dataclasses.replace(schema, indexes=definitions, highest_index_id=len(definitions))
     schemas.check_schema(schema)
     schemas.check_options(schema)
 
@@ -92,14 +92,15 @@ def create(
 
 
 def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> TableSchema:
-    """The columns that SQL text says; those of keys are required."""
+    """Makes a schema of the columns in SQL text; those of keys are required."""
     numbers = itertools.count(1)
     kind = schemas.parse_type(f"struct<{columns}>", numbers.__next__)
     assert isinstance(kind, schemas.StructType)
     fixed = {*primary_key, *partition_by}
     return schemas.TableSchema(
         fields=tuple(
-            dataclasses.replace(one, required=one.required or one.name in fixed) for one in kind.fields
+            dataclasses.replace(field, required=field.required or field.name in fixed)
+            for field in kind.fields
         ),
         primary_key=tuple(primary_key),
         partition_by=tuple(partition_by),

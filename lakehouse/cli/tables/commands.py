@@ -1,4 +1,4 @@
-"""``lakehouse table …``: what a table is, what is in it, and how it came to be so."""
+"""``lakehouse table …``: commands that show a table's schema, rows and history."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def _explain(
     endpoint_url: Endpoint = None,
     as_json: Json = False,
 ) -> None:
-    """Show which files a scan would read, and what tells that it need not read the others."""
+    """Show which files a scan would read, and why it need not read the others."""
 
     async def work(table: Table) -> dict[str, Any]:
         scan = table.scan(where, columns=columns, snapshot=snapshot, timestamp=moment(timestamp), tag=tag)
@@ -384,7 +384,7 @@ def _changes(
 
 
 async def _first_column(table: Table, start: int, end: int | None) -> AsyncGenerator[pa.Table, None]:
-    """Changes with their kind in front, where people look first."""
+    """Moves the kind of changes to the front, where people look first."""
     async with aclosing(table.changes(start, end)) as found:
         async for rows in found:
             names = rows.schema.names

@@ -60,7 +60,7 @@ def compact(
 
 
 def _said(table: str, done: CompactResult) -> list[str]:
-    """The result in sentences."""
+    """Describes the result in sentences."""
     went_in = f"{_some(done.runs_in, 'run')}, {_some(done.rows_in, 'row')}, {human_bytes(done.bytes_in)}"
     if done.dry_run:
         return [

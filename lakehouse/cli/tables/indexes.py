@@ -41,28 +41,28 @@ def _words() -> re.Pattern[str]:
 def _bare() -> dict[str, tuple[str, Any]]:
     """Options that are a word alone."""
     return {
-        **{one.lower(): ("analyzer", one.value) for one in text.Analyzer},
-        **{one.value: ("backend", one.value) for one in schema.Backend},
+        **{analyzer.lower(): ("analyzer", analyzer.value) for analyzer in text.Analyzer},
+        **{backend.value: ("backend", backend.value) for backend in schema.Backend},
         "case_sensitive": ("case_sensitive", True),
     }
 
 
 def parse_index_words(words: list[str] | None) -> dict[str, list[dict[str, dict[str, Any]]]]:
-    """Indexes as ``create_table`` takes them, of ``TARGET=KIND[:OPTION…]``.
+    """Reads indexes, as ``create_table`` takes them, from ``TARGET=KIND[:OPTION…]``.
 
     An option is ``name=value``, or a word that can be one thing alone: an analyzer, a backend.
     """
-    found: dict[str, list[dict[str, dict[str, Any]]]] = {}
+    indexes: dict[str, list[dict[str, dict[str, Any]]]] = {}
     for word in words or []:
         match = _words().fullmatch(word)
         target, kind, rest = match.groups() if match else (*_halves(word), "")
         options = dict(map(_option, rest.split(":")[1:]))
-        found.setdefault(target, []).append({kind: options})
-    return found
+        indexes.setdefault(target, []).append({kind: options})
+    return indexes
 
 
 def _halves(word: str) -> tuple[str, str]:
-    """Target and kind of a word with a kind that is none, for the message that says so."""
+    """Returns target and kind of a word whose kind is none, for the message that says so."""
     target, equals, kind = word.partition("=")
     if not equals or not target:
         raise InvalidInputError(

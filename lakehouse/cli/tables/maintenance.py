@@ -241,7 +241,7 @@ def _say(found: _Report, as_json: bool) -> None:
 
 
 def _plain(value: object) -> object:
-    """The value as JSON has it."""
+    """Returns the value as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, tuple):

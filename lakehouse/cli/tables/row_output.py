@@ -1,4 +1,4 @@
-"""How commands print rows: a table for people, one JSON object per line for programs.
+"""Rows as commands print them: a table for people, one JSON object per line for programs.
 
 Invariant: a cell shows its value as it is; what looks like markup is not taken for it.
 """
@@ -30,7 +30,7 @@ def print_rows(
     wraps: Collection[str] | None = None,
     rest: str = "--json",
 ) -> None:
-    """A table of some of the columns, or of all of them.
+    """Prints a table of some of the columns, or of all of them.
 
     Args:
         rows: the rows.
@@ -57,12 +57,12 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_short(kind: pa.DataType) -> bool:
-    """Whether values have about the same width, so that they are not to be wrapped."""
+    """Returns whether values have about the same width, so that they are not to be wrapped."""
     return _is_number(kind) or any(test(kind) for test in (pa.types.is_temporal, pa.types.is_boolean))
 
 
 def print_lines(rows: pa.Table | pa.RecordBatch) -> None:
-    """One JSON object per row and line."""
+    """Prints a line with a JSON object for each row."""
     for row in rows.to_pylist():
         typer.echo(json_text(row, default=plain))
 
@@ -70,18 +70,18 @@ def print_lines(rows: pa.Table | pa.RecordBatch) -> None:
 async def print_some(
     rows: AsyncGenerator[pa.Table, None], *, as_json: bool, most: int, rest: str = "--json"
 ) -> None:
-    """Rows as they come: all of them as lines, or the first of them as a table and a word on the others."""
-    found: list[pa.Table] = []
+    """Prints rows as they come: all of them as lines, or the first as a table and a word on the others."""
+    tables: list[pa.Table] = []
     async with aclosing(rows):
         async for table in rows:
             if as_json:
                 print_lines(table)
                 continue
-            found.append(table)
-            if sum(one.num_rows for one in found) > most:
+            tables.append(table)
+            if sum(table.num_rows for table in tables) > most:
                 break
     if not as_json:
-        shown = pa.concat_tables(found) if found else pa.table({})
+        shown = pa.concat_tables(tables) if tables else pa.table({})
         if shown.num_rows:
             print_rows(shown.slice(0, most), rest=rest)
         if shown.num_rows > most:
@@ -91,25 +91,25 @@ async def print_some(
 
 
 def cell(value: object) -> str:
-    """A value as people read it."""
+    """Returns a value as people read it."""
     match value:
         case None:
             return ""
         case bool():
             return str(value).lower()
         case Mapping():
-            return " ".join(f"{name}={cell(one)}" for name, one in value.items())
-        case (name, one) if isinstance(value, tuple):  # of a map
-            return f"{name}={cell(one)}"
+            return " ".join(f"{name}={cell(item)}" for name, item in value.items())
+        case (name, item) if isinstance(value, tuple):  # of a map
+            return f"{name}={cell(item)}"
         case [*values]:
-            return ", ".join(cell(one) for one in values)
+            return ", ".join(cell(item) for item in values)
         case bytes() | dt.date() | dt.time():
             return str(plain(value))
     return str(value)
 
 
 def plain(value: object) -> object:
-    """The value as JSON has it; what JSON has no type for is text."""
+    """Returns the value as JSON has it; what JSON has no type for is text."""
     if value is None or isinstance(value, str | bool | int | float | list | dict):
         return value
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""What every fsspec file system can do, made an object store.
+"""Object stores out of fsspec file systems, of what all of these can do.
 
 Two uses: any scheme we have no backend for, and any chain of them, can be read through
 :class:`FsspecBackend` (and most schemes written; committed to once ``check_store`` passes, since

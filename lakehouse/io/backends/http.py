@@ -237,7 +237,7 @@ def _fetched(
     version: str | None,
     url: str,
 ) -> Fetched:
-    """What came, if it is what was asked for and of the version asked for."""
+    """Returns the bytes of an answer if they are those asked for, of the version asked for."""
     seen = _version(answer)
     if version is not None and seen != version:
         raise ConflictError(

@@ -82,7 +82,7 @@ _S3_CONFIG: Final = frozenset(
         "use_dualstack_endpoint",
     }
 )
-"""What botocore looks for in ``config_kwargs={'s3': …}``; it ignores everything else."""
+"""Names that botocore looks for in ``config_kwargs={'s3': …}``; it ignores everything else."""
 _FLAGS: Final = frozenset({"anon", "use_ssl", "requester_pays"})
 _TEXTS: Final = frozenset({"endpoint_url", "key", "password", "profile", "secret", "token", "username"})
 _OF_SESSION: Final = frozenset({"profile"})

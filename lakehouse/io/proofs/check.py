@@ -37,13 +37,13 @@ class CheckResult:
     required: bool
     """Whether the engine needs it to commit."""
     detail: str
-    """What was seen."""
+    """Observation behind the verdict, in words."""
     seconds: float
     reason: str | None = None
-    """Of a condition that does not hold: ``ignored`` (it has no effect), ``raced`` (it fails writers that
-    meet) or ``undecided`` (the store gave no clear answers); of anything else an error's kind, or None."""
+    """Why a condition does not hold: ``ignored`` (it has no effect), ``raced`` (it fails writers that
+    meet) or ``undecided`` (the store gave no clear answers); for anything else an error's kind, or None."""
     race: RaceTally | None = None
-    """Of a race: what became of its rounds."""
+    """Outcomes of the rounds, for a property that is raced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

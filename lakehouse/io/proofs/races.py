@@ -51,7 +51,7 @@ class TallyCount:
     """How often something was wrong."""
 
     flaw: str
-    """What was wrong, in words."""
+    """Flaw of a round, in words."""
     rounds: int
     """Rounds in which it was so; one round may have several flaws."""
 
@@ -70,7 +70,7 @@ class RaceTally:
     most_winners: int
     """Writers that succeeded in the round in which most did."""
     flaws: tuple[TallyCount, ...] = ()
-    """What was wrong, in the order of :class:`Flaw`; empty when every round had one winner."""
+    """Flaws with their counts, in the order of :class:`Flaw`; empty when every round had one winner."""
     unclear: int = 0
     """Answers that were neither success nor refusal, lost ones say: they prove nothing, for or against."""
     first_error: str | None = None
@@ -200,7 +200,7 @@ class Race:
         return judge_round(answers, seen)
 
     async def _answer(self, key: str, version: str | None, lane: tuple[int, bytes]) -> LakehouseError | None:
-        """What a writer is told; None = success."""
+        """Writes once and returns the error that the writer gets; None = success."""
         number, body = lane
         store = self._stores[number % len(self._stores)]
         try:

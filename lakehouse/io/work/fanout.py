@@ -92,7 +92,7 @@ def map_bounded(
 
 
 class _Fanout(Generic[T, R]):
-    """What the workers and the consumer share. All on one loop, so no locks."""
+    """State that the workers and the consumer share. All are on one loop, so it needs no locks."""
 
     def __init__(
         self,

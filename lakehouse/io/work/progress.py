@@ -13,7 +13,7 @@ class Progress:
     """How far a piece of long work has got."""
 
     step: str
-    """What it does, such as ``read snapshots`` or ``delete``."""
+    """Name of the step under way, such as ``read snapshots`` or ``delete``."""
     done: int
     total: int | None = None
     """None = not known."""

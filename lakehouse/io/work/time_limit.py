@@ -40,7 +40,7 @@ class TimeLimit:
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self, request: Callable[[], Awaitable[R]]) -> R:
-        """What ``request()`` gives, or TimeoutError."""
+        """Returns the result of ``request()``; raises TimeoutError when it takes too long."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
