@@ -93,7 +93,7 @@ def _drop(
 
 
 def _names(done: DatabaseDropResult) -> list[str]:
-    return [one.table for one in done.tables]
+    return [result.table for result in done.tables]
 
 
 @app.command("undrop")

@@ -40,4 +40,4 @@ def json_text(value: Any, *, indent: int | None = None, default: Any = str) -> s
     """Writes JSON that reads as it looks, on a terminal too."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
     # What is left are parts of texts: elsewhere JSON has none but line ends.
-    return "\n".join(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n"))
+    return "\n".join(_UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in text.split("\n"))

@@ -102,7 +102,6 @@ def index_metas(
         with nullcontext() if lines_on_terminal else _progress(scan):
             async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
                 if output is not None:
-                    # Options of one kind of store, credentials among them, are not for another.
                     same_place = urlsplit(output).scheme == urlsplit(url).scheme
                     encoded = (
                         _parquet(batches, rows_shape) if output_format is _Format.PARQUET else _lines(batches)

@@ -310,9 +310,9 @@ class StoreConformance:
                 for token in tokens
             )
             assert outcomes.count(True) == 1
-            found = await store.get(key)
-            assert found.data.decode() == tokens[outcomes.index(True)]
-            assert found.token in (None, found.data.decode())
+            fetched = await store.get(key)
+            assert fetched.data.decode() == tokens[outcomes.index(True)]
+            assert fetched.token in (None, fetched.data.decode())
 
     async def test_racing_creates_of_equal_bytes_have_one_winner(self, store: ObjectStore) -> None:
         """Creates that carry the same bytes are still different writes."""
@@ -459,7 +459,7 @@ async def _attempt(write: Awaitable[object]) -> bool:
 
 async def _all(work: Iterable[Any]) -> list[Any]:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one) for one in work]
+        tasks = [group.create_task(coroutine) for coroutine in work]
     return [task.result() for task in tasks]
 
 

@@ -90,6 +90,8 @@ class Seen:
 
 @dataclass(slots=True)
 class _Armed:
+    """A rule, and how often it can still be applied; None = always."""
+
     rule: Rule
     left: int | None
 
@@ -104,7 +106,7 @@ class _Link:
         self.up_writer: asyncio.StreamWriter | None = None
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The connection to the store, opened anew when the store has closed it."""
+        """Returns the connection to the store, opened anew when the store has closed it."""
         if self.up_reader is None or self.up_writer is None or self.up_reader.at_eof():
             if self.up_writer is not None:
                 self.up_writer.transport.abort()
@@ -228,13 +230,14 @@ class FaultProxy:
             link.abort()
 
     async def _exchange(self, link: _Link, request: Request) -> bool:
-        """Deals with one request; True when the connection can carry another."""
+        """Serves one request; returns whether the connection can carry another."""
         action = self._choose(request)
         self._remember(request, action)
         if self._latency_s or self._jitter_s:
             await asyncio.sleep(self._latency_s + self._random.random() * self._jitter_s)
         if not isinstance(action, Reset | Answer):
             return await self._forward(link, request, action)
+        # The body has to be out of the way before the next request; one that waits has sent none.
         if not request.waits:
             await copy_body(link.reader, request.body, _discard)
         if isinstance(action, Reset):
@@ -297,7 +300,7 @@ class FaultProxy:
             reusable = await _give_back(link, up_reader, request, response, action)
             if upload is not None and reusable:
                 if not continued:
-                    return False
+                    return False  # the client was never asked for its body, which may still come
                 await upload
             return reusable
         finally:
@@ -331,7 +334,7 @@ async def _read_response(up_reader: asyncio.StreamReader) -> Response:
 async def _give_back(
     link: _Link, up_reader: asyncio.StreamReader, request: Request, response: Response, action: Action
 ) -> bool:
-    """Copies the answer to the client as ``action`` says; True when the connection goes on."""
+    """Copies the answer to the client as ``action`` says; returns whether the connection goes on."""
     body = response.body_to(request.method)
     writer = link.writer
     if isinstance(action, LoseAnswer):
@@ -358,7 +361,7 @@ async def _give_back(
 
 
 async def _answer(writer: asyncio.StreamWriter, request: Request, action: Answer) -> bool:
-    # A client that waits to be told to continue gets its answer instead, and no second request.
+    # A client that waits for leave to continue gets its answer instead, and no second request.
     keep = not request.waits and not request.closes
     lines = [f"HTTP/1.1 {action.status} Injected", f"Content-Length: {len(action.body)}"]
     lines += [f"{name}: {value}" for name, value in action.headers]
@@ -415,7 +418,7 @@ def proxy_thread(
     jitter_ms: float = 0.0,
     seed: int = 0,
 ) -> Iterator[FaultProxy]:
-    """A :class:`FaultProxy` on an event loop of its own, in a thread."""
+    """Runs a :class:`FaultProxy` on an event loop of its own, in a thread."""
     proxy = FaultProxy(upstream_url, rules=rules, latency_ms=latency_ms, jitter_ms=jitter_ms, seed=seed)
     with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(proxy):
         yield proxy

@@ -124,7 +124,7 @@ def _environment_obstacle() -> str | None:
 
 @contextmanager
 def environment_server() -> Iterator[ServerInfo]:
-    """The store that ``LAKEHOUSE_TEST_ENDPOINT`` names; it is neither started nor stopped."""
+    """Yields the store that ``LAKEHOUSE_TEST_ENDPOINT`` names; it is neither started nor stopped."""
     missing = [
         name
         for name in ("LAKEHOUSE_TEST_ENDPOINT", "LAKEHOUSE_TEST_KEY", "LAKEHOUSE_TEST_SECRET")
@@ -145,7 +145,7 @@ def environment_server() -> Iterator[ServerInfo]:
 
 
 def find_server(name: str) -> tuple[str, str] | None:
-    """A server's binary and where it came from: ``LAKEHOUSE_TEST_NAME``, ``.cache/bin`` or the path."""
+    """Finds a server's binary and its origin: ``LAKEHOUSE_TEST_NAME``, ``.cache/bin`` or the path."""
     variable = f"LAKEHOUSE_TEST_{name.upper()}"
     if named := os.environ.get(variable):
         return named, variable
@@ -153,8 +153,8 @@ def find_server(name: str) -> tuple[str, str] | None:
         built = root / ".cache" / "bin" / name
         if built.is_file():
             return str(built), "built with go install"
-    found = shutil.which(name)
-    return (found, "found on PATH") if found else None
+    path = shutil.which(name)
+    return (path, "found on PATH") if path else None
 
 
 def _binary_obstacle(name: str, target: str) -> str | None:
@@ -164,11 +164,11 @@ def _binary_obstacle(name: str, target: str) -> str | None:
 
 
 def _executable(title: str, name: str, target: str, binary: str | None) -> tuple[str, str]:
-    """The binary to start and where it came from: the one given, or the one that is found."""
-    found = (binary, "given binary") if binary else find_server(name)
-    if found is None:
+    """Returns the binary to start, given or found, and where it came from."""
+    choice = (binary, "given binary") if binary else find_server(name)
+    if choice is None:
         raise UnavailableError(f"{title} cannot be started: {_binary_obstacle(name, target)}")
-    path, origin = found
+    path, origin = choice
     if not os.access(path, os.X_OK):
         raise InvalidInputError(f"{path} ({origin}) is no executable: name a {title} binary")
     return path, origin
@@ -190,7 +190,7 @@ def _minio_obstacle() -> str | None:
 
 @contextmanager
 def minio_server(binary: str | None = None) -> Iterator[ServerInfo]:
-    """MinIO from a binary: ``binary``, or the one that is found here."""
+    """Runs MinIO from ``binary``, or from the binary that is found here."""
     path, origin = _executable("MinIO", "minio", "minio", binary)
     key, secret = f"key-{secrets.token_hex(4)}", secrets.token_hex(16)
 
@@ -216,7 +216,7 @@ def _versitygw_obstacle() -> str | None:
 
 @contextmanager
 def versitygw_server(binary: str | None = None) -> Iterator[ServerInfo]:
-    """A versitygw in front of a directory, from a binary: ``binary``, or the one that is found here.
+    """Runs versitygw in front of a directory, from ``binary``, or from the binary that is found here.
 
     It keeps ETags and metadata in extended attributes, which the directory for temporary files must allow.
     """
@@ -245,7 +245,7 @@ def _moto_obstacle() -> str | None:
 
 @contextmanager
 def moto_server() -> Iterator[ServerInfo]:
-    """moto's S3 in a process of its own, so that it takes no time from this one's event loop."""
+    """Runs moto's S3 in a process of its own, so that it takes no time from this one's event loop."""
     reason = _moto_obstacle()
     if reason:
         raise UnavailableError(f"moto cannot be started: {reason}", kind="missing-extra")
@@ -281,7 +281,7 @@ def _docker_obstacle() -> str | None:
 
 @contextmanager
 def docker_server() -> Iterator[ServerInfo]:
-    """A store in a container, published on loopback alone."""
+    """Runs a store in a container, published on loopback alone."""
     reason = _docker_obstacle()
     if reason:
         raise UnavailableError(f"no store can be started in Docker: {reason}")
@@ -313,12 +313,12 @@ def docker_server() -> Iterator[ServerInfo]:
 
 
 def _container_command(image: str) -> list[str]:
-    """Words behind the image's own entry point: RustFS takes directories, MinIO a command before them."""
+    """Returns the words behind the image's entry point: RustFS takes directories, MinIO a command first."""
     return ["server", "/data"] if "/minio" in image else ["/data"]
 
 
 def _container_environment(key: str, secret: str) -> dict[str, str]:
-    """Variables of RustFS and of MinIO; each passes over the other's."""
+    """Returns the variables of RustFS and of MinIO; each ignores the other's."""
     return {
         "RUSTFS_ACCESS_KEY": key,
         "RUSTFS_SECRET_KEY": secret,
@@ -396,8 +396,9 @@ def _tail(log: IO[bytes]) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago, all different."""
+    """Returns ports of 127.0.0.1 that were free a moment ago, all different."""
     with ExitStack() as stack:
+        # All are held until the last is chosen, so that no port is given twice.
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in sockets:
             probe.bind(("127.0.0.1", 0))

@@ -44,17 +44,17 @@ def without_headers(request: Request, names: Collection[str], secrets: Mapping[s
 def _signed_again(
     request: Request, signed: str, kept: list[bytes], names: Collection[str], secrets: Mapping[str, str]
 ) -> str:
-    found = _AUTHORIZATION.fullmatch(signed)
-    if found is None or found["key"] not in secrets:
+    parts = _AUTHORIZATION.fullmatch(signed)
+    if parts is None or parts["key"] not in secrets:
         raise FormatError(f"a request that cannot be signed again: {signed[:80]!r}")
     headers = {_name(line): _value(line) for line in kept}
-    covered = [name for name in found["signed"].split(";") if name not in names]
+    covered = [name for name in parts["signed"].split(";") if name not in names]
     path, _, query = request.target.partition("?")
     canonical = "\n".join(
         (
             request.method,
             path,
-            "&".join(sorted(one if "=" in one else one + "=" for one in query.split("&") if one)),
+            "&".join(sorted(pair if "=" in pair else pair + "=" for pair in query.split("&") if pair)),
             *(f"{name}:{headers[name]}" for name in covered),
             "",
             ";".join(covered),
@@ -62,12 +62,12 @@ def _signed_again(
         )
     )
     digest = hashlib.sha256(canonical.encode("latin-1")).hexdigest()
-    text = "\n".join(("AWS4-HMAC-SHA256", headers["x-amz-date"], found["scope"], digest))
-    secret = b"AWS4" + secrets[found["key"]].encode()
-    for part in (*found["scope"].split("/"), text):
+    text = "\n".join(("AWS4-HMAC-SHA256", headers["x-amz-date"], parts["scope"], digest))
+    secret = b"AWS4" + secrets[parts["key"]].encode()
+    for part in (*parts["scope"].split("/"), text):
         secret = hmac.new(secret, part.encode("latin-1"), hashlib.sha256).digest()
     return (
-        f"AWS4-HMAC-SHA256 Credential={found['key']}/{found['scope']}, SignedHeaders={';'.join(covered)}, "
+        f"AWS4-HMAC-SHA256 Credential={parts['key']}/{parts['scope']}, SignedHeaders={';'.join(covered)}, "
         f"Signature={secret.hex()}"
     )
 

@@ -85,8 +85,8 @@ def _list(
     """List tables, a name per line."""
 
     async def work(lake: Lake) -> None:
-        for one in [database] if database else await lake.databases():
-            async for name in lake.tables(one, prefix=prefix):
+        for namespace in [database] if database else await lake.databases():
+            async for name in lake.tables(namespace, prefix=prefix):
                 typer.echo(json_text({"table": name}) if as_json else name)
 
     with_lake(warehouse, parse_options(options, endpoint_url), work)
@@ -121,14 +121,14 @@ def _describe(
     schema, about = with_table(warehouse, table, parse_options(options, endpoint_url), work)
     columns = [
         {
-            "id": one.id,
-            "name": one.name,
-            "type": schemas.type_text(one.type),
-            "required": one.required,
-            "default": tables.plain(one.write_default),
-            "comment": one.comment,
+            "id": field.id,
+            "name": field.name,
+            "type": schemas.type_text(field.type),
+            "required": field.required,
+            "default": tables.plain(field.write_default),
+            "comment": field.comment,
         }
-        for one in schema.fields
+        for field in schema.fields
     ]
     keys = {
         "primary_key": list(schema.primary_key),
@@ -143,8 +143,8 @@ def _describe(
     print_table(
         ("id", "column", "type", "null", "default", "comment"),
         [
-            [tables.cell(part) for part in (one["id"], one["name"], one["type"], _null(one), *_last(one))]
-            for one in columns
+            [tables.cell(part) for part in (row["id"], row["name"], row["type"], _null(row), *_last(row))]
+            for row in columns
         ],
         title=f"{about['table']} at snapshot {about['snapshot']}",
         right=("id",),
@@ -214,7 +214,7 @@ def _time(moment: dt.datetime | None) -> str:
 
 
 def _columns(fields: list[dict[str, Any]]) -> str:
-    return ", ".join(f"{one['name']} {one['type']}{' not null' * one['required']}" for one in fields)
+    return ", ".join(f"{field['name']} {field['type']}{' not null' * field['required']}" for field in fields)
 
 
 _WRAPS = ("columns", "max_key", "message", "min_key", "options", "partition", "tags")
@@ -359,7 +359,7 @@ def _get(
     else:
         print_table(
             ("column", "value"),
-            [(name, None if one is None else tables.cell(one)) for name, one in row.items()],
+            [(name, None if value is None else tables.cell(value)) for name, value in row.items()],
         )
     if row is None:
         raise typer.Exit(_NO_SUCH_ROW)
@@ -385,7 +385,7 @@ def _changes(
 
 async def _first_column(table: Table, start: int, end: int | None) -> AsyncGenerator[pa.Table, None]:
     """Moves the kind of changes to the front, where people look first."""
-    async with aclosing(table.changes(start, end)) as found:
-        async for rows in found:
+    async with aclosing(table.changes(start, end)) as tables:
+        async for rows in tables:
             names = rows.schema.names
             yield rows.select([names[-1], *names[:-1]])

@@ -139,14 +139,14 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Look for damage: missing objects, wrong checksums, counts, keys; exit code 4 when there is some."""
-    found = _on_table(
+    report = _on_table(
         warehouse,
         table,
         parse_options(options, endpoint_url),
         lambda opened, tell: opened.verify(deep=deep, snapshot=snapshot, progress=tell),
         as_json,
     )
-    if not found.ok:
+    if not report.ok:
         raise typer.Exit(_DAMAGED)
 
 
@@ -163,14 +163,14 @@ def repair(
     as_json: Json = False,
 ) -> None:
     """Make a new snapshot of what can be read, and name what cannot; exit code 4 when something is lost."""
-    found = _on_table(
+    report = _on_table(
         warehouse,
         table,
         parse_options(options, endpoint_url),
         lambda opened, tell: opened.repair(deep=not shallow, dry_run=dry_run, progress=tell),
         as_json,
     )
-    if not found.ok:
+    if not report.ok:
         raise typer.Exit(_DAMAGED)
 
 
@@ -210,8 +210,8 @@ def purge(
         async def work(lake: Lake) -> Any:
             return await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell)
 
-        found = with_lake(warehouse, parse_options(options, endpoint_url), work)
-    _say(found, as_json)
+        report = with_lake(warehouse, parse_options(options, endpoint_url), work)
+    _say(report, as_json)
 
 
 def _on_table(
@@ -223,27 +223,27 @@ def _on_table(
 ) -> R:
     """Does the work with a progress bar on a terminal, and says what came of it."""
     with progress_bar() as tell:
-        found = with_table(warehouse, name, options, lambda opened: work(opened, tell))
-    _say(found, as_json)
-    return found
+        report = with_table(warehouse, name, options, lambda opened: work(opened, tell))
+    _say(report, as_json)
+    return report
 
 
-def _say(found: _Report, as_json: bool) -> None:
+def _say(report: _Report, as_json: bool) -> None:
     if not as_json:
-        say(str(found))
+        say(str(report))
         return
     members = {
-        one.name: _plain(getattr(found, one.name))
-        for one in dataclasses.fields(found)  # type: ignore[arg-type]
-        if one.name != "cost"
+        field.name: _plain(getattr(report, field.name))
+        for field in dataclasses.fields(report)  # type: ignore[arg-type]
+        if field.name != "cost"
     }
-    print_json({**members, **found.cost.as_dict()})
+    print_json({**members, **report.cost.as_dict()})
 
 
 def _plain(value: object) -> object:
     """Returns the value as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value
