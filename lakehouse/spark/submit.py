@@ -79,7 +79,7 @@ def run(words: Sequence[str], *, prog: str = "lakehouse spark", spark: SparkSess
 
 
 def main() -> None:
-    """The entry point of ``spark-submit``."""
+    """Runs the words of the command line; the entry point of ``spark-submit``."""
     words = sys.argv[1:]
     try:
         sys.exit(run(words, prog="submit.py"))

@@ -445,7 +445,7 @@ def _needs_proven_commits(store: ObjectStore) -> None:
 
 
 def _filed(key: str) -> str:
-    """The key in a form that a directory tree can hold beside the others."""
+    """Returns the key in a form that a directory tree can hold beside the others."""
     return key.replace("a/", "a_/", 1) if key.startswith("a/") else key
 
 

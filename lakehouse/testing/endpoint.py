@@ -57,11 +57,11 @@ class ServerInfo:
         return options
 
     def describe(self) -> str:
-        """One line: what runs and where."""
+        """Returns one line: what runs and where."""
         return f"object store: {self.note} at {self.endpoint_url}"
 
     def explain(self) -> list[str]:
-        """:meth:`describe`, then one line for every better kind that was passed over."""
+        """Returns :meth:`describe`, then one line for every better kind that was passed over."""
         return [self.describe(), *(f"  not {kind}: {reason}" for kind, reason in self.passed_over)]
 
 
@@ -114,7 +114,7 @@ def delete_bucket(info: ServerInfo, name: str) -> None:
 
 @contextmanager
 def fresh_bucket(info: ServerInfo, prefix: str = "lakehouse") -> Iterator[str]:
-    """A new bucket of a name nobody else has, deleted at the end of the block."""
+    """Makes a bucket of a name nobody else has, and deletes it at the end of the block."""
     name = f"{prefix}-{secrets.token_hex(6)}"
     create_bucket(info, name)
     try:
@@ -141,7 +141,7 @@ def _status(error: Exception) -> int | None:
 
 @functools.cache
 def _session() -> Any:
-    """One session for the process: reading the service model takes longer than any request."""
+    """Returns the one session of the process: reading the service model takes longer than any request."""
     return botocore.session.Session()
 
 

@@ -40,7 +40,7 @@ class _Head:
     """Bytes as they arrived, with the empty line at the end."""
 
     def header(self, name: str) -> str | None:
-        """Value of the first header of that name, in any case."""
+        """Returns the value of the first header of that name, in any case."""
         match = _header_pattern(name).search(self.raw)
         return match[1].decode("latin-1").rstrip() if match else None
 

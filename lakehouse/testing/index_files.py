@@ -13,7 +13,7 @@ FULLTEXT = {"fulltext_config": '{"analyzer":"English","case_sensitive":false}'}
 
 
 def puffin(*blobs: tuple[str, bytes, dict[str, str]]) -> bytes:
-    """A puffin file of those blobs."""
+    """Makes a puffin file of blobs."""
     builder = PuffinBuilder(allow_duplicates=True)
     chunks = [
         bytes(chunk)
@@ -24,7 +24,7 @@ def puffin(*blobs: tuple[str, bytes, dict[str, str]]) -> bytes:
 
 
 def all_kinds(rows: int = 20, *, filler: int = 0) -> bytes:
-    """A file with an inverted index of columns 1 and 2, a fulltext bloom of 4, tantivy of 5, bloom of 1.
+    """Makes a file with an inverted index of columns 1 and 2, fulltext bloom of 4, tantivy of 5, bloom of 1.
 
     ``filler`` bytes between the blobs and the footer push the metadata out of a short tail.
     """

@@ -31,7 +31,7 @@ class ManualClock:
         """Every sleep asked for, in seconds."""
 
     def now_ms(self) -> int:
-        """Wall time, milliseconds since 1970."""
+        """Returns wall time, milliseconds since 1970."""
         return round(self._now_s * 1000)
 
     def steady(self) -> float:

@@ -452,7 +452,7 @@ class ProxyProcess:
 def proxy_process(
     upstream_url: str, *, latency_ms: float = 0.0, jitter_ms: float = 0.0, seed: int = 0
 ) -> Iterator[ProxyProcess]:
-    """A proxy in a process of its own, which ends with the block, or with this process."""
+    """Starts a proxy in a process of its own, which ends with the block, or with this process."""
     _address(upstream_url)
     options = {"latency_ms": latency_ms, "jitter_ms": jitter_ms, "seed": seed}
     plan = {"owner": os.getpid(), "upstream_url": upstream_url, "options": options}
@@ -473,7 +473,7 @@ def proxy_process(
 
 
 async def _run_beside(plan: Mapping[str, Any]) -> None:
-    """The other process: prints the URL, then answers each line with the counts until its owner ends."""
+    """Runs the other process: prints the URL, then answers each line with the counts until its owner ends."""
     questions = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(questions)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)

@@ -119,7 +119,7 @@ def on(method: str | None = None, path: str = "*", *, header: str | None = None)
 
 
 def s3_error(status: int, code: str, message: str = "injected by the test") -> Answer:
-    """An S3 error, such as ``s3_error(503, "SlowDown")``."""
+    """Makes an S3 error, such as ``s3_error(503, "SlowDown")``."""
     error = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
     body = f'<?xml version="1.0" encoding="UTF-8"?>\n{error}'
     return Answer(status=status, body=body.encode(), headers=(("Content-Type", "application/xml"),))

@@ -23,7 +23,7 @@ _AUTHORIZATION = re.compile(
 
 
 def without_headers(request: Request, names: Collection[str], secrets: Mapping[str, str]) -> bytes:
-    """The head of the request without these headers, signed again where it was signed.
+    """Returns the head of the request without these headers, signed again where it was signed.
 
     Args:
         request: as it came.

@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def memory_store(settings: IoSettings | None = None) -> ObjectStore:
-    """A bare in-memory store of its own; its objects go when it is garbage-collected."""
+    """Makes a bare in-memory store of its own; its objects go when it is garbage-collected."""
     name = f"lakehouse-test-{new_token()}"
     store = open_backend(f"memory://{name}", settings=settings or IoSettings())
     weakref.finalize(store, _forget, f"/{name}/")

@@ -94,7 +94,7 @@ def count(
     tag: str | None = None,
     connection: Connection | None = None,
 ) -> int:
-    """Number of rows that match; the arguments are those of :func:`aggregate`."""
+    """Returns the number of rows that match; the arguments are those of :func:`aggregate`."""
     answers = _answers(
         spark, name, {"n": "count"}, where, (), (version, timestamp, tag), connection_of(spark, connection)
     )

@@ -65,7 +65,7 @@ class StreamWork:
     schema: TableSchema
     """Schema that they are read with."""
     shows: tuple[Lifetime | None, Lifetime | None] = (None, None)
-    """Lifetimes of rows that the two states show; None = all rows."""
+    """Lifetimes that decide which rows the two states show, the earlier first; None = all rows."""
 
 
 class StreamPlan:

@@ -51,8 +51,8 @@ _SAMPLED = 100
 _UNPACKED = 4
 """Bytes that rows may take in memory for each byte of their files."""
 _FITTING_MOST = 256
-"""Maximum tasks for rows that do not fit into memory else: every value of the shuffle is cut into as many
-pieces."""
+"""Maximum tasks beyond the session's own number, for rows that would not fit into memory: every value of the
+shuffle is cut into as many pieces."""
 _UNKNOWN_BYTES = 1 << 60
 """Bytes from which on Spark's estimate of a plan means that it does not know."""
 
@@ -144,7 +144,7 @@ def tasks_of(size: int) -> int:
 
 
 def _order(df: DataFrame, schema: TableSchema, key: Sequence[str], *, ties: bool) -> list[Column]:
-    """Returns the columns to sort by: the key, and where tasks cannot compare its rows, all others too."""
+    """Returns the sort columns: the key; where tasks cannot compare its rows, the sequence and all else."""
     types = {field.name: field.dataType for field in df.schema.fields if field.name != _BUCKET}
     names = dict.fromkeys(key)
     if ties and _has_nested(df):
