@@ -1,10 +1,10 @@
-"""Rows that came to a table without a primary key, commit by commit.
+"""Inserts of a table without a primary key, commit by commit.
 
-Without a key nothing tells which row it is that went away: rows that come are told, in the order in which
-they came, and rows that go are not.
+Without a key no row can be identified once it has gone: inserts are reported, in the order in which they
+came, and removals are not.
 
-Invariant: a row is told with the commit that first shows it, be it in a file or in a covered segment of the
-log, and with no other: what puts rows into other files tells nothing.
+Invariant: a row is reported with the commit that first shows it, be it in a file or in a covered segment of
+the log, and with no other: a commit that only rewrites rows into other files reports none.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["appended_between"]
 async def appended_between(
     core: OpenTable, start: View, end: View, *, net: bool
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows that commits behind one state brought, up to another, as they came.
+    """Yields the rows inserted by the commits after ``start``, up to and including ``end``, in commit order.
 
     Args:
         core: a table without a primary key.
         start: the state that the reader has.
-        end: the state that it shall have; rows come with its schema.
-        net: refuse where rows went away in between, since these would be missing from the answer.
+        end: the state to reach; rows come with its schema.
+        net: refuse when rows were removed in between, since the answer could not show that.
 
     Raises:
         InvalidInputError: ``net``, and a commit in between took rows away.
@@ -57,16 +57,19 @@ async def appended_between(
 
 
 async def _brought(core: OpenTable, snapshot: Snapshot, end: View) -> AsyncGenerator[pa.Table, None]:
-    """The rows that a commit was the first to show."""
-    found = [
-        one for one in await appended_in(core, snapshot) if one.lo is not None and one.lo[0] == snapshot.id
+    """Yields the rows that a commit was the first to show."""
+    # A flush adds files too, but at the older positions of the segments whose rows they hold.
+    entries = [
+        entry
+        for entry in await appended_in(core, snapshot)
+        if entry.lo is not None and entry.lo[0] == snapshot.id
     ]
-    covered = [one for one in snapshot.carried().segments if one.at == snapshot.id]
-    found += await core.runs.entries(covered, end.schema)
-    if not found:
+    covered = [segments for segments in snapshot.carried().segments if segments.at == snapshot.id]
+    entries += await core.runs.entries(covered, end.schema)
+    if not entries:
         return
     scan = Scan(
-        found,
+        entries,
         end.schema,
         TableRuns(core, end.schema),
         where=shown_where(None, end.shows),

@@ -1,7 +1,7 @@
-"""Net changes between two snapshots: what a reader of the first has to do to have the second.
+"""Net changes between two snapshots: the inserts, updates and deletes that turn the first into the second.
 
-Invariant: the answer depends on what the snapshots hold and on nothing in between: not on how often
-a row changed, nor on what was compacted. Keys that may have changed are those of files that only one
+Invariant: the answer depends on the contents of the two snapshots and on nothing in between: not on how
+often a row changed, nor on what was compacted. Keys that may have changed are those of files that only one
 of the two has, and those of rows that only one of the two shows, by their age; each is looked up in
 both.
 """
@@ -43,7 +43,7 @@ _COPIES = 4
 
 @functools.cache
 def _changes() -> pa.Array:
-    """The words of ``_change``; made late, since making arrays loads pandas."""
+    """Returns the values of ``_change``; made on first use, since making arrays loads pandas."""
     return pa.array(["insert", "update_before", "update_after", "delete"])
 
 
@@ -57,21 +57,22 @@ async def net_changes(
     keys: KeyRange = EVERY_KEY,
     settings: TableSettings | None = None,
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows that differ, as tables with the columns of the schema and ``_change``.
+    """Yields the rows that differ, as tables with the columns of the schema and ``_change``.
 
-    Rows come by merge unit and key; of one that changed, as it was and then as it is.
+    Rows come by merge unit and key; a changed row comes twice, the old one first.
 
     Args:
         before: files of the first snapshot, with their positions filled in.
-        after: files of the second.
-        schema: of the second; older rows are shown as it has them.
+        after: files of the second snapshot, likewise.
+        schema: schema of the second snapshot; older rows are converted to it.
         source: opens the files, with that schema.
-        shows: which rows the two snapshots show; None = all.
+        shows: record TTL of the first and of the second snapshot; None = all rows are shown.
         keys: only rows of these keys.
-        settings: bounds.
+        settings: memory and concurrency bounds; None = the defaults.
     """
     settings = settings or TableSettings()
     paths = {entry.path for entry in before}, {entry.path for entry in after}
+    # A file that both snapshots have holds the same rows in both: only the other files name changed keys.
     touched = [entry for entry in (*before, *after) if (entry.path in paths[0]) != (entry.path in paths[1])]
     key_columns = KeyColumns(schema.key_fields)
     lookups = [
@@ -90,6 +91,7 @@ async def net_changes(
     streams = [_chunks(scan, rows)]
     shown, other = shows if shows[0] is not None else shows[::-1]
     if shown is not None:
+        # Rows expire without any file changing: find them by their age among the files of the first state.
         differs = shown.differs(other)
         aged = Scan(before, schema, source, columns=names, where=differs, keys=keys, settings=settings)
         streams.append(_untouched(_chunks(aged, rows), Lookup(touched, schema, source, settings=settings)))
@@ -103,16 +105,16 @@ async def net_changes(
 async def _untouched(
     chunks: AsyncGenerator[pa.Table, None], touched: Lookup
 ) -> AsyncGenerator[pa.Table, None]:
-    """The keys of chunks that no file has which was compared already."""
+    """Yields the keys of chunks that are in none of the touched files, whose keys are compared already."""
     async with aclosing(chunks):
         async for chunk in chunks:
-            left = await touched.without(chunk)
-            if left.num_rows:
-                yield left
+            absent = await touched.without(chunk)
+            if absent.num_rows:
+                yield absent
 
 
 async def _chunks(scan: Scan, rows: int) -> AsyncGenerator[pa.Table, None]:
-    """The rows of a scan, at most so many at a time."""
+    """Yields the rows of a scan in tables of at most ``rows`` rows."""
     async with aclosing(scan.tables()) as tables:
         async for table in tables:
             for begin in range(0, table.num_rows, rows):
@@ -120,13 +122,15 @@ async def _chunks(scan: Scan, rows: int) -> AsyncGenerator[pa.Table, None]:
 
 
 def _difference(keys: KeyColumns, was: FoundRows, now: FoundRows) -> pa.Table:
-    """What differs between rows found before and after for the same keys."""
+    """Returns the change rows that lead from the rows of some keys before to those of the same keys after."""
+    # By key, an old row before a new one of the same key; ``ends`` marks the last row of each key.
     order = merge_order(keys.arrays([was.keys, now.keys]))
     count = was.keys.num_rows
     is_old = order.rows < count
     ends = order.ends
     begins = np.concatenate([np.ones(min(1, len(ends)), np.bool_), ends[:-1]])
     changes = np.where(is_old, _DELETE, _INSERT)
+    # A row that begins its key and does not end it is followed by the new row: the two are a pair.
     olds = np.flatnonzero(begins & ~ends)
     pairs = order.rows[olds], order.rows[olds + 1] - count
     same = same_rows(taken([was.rows], pairs[0]), taken([now.rows], pairs[1]))

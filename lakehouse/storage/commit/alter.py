@@ -24,9 +24,9 @@ class Alter:
     """Applies changes to the schema of whatever head it is committed on.
 
     Args:
-        schemas: the table's.
-        history: tells the time.
-        changes: what to change, one after the other.
+        schemas: the table's schema objects.
+        history: the table's snapshots; its clock dates the new schema.
+        changes: changes to apply, in this order.
     """
 
     blind: ClassVar[bool] = False
@@ -35,9 +35,10 @@ class Alter:
         self._schemas, self._history, self._changes = schemas, history, changes
 
     async def draft(self, base: Base) -> Draft | None:
-        """A schema object, and a snapshot that refers to it."""
+        """Writes the changed schema and returns a draft that refers to it; None when nothing changes."""
         before = await self._schemas.read(base.snapshot.schema)
         changed = evolve(before.schema, self._changes)
+        # evolve always counts the id up, so equality has to leave it out.
         if dataclasses.replace(changed, id=before.schema.id) == before.schema:
             return None
         ref = await self._schemas.write(
@@ -49,10 +50,10 @@ class Alter:
 async def restored_schema(
     schemas: Schemas, history: History, base: Snapshot, target: Snapshot
 ) -> SchemaRef | None:
-    """A schema like the target's, as the next one after the head's; None when they are the same.
+    """Writes a copy of the target's schema with the id after the head's; None when both are the same.
 
-    It descends from the target's, not from the head's: files that were written with a schema which
-    the rollback undoes may hold what it cannot read, and are refused when they are committed late.
+    The copy descends from the target's schema, not from the head's: files written with a schema that
+    the rollback undoes may hold values it cannot read, and are refused when they are committed late.
     """
     if base.schema == target.schema:
         return None
@@ -60,6 +61,7 @@ async def restored_schema(
     again = dataclasses.replace(
         wanted.schema,
         id=before.schema.id + 1,
+        # The head's, not the target's: ids of columns that the rollback drops must not be given out again.
         highest_field_id=before.schema.highest_field_id,
         highest_index_id=before.schema.highest_index_id,
     )

@@ -1,7 +1,7 @@
-"""Commits: one create-if-absent, decided against the head, tried again behind whoever was first.
+"""Commits: one create-if-absent of a snapshot, decided against the head and retried after a lost race.
 
-A commit is a :class:`Change`: an object that says, for a given head, what to change. Most changes say
-the same for every head (blind writes); those that read decide again. Whatever head the commit ends
+A commit is given a :class:`Change`: an object that drafts, for a given head, what to change. Most changes
+draft the same for every head (blind writes); those that read decide again. Whatever head the commit ends
 up on, it is one logical write with one token.
 
 ::
@@ -62,38 +62,39 @@ from lakehouse.storage.wal.tail import Tail, covered
 __all__ = ["Base", "Change", "Committed", "Committer"]
 
 _ASIDE = 4.0
-"""Attempts' worth of time that whoever lost twice waits at most; found with four writers at once."""
+"""Maximum random wait after two lost races, in attempt times; found by measuring four writers at once."""
 _ASIDE_MAX_S = 1.0
+"""Maximum random wait after lost races, in seconds."""
 _EXPIRED_MAX = 3
-"""Newer heads that a change is decided against when something is missing of the one before."""
+"""Maximum number of attempts that are repeated on a newer head because objects of theirs had expired."""
 _HORIZON_SLACK_MS = 15 * 60_000
-"""A store's Date may lag behind the moment an upload began."""
+"""Maximum time by which an upload may have begun before the store's Date in its first answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """The head a change is decided against."""
+    """Head that a change is decided against, with access to its files and its log."""
 
     snapshot: Snapshot
     manifests: Manifests
     attempt: int
-    """0 for the first."""
+    """Number of attempts before this one; 0 for the first."""
     tail: Tail | None = None
-    """What the commit covers of the write-ahead log; None in a table without one."""
+    """End of the write-ahead log that the commit covers; None in a table without a log."""
     runs: SegmentRuns
     schemas: Schemas
 
     async def files(self) -> tuple[FileEntry, ...]:
-        """The live files."""
+        """Returns the live files, positions filled in."""
         return await self.manifests.entries(self.snapshot)
 
     @property
     def segments(self) -> tuple[SegmentRange, ...]:
-        """The WAL segments that the commit finds covered or covers itself."""
+        """WAL segments that are covered and not flushed once this commit covers its tail."""
         return covered(self.snapshot, self.tail, at=self.snapshot.id + 1)
 
     async def entries(self) -> tuple[FileEntry, ...]:
-        """All runs the commit's own rows come after: live files, and WAL segments it covers."""
+        """Returns all runs that precede the commit's own rows: live files, and covered WAL segments."""
         files, segments = await self.files(), self.segments
         if not segments:
             return files
@@ -102,31 +103,33 @@ class Base:
 
 
 class Change(Protocol):
-    """What a commit wants."""
+    """Intention of a commit, which drafts its changes against any head."""
 
     @property
     def blind(self) -> bool:
-        """Whether it wants the same of every head, so that it need not begin with the newest."""
+        """True when it drafts the same for every head, so that it need not begin with the newest."""
         ...
 
     async def draft(self, base: Base) -> Draft | None:
-        """What to change against this head; None = nothing needs to be changed."""
+        """Returns the changes to this head; None = nothing needs to be changed."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The outcome of a commit."""
+    """Outcome of a commit."""
 
     snapshot: Snapshot
-    """The snapshot that was made, or the head when nothing had to be changed."""
+    """Snapshot that was made; the head, or the one that recorded the sequence, when nothing had to change."""
     changed: bool
+    """True when this commit made the snapshot."""
     attempts: int = 1
+    """Number of attempts to create the snapshot."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Call:
-    """One logical commit, whatever snapshot it ends up as."""
+    """State of one logical commit over all its attempts, whatever snapshot it ends up as."""
 
     change: Change
     token: str
@@ -136,22 +139,22 @@ class _Call:
     resplit: Resplit
     undrops: bool
     expired: int = 0
-    """Attempts that found something missing of a head that was not the newest any more."""
+    """Number of attempts that missed objects because their head had expired meanwhile."""
 
 
 class Committer:
-    """Commits to one table.
+    """Commits to one table, one commit of this process at a time.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        history: its snapshots.
-        manifests: its files.
-        schemas: its schemas.
-        wal: its write-ahead log.
-        runs: the rows of the log.
+        store: store of the table.
+        root: the table's directory.
+        history: the table's snapshots.
+        manifests: the table's manifests, for its live files.
+        schemas: the table's schema objects.
+        wal: the table's write-ahead log.
+        runs: reader of the log's rows.
         clock: measures the deadline.
-        guard: refuses every attempt once something acknowledged was found lost.
+        guard: raises before every attempt once something acknowledged is known to be lost.
     """
 
     def __init__(
@@ -186,16 +189,21 @@ class Committer:
         tail: Tail | None = None,
         undrops: bool = False,
     ) -> Committed:
-        """Makes the change, behind whatever others commit meanwhile.
+        """Commits the change, after whatever others commit meanwhile.
 
         Args:
-            change: what to do.
+            change: the change.
             writer: (id, sequence): committed at most once for a sequence of that id.
             uploaded_ms: when the first upload of its files was answered, by the store's clock.
-            max_retries: attempts that may come second before a change that is not blind gives up;
-                blind ones go on until the deadline.
-            tail: of the write-ahead log, read after the user's call began; None = not read yet.
+            max_retries: lost races before a change that is not blind gives up; blind ones go on until
+                the deadline.
+            tail: end of the write-ahead log, read after the user's call began; None = not read yet.
             undrops: the change may follow a drop.
+
+        Raises:
+            ConflictError: nothing was committed: too many races were lost, or the change cannot apply
+                to the head.
+            CommitUnknownError: it is not known whether the snapshot was made.
         """
         resplit = Resplit(self._store, self._root)
         call = _Call(
@@ -227,7 +235,7 @@ class Committer:
                 head = done
 
     async def _attempt(self, call: _Call, head: Head, attempt: int) -> Committed | Head:
-        """One attempt: what was committed, or the head that was there before."""
+        """Makes one attempt; returns the outcome, or the newer head to try again on."""
         base, writer = head.snapshot, call.writer
         if not call.undrops:
             self._history.check_live(base)
@@ -239,7 +247,7 @@ class Committer:
         try:
             child = await self._child(call, base, attempt)
         except (FormatError, NotFoundError):
-            # What it decides from may have expired while it was held up.
+            # The objects that it decides from may have expired while it was held up.
             call.expired += 1
             newer = await self._history.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None
             if newer is None:
@@ -259,6 +267,7 @@ class Committer:
                 await self._step_aside(self._clock.steady() - began)
             return await self._behind(lost, head, hurry=call.change.blind and attempt % 2 == 0)
         self._history.time.learn(stored.store_time_ms)
+        # A late success proves nothing: see _settle_late.
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
             self._history.forget()
             return await self._settle_late(child, writer)
@@ -267,8 +276,9 @@ class Committer:
         return Committed(snapshot=child, changed=True, attempts=attempt + 1)
 
     async def _child(self, call: _Call, base: Snapshot, attempt: int) -> Snapshot | None:
-        """The snapshot to create behind a head; None when nothing needs to be changed."""
+        """Returns the snapshot to create after a head; None when nothing needs to be changed."""
         if base.wal is not None and call.tail is None:
+            # Read once per call: the tail may only grow by segments put after the call began.
             call.tail = await self._wal.tail(base)
         draft = await call.change.draft(
             Base(
@@ -297,13 +307,17 @@ class Committer:
         )
 
     async def _fitting(self, base: Snapshot, draft: Draft, call: _Call) -> Draft:
-        """The draft with files of the head's number of buckets; refuses those of a schema that a rollback
-        has undone meanwhile."""
-        used = {one.schema_id for one in draft.added} - {base.schema.id}
+        """Returns the draft with its files split into the head's number of buckets.
+
+        Raises:
+            ConflictError: files have a schema that a rollback has undone meanwhile.
+        """
+        used = {entry.schema_id for entry in draft.added} - {base.schema.id}
+        # The number of buckets is part of the schema: files of the head's schema fit.
         if not used:
             return draft
-        found = await self._schemas.read(base.schema)
-        known = {one.id for one in found.ancestors}
+        stored = await self._schemas.read(base.schema)
+        known = {ancestor.id for ancestor in stored.ancestors}
         if used - known:
             raise ConflictError(
                 f"rows were written with schema {min(used - known)}, which is not among those before schema "
@@ -311,17 +325,18 @@ class Committer:
                 snapshot=base.id,
                 schema=min(used - known),
             )
-        schema = found.schema
-        if draft.schema is not None or not any(one.total_buckets != schema.buckets for one in draft.added):
+        schema = stored.schema
+        # A draft with a schema of its own, such as a rescale, has files for that schema's buckets.
+        if draft.schema is not None or all(entry.total_buckets == schema.buckets for entry in draft.added):
             return draft
         if not schema.primary_key:
-            return draft
+            return draft  # without a key, any row may be in any bucket
         added = await call.resplit.fitting(draft.added, schema)
         manifest = await SpilledManifest(self._store, self._root).of(added, base)
         return dataclasses.replace(draft, added=added, manifest=manifest)
 
     async def _append(self, child: Snapshot, writer: tuple[str, int] | None) -> Stored:
-        """Creates the snapshot; a caller that gives up meanwhile waits for the answer all the same."""
+        """Creates the snapshot; a cancelled caller waits for the answer all the same, to know the outcome."""
         stored: Stored | None = None
         note = None if writer is None else f"sequence {writer[1]} of writer {writer[0]!r}"
         with anyio.CancelScope(shield=True):
@@ -332,30 +347,36 @@ class Committer:
         return stored
 
     async def _step_aside(self, took: float) -> None:
-        """Waits a random part of what losing took, once somebody has lost twice in a row: those who lose
-        together would go on doing so, and every loss costs two requests and all of them time."""
+        """Waits at random, up to a multiple of the time that the lost attempt took.
+
+        Committers that lost twice in a row would go on losing together, and every loss costs two requests
+        and delays all of them.
+        """
         if took > 0:
             await self._clock.sleep(random.uniform(0, min(_ASIDE * took, _ASIDE_MAX_S)))
 
     async def _behind(self, lost: ConflictError, head: Head, *, hurry: bool) -> Head:
-        """The head after a lost race for the snapshot behind ``head``.
+        """Returns the head after a lost race for the snapshot after ``head``.
 
-        In a hurry it is the winner, unseen whether others came after it: creating the next snapshot
-        finds out as well as a listing does, and a writer that looks first is late again, since those
-        who win do not have to look. Every other time the listing makes up for all that was missed.
+        In a hurry it is the winner, without a look for later ones: creating the next snapshot finds out
+        as well as a listing does, and a writer that looks first is late again, since winners do not have
+        to look. Every other time a listing catches up with all missed snapshots.
         """
         winner = lost.context.get("winner")
         began = self._clock.steady()
         if not isinstance(winner, Fetched):
             return await self._history.head()
         if hurry:
-            # Nothing says that the winner is the newest now. When ``head`` was, those behind it were not
-            # there yet, so the deadline counts from then.
+            # The winner need not be the newest by now. When ``head`` was read, no later snapshot existed
+            # yet, so the deadline counts from then.
             return self._history.note(self._history.decoded(winner), head.seen_at)
         return self._history.note(await self._history.newest_from(winner), began)
 
     async def _settle_late(self, child: Snapshot, writer: tuple[str, int] | None) -> Committed:
-        """The answer came too late to be believed: the id may have been used, expired and freed."""
+        """Decides by the writer's recorded sequence whether a commit with a late answer was made.
+
+        The answer itself proves nothing: meanwhile the id may have been used by another, expired and freed.
+        """
         unread: LakehouseError | None = None
         if writer is not None:
             try:
@@ -374,36 +395,37 @@ class Committer:
         ) from unread
 
     async def _recorded(self, base: Snapshot, writer: tuple[str, int]) -> Snapshot | None:
-        """The snapshot that has this sequence of the writer already."""
+        """Returns the snapshot that recorded this or a later sequence of the writer; None = it is new."""
         mark = base.writers.get(writer[0])
         if mark is None or mark.sequence < writer[1]:
             return None
         try:
             return await self._history.snapshot(mark.snapshot, base)
         except (FormatError, NotFoundError):
-            # Long expired; what it wrote is in the head.
+            # Long expired; the head holds its rows.
             return base
 
     async def _folded(self, base: Snapshot) -> Fold | None:
-        """The manifests that take over older entries, written; None when the head is short."""
+        """Writes the manifests that take over older inline entries; None when the head has few of them."""
         if not fold_is_due(base):
             return None
         now = self._clock.steady()
         if self._fold is not None and self._fold.fits(base) and now < self._fold_ends:
             return self._fold
         lists = await self._manifests.listed(base, base.manifests)
-        listed = {ref.path: found for ref, found in zip(base.manifests, lists, strict=True)}
-        fold = plan_fold(base, [placed(one, base.id) for one in base.added], listed)
+        listed = {ref.path: entries for ref, entries in zip(base.manifests, lists, strict=True)}
+        fold = plan_fold(base, [placed(entry, base.id) for entry in base.added], listed)
         if fold is None:
             return None
         refs = [await write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
         self._fold = dataclasses.replace(fold, manifests=tuple(refs))
-        # Older ones may have been swept away as orphans.
+        # Manifests older than that may have been deleted as orphans.
         self._fold_ends = now + self._history.deadline_s
         return self._fold
 
 
 def _check_horizon(base: Snapshot, uploaded_ms: int | None) -> None:
+    """Refuses files that a sweep of orphans may have deleted: their upload began before the horizon."""
     horizon = base.orphan_horizon_ms
     if horizon is not None and uploaded_ms is not None and uploaded_ms - _HORIZON_SLACK_MS < horizon:
         raise ConflictError(

@@ -1,6 +1,7 @@
 """Traits of commits by their kind: the one place that says which of them add, remove or rewrite rows.
 
-Readers of changes, decided writes and automatic compaction all ask here, so that a new kind is judged once.
+Readers of changes, conditional writes and automatic compaction all ask here, so that a new kind is judged
+once.
 
 Invariant: every :class:`~lakehouse.format.metadata.snapshot.CommitKind` has its traits.
 """
@@ -18,20 +19,20 @@ __all__ = ["TRAITS", "KindTraits", "traits_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindTraits:
-    """Effects that a commit of some kind may have on the rows of a table."""
+    """Effects that a commit of a kind may have on the rows of a table."""
 
     brings_rows: bool = False
-    """Its files hold rows that stood in no file before."""
+    """True when its files hold rows that were in no file before."""
     removes_rows: bool = False
-    """Rows that its parent shows may be gone or replaced, in ways that its own files need not tell."""
+    """True when rows that its parent shows may be gone or replaced, which its own files need not show."""
     removes_by_key: bool = False
-    """As long as it removes no file, its own files name the key of every row that it removes."""
+    """True when its own files hold the key of every row that it removes, as long as it removes no file."""
     compacts: bool = False
-    """It puts runs together, and so is no reason to compact."""
+    """True when it merges runs, and so is no reason to compact."""
 
     @property
     def changes_rows(self) -> bool:
-        """Whether readers may see other rows after it than before."""
+        """True when readers may see other rows after it than before."""
         return self.brings_rows or self.removes_rows
 
 
@@ -61,11 +62,11 @@ TRAITS: Final = MappingProxyType(
         CommitKind.UNDROP: _KEEPS,
     }
 )
-"""Traits of every kind. A rescale writes the rows that there are into other buckets and changes the schema,
-which says so to everybody who has to know. Nobody reads behind a drop unless an undrop follows it, and then
+"""Traits of every kind. A rescale writes the same rows into other buckets and changes the schema, by which
+everybody who depends on buckets notices it. Nobody reads past a drop unless an undrop follows it, and then
 neither has changed a row."""
 
 
 def traits_of(kind: CommitKind) -> KindTraits:
-    """Traits of one kind of commit."""
+    """Returns the traits of one kind of commit."""
     return TRAITS[kind]

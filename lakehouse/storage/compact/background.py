@@ -1,17 +1,17 @@
-"""Compaction that nobody asks for: by the process whose commit made it worth while.
+"""Automatic compaction, run by the process whose commit made it due.
 
-After a commit the merge units it touched are planned for. When there is something to do, the process waits
-a random while, so that of several that saw the same one begins first, reads the newest snapshot, plans
+After a commit, the merge units that it touched are planned. When there is something to do, the process waits
+a random while, so that one of several that saw the same commit begins first, reads the newest snapshot, plans
 again, and compacts. ``compaction.auto`` says which processes do so. Only those with a streaming writer do
 by default: they live long and make a run with every flush, while a process that makes a few commits
 should do what it was asked to do, and end.
 
-The option is asked for again right before the work begins, of the newest snapshot: whoever turns it off
-is heard by processes that have not committed since. Where it is ``off`` nothing is compacted, not even by a
-streaming writer at ``compaction.stop_trigger``: it goes on and says so in the log.
+The option is read again right before the work begins, from the newest snapshot, so that turning it off
+reaches processes that have not committed since. Where it is ``off`` nothing is compacted, not even by a
+streaming writer at ``compaction.stop_trigger``: it goes on and logs a warning.
 
 Invariant: a table has at most one such compaction under way in a process. It belongs to the connection and
-is cancelled when that is closed; what it uploaded is deleted then. It fails by saying so in the log.
+is cancelled when that is closed; its uploads are deleted then. A failure is logged and reaches no caller.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["AutoCompaction", "auto_compaction", "watched"]
 
 _log = get_logger(__name__)
 _WAIT_S = 1.0
-"""Of several processes that saw the same commit, one begins first."""
+"""Maximum random wait in seconds: of several processes that saw the same commit, one begins first."""
 
 
 class AutoCompaction:
@@ -45,17 +45,17 @@ class AutoCompaction:
     def __init__(self) -> None:
         self._writers = 0
         self._touched: set[Unit] | None = set()
-        """Merge units with runs that were not looked at; None = any may have some."""
+        """Merge units with new runs that were not planned yet; None = any unit may have some."""
         self._begun = False
-        """Whether a compaction was started that has not ended."""
+        """True while a compaction is started and has not ended."""
         self._for_writer = False
-        """Whether a streaming writer was open when it was started."""
+        """True when a streaming writer was open at the moment the compaction was started."""
         self._running: anyio.Event | None = None
-        """Set when the compaction under way has ended."""
+        """Event that is set when the compaction under way has ended; None = none is under way."""
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """While the block runs, this process is one that has a streaming writer open."""
+        """Counts this process as one with an open streaming writer while the block runs."""
         self._writers += 1
         try:
             yield
@@ -63,7 +63,7 @@ class AutoCompaction:
             self._writers -= 1
 
     def on_commit(self, table: OpenTable, view: View, done: Committed) -> None:
-        """Looks at what a commit touched, beside other work."""
+        """Starts a compaction in the background when a commit may have made one due."""
         if not _is_due(view, has_writer=bool(self._writers)) or table.env.spawn is None:
             return
         snapshot = done.snapshot
@@ -75,16 +75,18 @@ class AutoCompaction:
             self._begun = table.env.spawn(self._run, table, snapshot, optional=True)
 
     def _touch(self, snapshot: Snapshot, view: View) -> None:
-        own: list[FileEntry] = [one for one in snapshot.added if one.at is None]
+        own: list[FileEntry] = [entry for entry in snapshot.added if entry.at is None]
+        # Entries of a large commit are in a manifest of their own, which is not read just for this.
         if len(own) < snapshot.plus.files:
             self._touched = None
         elif self._touched is not None:
-            self._touched |= {unit_to_compact(one, view.schema) for one in own}
+            self._touched |= {unit_to_compact(entry, view.schema) for entry in own}
 
     async def _run(self, core: OpenTable, snapshot: Snapshot) -> None:
         ended = self._running = anyio.Event()
         try:
             view = await core.view_of(snapshot)
+            # Commits made while this one compacts add to _touched and are seen by the next round.
             while self._touched is None or self._touched:
                 touched, self._touched = self._touched, set()
                 if await plan_table(view, units=touched):
@@ -101,8 +103,8 @@ class AutoCompaction:
     async def make_room(self, core: OpenTable) -> CompactResult | None:
         """Returns once no merge unit has ``compaction.stop_trigger`` runs, after a compaction if need be.
 
-        What a streaming writer waits for before it adds another run; batch commits never wait. Where
-        ``compaction.auto`` is ``off``, nobody waits, and the log says so.
+        A streaming writer waits for this before it adds another run; batch commits never wait. Where
+        ``compaction.auto`` is ``off``, nobody waits, and a warning is logged.
         """
         view = await core.known()
         if most_runs(await view.files(), view.schema) < view.options.compaction_stop_trigger:
@@ -120,13 +122,13 @@ class AutoCompaction:
 
 
 def _is_due(view: View, *, has_writer: bool) -> bool:
-    """Whether the table's options let this process compact by itself."""
+    """Returns whether the table's options let this process compact by itself."""
     mode = view.options.compaction_auto
     return mode == "on" or (mode == "writer" and has_writer)
 
 
 def auto_compaction(core: OpenTable) -> AutoCompaction:
-    """The one of a table; from the first call on it listens to every commit."""
+    """Returns the table's automatic compaction, which listens to commits from the first call on."""
     for listener in core.listeners:
         if isinstance(listener, AutoCompaction):
             return listener
@@ -136,6 +138,6 @@ def auto_compaction(core: OpenTable) -> AutoCompaction:
 
 
 def watched(core: OpenTable) -> OpenTable:
-    """The same table, whose commits by this process are looked at for compaction that is due."""
+    """Returns the same table, after making sure that commits of this process trigger due compactions."""
     auto_compaction(core)
     return core

@@ -1,8 +1,7 @@
-"""Files of append-only tables read for another order, and written in it.
+"""Reading and writing of files for a rewrite of an append-only table in another order.
 
-Invariant: every row that is read is written once, with its values and the snapshot it came with. Files are
-in the store when they are handed out, or an error is raised and none of them is (as far as the store lets
-them be deleted).
+Invariant: every row that is read is written once, with its values and the snapshot it came with. Returned
+files are in the store; when an error is raised none of them is, unless the store refuses to delete them.
 """
 
 from __future__ import annotations
@@ -30,42 +29,44 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["WrittenInOrder", "rows_with_places", "sampled", "write_in_order"]
 
 _SAMPLED_PIECES = 8
-"""Pieces of a file that are looked at."""
+"""Maximum number of pieces of a file that a sample reads."""
 _FILES_UNDER_WAY = 2
+"""Number of files that are encoded and uploaded at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenInOrder:
-    """Files that are in the store."""
+    """Files of one write, in order, that are in the store and in no snapshot yet."""
 
     entries: tuple[FileEntry, ...]
     first_upload_ms: int | None
+    """When the first upload was answered, by the store's clock; None = the store did not say."""
 
 
 async def sampled(
     core: OpenTable, schema: TableSchema, order: ClusterOrder, number: int, entry: FileEntry, rows: int
 ) -> pa.Table:
-    """About so many rows of a file, spread over it: the columns of an order, and places.
+    """Returns about ``rows`` rows spread over a file: the columns of an order, and places.
 
     Args:
         core: the table.
-        schema: of the snapshot.
+        schema: schema of the snapshot.
         order: the order.
-        number: of the file.
+        number: number of the file in its rewrite, for the places.
         entry: the file.
-        rows: how many rows.
+        rows: number of rows wanted.
     """
     reader = await core.open(entry, schema)
-    fields = [one for one in schema.fields if one.name in order.names]
+    fields = [field for field in schema.fields if field.name in order.names]
     count = len(reader.pieces)
     chosen = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_PIECES), dtype=np.int64)).tolist()
     tables = []
     for at in chosen:
         piece = reader.pieces[at]
         table = await reader.read(fields, [at])
-        found = np.unique(np.linspace(0, piece.rows - 1, max(1, rows // len(chosen)), dtype=np.int64))
+        picked = np.unique(np.linspace(0, piece.rows - 1, max(1, rows // len(chosen)), dtype=np.int64))
         place = places(number, piece.first_row, piece.rows)
-        tables.append(table.append_column(PLACE_COLUMN, place).take(pa.array(found)))
+        tables.append(table.append_column(PLACE_COLUMN, place).take(pa.array(picked)))
     return pa.concat_tables(tables)
 
 
@@ -78,15 +79,15 @@ async def rows_with_places(
     interval: Interval,
     memory_bytes: int,
 ) -> AsyncGenerator[pa.Table, None]:
-    """All rows of a file with the snapshots they came with, and places; in bounded memory.
+    """Yields all rows of a file with the snapshots they came with, and their places, in bounded memory.
 
     Args:
         core: the table.
-        schema: of the snapshot.
-        number: of the file.
+        schema: schema of the snapshot.
+        number: number of the file in its rewrite, for the places.
         entry: the file.
-        interval: at which the rows will stand.
-        memory_bytes: what rows under way may take.
+        interval: interval of positions that the rewritten rows will have.
+        memory_bytes: maximum bytes of rows in memory.
     """
     settings: TableSettings = dataclasses.replace(
         core.env.settings.table, scan_memory_bytes=max(1, memory_bytes)
@@ -106,14 +107,14 @@ async def write_in_order(
     partition: tuple[bytes, ...],
     rows: list[pa.Table],
 ) -> WrittenInOrder:
-    """Writes rows as they stand into files of the size that the options ask for.
+    """Writes rows in the given order into files of the size that the options ask for.
 
     Args:
         core: the table.
-        schema: of the snapshot.
-        options: of the table, or others.
-        partition: of all the rows.
-        rows: at least one; the list is emptied.
+        schema: schema of the snapshot.
+        options: options to write with: the table's, or others.
+        partition: partition of all the rows.
+        rows: at least one row; the list is emptied, so that memory does not hold everything twice.
     """
     store, root = core.env.store, core.root
     form, level = FileFormat(options.file_format), Level.COMPACTED
@@ -121,6 +122,7 @@ async def write_in_order(
     whole = PartitionRows(partition=partition, source=joined(rows))
     fitting = await in_thread(uploads.fitting_rows, whole)
     count = -(-len(whole) // fitting)
+    # Files of equal length instead of full ones and a small rest.
     ends = [len(whole) * number // count for number in range(count + 1)]
 
     async def upload(number: int) -> tuple[int, FileEntry]:
@@ -129,8 +131,10 @@ async def write_in_order(
 
     numbers: Sequence[int] = range(count)
     try:
-        done = {at: one async for at, one in map_bounded(upload, numbers, _FILES_UNDER_WAY, ordered=False)}
+        uploading = map_bounded(upload, numbers, _FILES_UNDER_WAY, ordered=False)
+        done = {number: entry async for number, entry in uploading}
     except BaseException:
+        # Also on cancellation: nobody else knows of these files yet.
         await delete_files(store, root, uploads.paths)
         raise
     entries = tuple(done[number] for number in numbers)

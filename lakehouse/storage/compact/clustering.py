@@ -1,11 +1,11 @@
-"""Rows of append-only tables in another order: sorted by columns, or along a z-order curve.
+"""Clustering of append-only tables: the order of rows by columns, or along a z-order curve.
 
 Rows are put in order range by range: bounds come from a sample, every chunk of rows is sorted together
-with the bounds and cut at them, and what a range gathers is sorted once more. Rows that compare alike keep
+with the bounds and cut at them, and the rows of a range are sorted once more. Rows that compare equal keep
 the order they came in, by their place, so that every row has exactly one range and any range can be cut.
 
-On a z-order curve each column's values count by their ranks in the sample, spread over as many bits as
-every other column's: a column of few values or a skewed one takes part like the others.
+On a z-order curve each column's values are replaced by their ranks in the sample, scaled to as many bits as
+every other column has: a column of few values or a skewed one counts as much as the others.
 
 Invariant: the order is total and the same wherever it is computed. Nulls come last, NaN before them. All
 of it is vectorised.
@@ -28,26 +28,31 @@ from lakehouse.kernels.arrays import I64, U64
 __all__ = ["PLACE_COLUMN", "ClusterOrder", "Curve", "cut_at", "parse_order", "places", "range_bounds"]
 
 PLACE_COLUMN = "_PLACE"
-"""Where a row came from; the last column that rows are sorted by."""
+"""Place of a row: number of its file and of the row in it; the last column that rows are sorted by."""
 _CURVE_COLUMN = "_CURVE"
+"""Position of a row on the z-order curve."""
 _FILE_BITS = 40
+"""Bits of a place that number the row within its file; the file's number is above them."""
 _BITS_MAX = 16
+"""Maximum bits of one column on the curve."""
 _CURVE_BITS = 64
+"""Bits of all columns on the curve, which is one unsigned integer."""
 _COLUMNS_MAX = 8
+"""Maximum number of z-order columns: eight bits of each are left then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOrder:
-    """What rows are to be ordered by; a value that travels."""
+    """Columns to order rows by; a value that is sent to other processes."""
 
     columns: tuple[tuple[str, bool], ...]
-    """Names, and whether descending."""
+    """Names of the columns, each with True for descending order."""
     is_curve: bool = False
-    """Whether the columns are of equal weight."""
+    """True for a z-order curve, on which all columns have the same weight."""
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """Names of the columns."""
         return [name for name, _ in self.columns]
 
 
@@ -57,15 +62,16 @@ def parse_order(
     sort_by: Sequence[str] | str | None = None,
     zorder_by: Sequence[str] | str | None = None,
 ) -> ClusterOrder:
-    """The order that was asked for.
+    """Parses and checks the requested order.
 
     Args:
-        schema: of the table.
+        schema: schema of the table.
         sort_by: names of columns; ``-name`` is descending.
         zorder_by: names of two to eight columns.
 
     Raises:
-        InvalidInputError: a column is not there or has no order, or not exactly one of both is given.
+        InvalidInputError: a column is not there, is named twice or has no order, or not exactly one of
+            ``sort_by`` and ``zorder_by`` is given.
     """
     if (sort_by is None) == (zorder_by is None):
         raise InvalidInputError("rewrite takes either sort_by or zorder_by")
@@ -74,9 +80,10 @@ def parse_order(
     known = {field.name: field for field in schema.fields}
     columns: list[tuple[str, bool]] = []
     for word in words:
+        # A column may itself be called "-name": then the word is its name.
         is_down = sort_by is not None and word not in known and word.startswith("-")
         name = word[1:] if is_down else word
-        if name not in known or name in [one for one, _ in columns]:
+        if name not in known or name in [taken for taken, _ in columns]:
             what = "is named twice" if name in known else f"is not there; these are: {', '.join(known)}"
             raise InvalidInputError(f"column {name!r} {what}", column=name)
         if isinstance(known[name].type, ListType | MapType | StructType):
@@ -93,7 +100,7 @@ def parse_order(
 
 
 def places(file: int, first_row: int, rows: int) -> pa.Array:
-    """Where some rows came from: files by number, and rows within them."""
+    """Returns the places of ``rows`` rows of a file, ascending from its row ``first_row`` on."""
     begin = (file << _FILE_BITS) + first_row
     return pa.array(np.arange(begin, begin + rows, dtype=np.int64))
 
@@ -103,17 +110,18 @@ def places(file: int, first_row: int, rows: int) -> pa.Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """How rows are sorted: by the columns, or by their ranks among the values of a sample."""
+    """Sort order of rows: by the columns, or by their ranks among the values of a sample."""
 
     order: ClusterOrder
     edges: tuple[pa.Array, ...] = ()
-    """For a curve: of each column, values that part it, ascending and different."""
+    """Values of each column that divide it into ranks, ascending and distinct; empty without a z-order."""
 
     @classmethod
     def of(cls, order: ClusterOrder, sample: pa.Table) -> Self:
-        """One that fits the values of a sample."""
+        """Returns the sort order whose ranks fit the values of a sample."""
         if not order.is_curve:
             return cls(order=order)
+        # Two ranks are not divided by an edge: that below all edges and that of nulls above them.
         most = (1 << _bits(len(order.columns))) - 2
         edges = []
         for name in order.names:
@@ -124,22 +132,22 @@ class Curve:
         return cls(order=order, edges=tuple(edges))
 
     def keyed(self, table: pa.Table) -> pa.Table:
-        """The rows with what they are sorted by; they have their places already."""
+        """Returns the rows with their sort columns; they have their places already."""
         if not self.order.is_curve:
             return table
         return table.append_column(_CURVE_COLUMN, pa.array(self._codes(table)))
 
     def bare(self, table: pa.Table) -> pa.Table:
-        """The rows without it."""
+        """Returns the rows without the added sort columns and places."""
         extra = [name for name in (_CURVE_COLUMN, PLACE_COLUMN) if name in table.column_names]
         return table.drop_columns(extra)
 
     def key_columns(self, table: pa.Table) -> pa.Table:
-        """Of rows with what they are sorted by, that alone."""
+        """Selects the sort columns of keyed rows."""
         return table.select([name for name, _ in self._sort_keys()])
 
     def sorted(self, table: pa.Table) -> pa.Array:
-        """Numbers of the rows in order, of rows with what they are sorted by."""
+        """Returns the numbers of keyed rows in sorted order."""
         return pc.sort_indices(table, sort_keys=self._sort_keys())
 
     def _sort_keys(self) -> list[tuple[str, str]]:
@@ -153,12 +161,13 @@ class Curve:
             _scaled(_ranks(table.column(name).combine_chunks(), edges), len(edges), bits)
             for name, edges in zip(self.order.names, self.edges, strict=True)
         ]
-        found = np.zeros(table.num_rows, np.uint64)
+        codes = np.zeros(table.num_rows, np.uint64)
+        # Bits are interleaved; among bits of one weight that of the first column is the highest.
         for bit in range(bits):
             for number, rank in enumerate(ranks):
                 place = bit * len(ranks) + len(ranks) - 1 - number
-                found |= ((rank >> np.uint64(bit)) & np.uint64(1)) << np.uint64(place)
-        return found
+                codes |= ((rank >> np.uint64(bit)) & np.uint64(1)) << np.uint64(place)
+        return codes
 
 
 def _bits(columns: int) -> int:
@@ -166,7 +175,7 @@ def _bits(columns: int) -> int:
 
 
 def _different(values: pa.Array) -> pa.Array:
-    """Sorted values, each once."""
+    """Drops the repetitions of sorted values."""
     if len(values) < 2:
         return values
     changes = pc.fill_null(pc.not_equal(values[1:], values[:-1]), False)
@@ -177,8 +186,9 @@ def _different(values: pa.Array) -> pa.Array:
 
 
 def _ranks(values: pa.Array, edges: pa.Array) -> I64:
-    """For each value, how many edges are not above it; null has one more than all."""
+    """Returns for each value the number of edges that are not above it; nulls get one more than all edges."""
     count = len(values)
+    # One stable sort of both: an edge equal to a value comes first, so it counts as not above.
     order = pc.sort_indices(pa.concat_arrays([edges, values])).to_numpy()
     is_edge = order < len(edges)
     ranks = np.empty(count, np.int64)
@@ -189,7 +199,7 @@ def _ranks(values: pa.Array, edges: pa.Array) -> I64:
 
 
 def _scaled(ranks: I64, edges: int, bits: int) -> U64:
-    """Ranks spread over all the bits."""
+    """Scales ranks from 0 to ``edges + 1`` to the full range of ``bits`` bits."""
     return (ranks * ((1 << bits) - 1) // (edges + 1)).astype(np.uint64)
 
 
@@ -197,12 +207,12 @@ def _scaled(ranks: I64, edges: int, bits: int) -> U64:
 
 
 def range_bounds(curve: Curve, sample: pa.Table, count: int) -> pa.Table:
-    """What parts rows into so many ranges of about one size: the keys of the first row of all but the first.
+    """Returns the bounds of ranges of about one size: the sort columns of the first row of all but the first.
 
     Args:
         curve: the order.
         sample: rows with their places.
-        count: how many ranges.
+        count: number of ranges; a small sample may give fewer.
     """
     keys = curve.key_columns(curve.keyed(sample))
     order = curve.sorted(keys)
@@ -211,7 +221,7 @@ def range_bounds(curve: Curve, sample: pa.Table, count: int) -> pa.Table:
 
 
 def cut_at(curve: Curve, rows: pa.Table, bounds: pa.Table) -> Iterable[tuple[int, pa.Table]]:
-    """Rows with what they are sorted by, in order, cut by ranges: the number of each and its rows."""
+    """Yields keyed rows range by range: the number of each range that has rows, and those in sorted order."""
     if not bounds.num_rows:
         yield 0, rows
         return

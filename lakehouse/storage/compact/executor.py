@@ -1,12 +1,12 @@
-"""Compaction of a table: tasks are planned, merged beside each other, and committed as they get done.
+"""Compaction of a table: tasks are planned, merged concurrently, and committed as they get done.
 
-Nobody waits for a compaction. It commits behind whatever was committed meanwhile, as often as it takes, and
-gives way when that took its ground away: a file it read is gone, a run stands between those it merged, or,
-where deleted keys were forgotten, something older has come to live in the merge unit.
+Nobody waits for a compaction. It commits after whatever was committed meanwhile, in as many attempts as it
+takes, and gives way when its output no longer fits: an input file is gone, a run lies between the inputs, or,
+where tombstones were dropped, the merge unit has got an older run.
 
 Invariant: no snapshot reads differently because of a compaction. Runs are replaced only in a state in which
-they are neighbours, by one run that stands where they stood; whatever others add stays above it. Files of a
-task that gave way are deleted, files of one whose outcome is not known are left alone.
+they are neighbours, by one run with the hull of their intervals; runs that others add stay above it. Files of
+a task that gave way are deleted, files of one whose outcome is not known are left alone.
 """
 
 from __future__ import annotations
@@ -60,36 +60,37 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """What a compaction did, or with ``dry_run`` would do; what gave way is not counted as done."""
+    """Report of a compaction, or with ``dry_run`` of its plan; tasks that gave way count as not done."""
 
     snapshot: int
-    """Id of the last snapshot it made; of the newest one when it made none."""
+    """Id of the last snapshot it made, or of the newest one when it made none."""
     changed: bool = False
-    """Whether it made a snapshot."""
+    """True when it made a snapshot."""
     dry_run: bool = False
-    """Whether nothing was done: then the numbers of what goes in are those of the plan."""
+    """True when nothing was done: the numbers of inputs are those of the plan then."""
     units: int = 0
-    """Merge units that were compacted (in tables without a key: groups of small files)."""
+    """Number of merge units that were compacted (in tables without a key: groups of small files)."""
     gave_way: int = 0
-    """Merge units that were left as they are because others changed them meanwhile."""
+    """Number of merge units that were left unchanged because others changed them meanwhile."""
     commits: int = 0
+    """Number of snapshots that it made."""
     runs_in: int = 0
-    """Sorted runs that were put together."""
+    """Number of sorted runs that were merged."""
     files_in: int = 0
     rows_in: int = 0
-    """Rows of every kind that were read."""
+    """Number of rows of every kind that were read."""
     bytes_in: int = 0
     files_out: int = 0
     rows_out: int = 0
     bytes_out: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Number of units by why they were picked."""
+    """Number of units by the reason they were picked for."""
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        names = [one.name for one in dataclasses.fields(self) if one.name != "cost"]
+        """Returns the fields as plain data, the cost among them."""
+        names = [attribute.name for attribute in dataclasses.fields(self) if attribute.name != "cost"]
         return {**{name: getattr(self, name) for name in names}, **self.cost.as_dict()}
 
     def __str__(self) -> str:
@@ -112,24 +113,24 @@ async def compact_table(
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> CompactResult:
-    """Compacts what is worth it, or with ``full`` everything.
+    """Compacts the merge units for which a trigger is reached, or with ``full`` all of them.
 
     Args:
         core: the table.
         full: leave one run of every merge unit.
         where: a condition on whole partitions; None = all of them.
-        units: those to be looked at; None = all of them.
-        dry_run: only say what there is to do.
-        progress: told what was done so far, whenever there is news.
+        units: units to consider; None = all of them.
+        dry_run: only report the plan.
+        progress: called with the work done so far, whenever it grows.
     """
     with measure() as cost:
         view = await core.newest()
         tasks = await plan_table(view, full=full, where=where, units=units)
         if dry_run:
-            found = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=True)
+            result = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=True)
         else:
-            found = await run_tasks(core, view, tasks, progress=progress)
-    return dataclasses.replace(found, cost=cost)
+            result = await run_tasks(core, view, tasks, progress=progress)
+    return dataclasses.replace(result, cost=cost)
 
 
 async def run_tasks(
@@ -139,7 +140,7 @@ async def run_tasks(
     *,
     progress: ProgressCallback | None = None,
 ) -> CompactResult:
-    """Does tasks that were planned in a state, beside each other, and commits them as they get done."""
+    """Runs the tasks planned in a state concurrently, and commits each as it gets done."""
     async with reading(core, view):
         return await _Compaction(core, view, tasks, progress).run()
 
@@ -151,7 +152,11 @@ async def plan_table(
     where: Expr | None = None,
     units: Collection[Unit] | None = None,
 ) -> tuple[CompactionTask, ...]:
-    """What to compact in a snapshot."""
+    """Plans the compaction of a snapshot; see :func:`compact_table`.
+
+    Raises:
+        InvalidInputError: ``where`` is not a condition on whole partitions.
+    """
     holds = None
     if where is not None:
         holds = partition_test(where, view.schema)
@@ -172,7 +177,7 @@ async def plan_table(
 
 
 def result_of_plan(tasks: Sequence[CompactionTask], snapshot: int) -> CompactResult:
-    """What goes into some tasks."""
+    """Returns a result that counts the inputs of planned tasks."""
     reasons: dict[str, int] = {}
     for task in tasks:
         reasons[task.reason.value] = reasons.get(task.reason.value, 0) + 1
@@ -190,15 +195,15 @@ def result_of_plan(tasks: Sequence[CompactionTask], snapshot: int) -> CompactRes
 def result_of_compaction(
     placed: Sequence[MergedRuns], *, snapshot: int, commits: int, gave_way: int
 ) -> CompactResult:
-    """The result out of what was put in place by some commits, the last of which made ``snapshot``."""
+    """Returns the result of tasks that commits put in place, the last of which made ``snapshot``."""
     return dataclasses.replace(
-        result_of_plan([one.task for one in placed], snapshot),
+        result_of_plan([merged.task for merged in placed], snapshot),
         changed=commits > 0,
         gave_way=gave_way,
         commits=commits,
-        files_out=sum(len(one.outputs) for one in placed),
-        rows_out=sum(one.rows for one in placed),
-        bytes_out=sum(one.size for one in placed),
+        files_out=sum(len(merged.outputs) for merged in placed),
+        rows_out=sum(merged.rows for merged in placed),
+        bytes_out=sum(merged.size for merged in placed),
     )
 
 
@@ -212,16 +217,16 @@ async def merge_task(
     keys: KeyRange = EVERY_KEY,
     watch: Callable[[int], None] | None = None,
 ) -> MergedRuns:
-    """Merges the runs of a task; where that is done need not be where it was planned.
+    """Merges the runs of a task and uploads the output, in any process that has the task.
 
     Args:
         core: the table.
-        task: what to merge.
-        schema: of the snapshot it was planned in.
-        time_ms: of that snapshot.
-        memory_bytes: what rows and files under way may take.
-        keys: only rows of these keys; other calls have those of the others.
-        watch: told how many rows were read so far.
+        task: the task.
+        schema: schema of the snapshot it was planned in.
+        time_ms: time of that snapshot, by which expired rows are dropped.
+        memory_bytes: maximum bytes of rows and files in memory.
+        keys: only rows of these keys; other calls merge the rest.
+        watch: called with the number of rows read so far.
     """
     return await merge_runs(
         core.env.store,
@@ -242,20 +247,20 @@ async def merge_task(
 
 
 def fits(task: CompactionTask, live: Iterable[FileEntry], snapshot: Snapshot, schema: TableSchema) -> bool:
-    """Whether the output of a task may take the place of its inputs in a state.
+    """Returns whether the output of a task may take the place of its inputs in a state.
 
     Args:
-        task: what was merged.
-        live: the files of the state, with their positions filled in; those of other units do not matter.
-        snapshot: the state's, for what it covers of the write-ahead log.
-        schema: of the table.
+        task: the merged task.
+        live: files of the state, with their positions filled in; those of other units are ignored.
+        snapshot: snapshot of the state, for the WAL segments that it covers.
+        schema: schema of the table.
     """
-    inputs = {one.path for one in task.inputs}
+    inputs = {entry.path for entry in task.inputs}
     mine: list[FileEntry] = []
     others: list[FileEntry] = []
-    for one in live:
-        if unit_to_compact(one, schema) == task.unit:
-            (mine if one.path in inputs else others).append(one)
+    for entry in live:
+        if unit_to_compact(entry, schema) == task.unit:
+            (mine if entry.path in inputs else others).append(entry)
     if len(mine) != len(inputs):
         return False
     lo, hi = hull(mine)
@@ -266,11 +271,11 @@ def fits(task: CompactionTask, live: Iterable[FileEntry], snapshot: Snapshot, sc
 
 
 class ReplaceRuns:
-    """Puts the outputs of some tasks in the place of their inputs; of each task, or not at all.
+    """Replaces the inputs of merged tasks by their outputs, task by task, each whole or not at all.
 
     Args:
-        merged: what the tasks became.
-        schema: of the table.
+        merged: the merged tasks.
+        schema: schema of the table.
         own: writes the manifest of outputs that are too many for the snapshot.
     """
 
@@ -279,89 +284,91 @@ class ReplaceRuns:
     def __init__(self, merged: Sequence[MergedRuns], schema: TableSchema, own: SpilledManifest) -> None:
         self._merged, self._schema, self._own = tuple(merged), schema, own
         self.placed: tuple[MergedRuns, ...] = ()
-        """Those that the last draft puts in place; the others give way."""
+        """Merged tasks that the last draft puts in place; the others give way."""
         self._added: tuple[FileEntry, ...] = ()
 
     async def draft(self, base: Base) -> Draft | None:
-        """What still fits the head; None = nothing does."""
+        """Returns the replacements that still fit the head; None = none does."""
         live = await base.files()
         by_unit: dict[Unit, list[FileEntry]] = {}
-        for one in live:
-            by_unit.setdefault(unit_to_compact(one, self._schema), []).append(one)
+        for entry in live:
+            by_unit.setdefault(unit_to_compact(entry, self._schema), []).append(entry)
         placed = tuple(
-            one
-            for one in self._merged
-            if fits(one.task, by_unit.get(one.task.unit, ()), base.snapshot, self._schema)
+            merged
+            for merged in self._merged
+            if fits(merged.task, by_unit.get(merged.task.unit, ()), base.snapshot, self._schema)
         )
+        # The same tuple for the same tasks: OwnManifest writes a manifest per tuple, not per attempt.
         if placed != self.placed:
             self.placed = placed
-            self._added = tuple(entry for one in placed for entry in one.outputs)
+            self._added = tuple(entry for merged in placed for entry in merged.outputs)
         if not placed:
             return None
-        inputs = {entry.path for one in placed for entry in one.task.inputs}
+        inputs = {entry.path for merged in placed for entry in merged.task.inputs}
         return Draft(
             kind=CommitKind.COMPACT,
             added=self._added,
             manifest=await self._own.of(self._added, base.snapshot),
-            removed=tuple(one for one in live if one.path in inputs),
+            removed=tuple(entry for entry in live if entry.path in inputs),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What became of tasks that were merged."""
+    """Outcome of the commit of merged tasks."""
 
     placed: tuple[MergedRuns, ...] = ()
-    """Those that a snapshot has now; the others gave way, and their files are deleted."""
+    """Tasks whose outputs a snapshot has now; the others gave way, and their files are deleted."""
     snapshot: int | None = None
-    """Its id; None = none was made."""
+    """Id of the snapshot that was made; None = none was."""
 
 
 async def commit_merged(core: OpenTable, view: View, merged: Sequence[MergedRuns]) -> Placement:
-    """Puts tasks in place that were merged, by one commit; those that do not fit any more give way.
+    """Puts merged tasks in place by one commit; those that no longer fit give way.
 
     Args:
         core: the table.
         view: the state they were planned in.
-        merged: the tasks.
+        merged: the merged tasks.
     """
     change = ReplaceRuns(merged, view.schema, SpilledManifest(core.env.store, core.root))
-    uploads = [one.first_upload_ms for one in merged if one.first_upload_ms is not None]
+    uploads = [task.first_upload_ms for task in merged if task.first_upload_ms is not None]
     try:
         async with committed_or_deleted(core, lambda: _paths(merged)) as fate:
             done = await core.commit(change, view=view, uploaded_ms=min(uploads, default=None))
             fate.kept = done.changed
     except ConflictError:
-        # Others were first too often, or the uploads or their schema are not welcome any more.
+        # Too many races were lost, the uploads are older than the orphan horizon, or their schema was undone.
         return Placement()
     if not done.changed:
         return Placement()
-    placed = {id(one) for one in change.placed}
-    over = [one for one in merged if id(one) not in placed]
+    placed = {id(task) for task in change.placed}
+    over = [task for task in merged if id(task) not in placed]
     await delete_files(core.env.store, core.root, _paths(over))
     return Placement(placed=change.placed, snapshot=done.snapshot.id)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiting:
-    """A task that is merged, on its way into a snapshot."""
+    """Merged task on its way into a snapshot."""
 
     merged: MergedRuns
     taken: bool = False
-    """Whether somebody is committing it, or has."""
+    """True once a commit has taken it along."""
     placed: bool = False
+    """True when that commit put it in place."""
     error: BaseException | None = None
-    """What the commit ended with that took it along."""
+    """Error of the commit that took it along."""
 
 
 class _Compaction:
-    """One compaction under way.
+    """One compaction under way: merges tasks concurrently and commits them in turns.
 
     Args:
         core: the table.
         view: the state it was planned in.
-        tasks: what to do.
-        progress: told what was done so far.
+        tasks: tasks to run.
+        progress: called with the work done so far.
     """
 
     def __init__(
@@ -382,7 +389,7 @@ class _Compaction:
         self._snapshot = view.snapshot.id
 
     async def run(self) -> CompactResult:
-        """Does every task; ends with the first error, and then takes back what is in no snapshot."""
+        """Runs every task; the first error ends it, and files that are in no snapshot are deleted."""
         placed: list[MergedRuns] = []
         gave_way = 0
         results = map_bounded(self._do, self._tasks, self._at_once, ordered=False)
@@ -419,10 +426,12 @@ class _Compaction:
         self._waiting.append(mine)
         try:
             async with self._turn:
+                # Whoever had the turn before may have committed this task along with its own.
                 if not mine.taken:
                     batch, self._waiting = self._waiting, []
                     await self._commit_batch(batch)
         finally:
+            # Cancelled before any commit could refer to the files.
             if not mine.taken:
                 self._waiting.remove(mine)
                 await delete_files(self._core.env.store, self._core.root, _paths([merged]))
@@ -431,23 +440,23 @@ class _Compaction:
         return mine.placed
 
     async def _commit_batch(self, batch: Sequence[_Waiting]) -> None:
-        for one in batch:
-            one.taken = True
+        for waiting in batch:
+            waiting.taken = True
         try:
-            done = await commit_merged(self._core, self._view, [one.merged for one in batch])
+            done = await commit_merged(self._core, self._view, [waiting.merged for waiting in batch])
         except BaseException as error:
-            for one in batch:
-                one.error = error
+            for waiting in batch:
+                waiting.error = error
             raise
         if done.snapshot is not None:
             self._commits += 1
             self._snapshot = done.snapshot
-        for one in batch:
-            one.placed = any(one.merged is other for other in done.placed)
+        for waiting in batch:
+            waiting.placed = any(waiting.merged is placed for placed in done.placed)
 
 
 def _paths(merged: Sequence[MergedRuns]) -> list[str]:
-    return [path for one in merged for path in object_paths(one.outputs)]
+    return [path for task in merged for path in object_paths(task.outputs)]
 
 
 async def cut_task(task: CompactionTask, source: RunSource, share_bytes: int) -> list[KeyRange]:

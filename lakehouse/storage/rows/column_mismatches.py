@@ -1,6 +1,6 @@
-"""What the columns of rows lack to be those of a table, said of all of them at once and before any row.
+"""Differences between the columns of rows and those of a table, all of them at once and before any row.
 
-Invariant: columns of which nothing is said here are refused, if at all, for what a value is
+Invariant: columns without a difference here are refused, if at all, for the value of a row
 (:mod:`lakehouse.storage.rows.fit_to_schema`), never for a name or a type.
 """
 
@@ -26,13 +26,13 @@ def column_differences(
     case_matters: bool = False,
     of: str = "",
 ) -> list[str]:
-    """What is missing, what is there twice or too many, and which types are wrong; a line for each.
+    """Returns a line for each column that is missing, extra, ambiguous or of a wrong type, in this order.
 
     Args:
-        columns: of the rows.
-        fields: of the table. Those that may be null or have a default may be missing.
+        columns: columns of the rows.
+        fields: columns of the table. Those that may be null or have a default may be missing.
         case_matters: whether names that differ in case are different names.
-        of: what lines name the columns after: the path of a struct with its dot.
+        of: prefix of the names in the lines: the path of a struct with its dot.
     """
 
     def folded(name: str) -> str:
@@ -44,20 +44,20 @@ def column_differences(
     known = {folded(field.name): field for field in fields}
     missing, wrong = [], []
     for name, field in known.items():
-        found = by_name.get(name, [])
-        if len(found) > 1:
-            names = " and ".join(repr(of + one.name) for one in found)
+        same_name = by_name.get(name, [])
+        if len(same_name) > 1:
+            names = " and ".join(repr(of + column.name) for column in same_name)
             wrong.append(f"ambiguous: {names} are both {of + field.name!r} of the table")
-        elif found:
-            wrong += _type_differences(found[0].type, field, of + field.name, case_matters)
+        elif same_name:
+            wrong += _type_differences(same_name[0].type, field, of + field.name, case_matters)
         elif field.required and field.write_default is None:
             missing.append(f"missing: {of + field.name!r} ({type_text(field.type)}, which must not be null)")
     extra = []
-    for name, found in by_name.items():
+    for name, (column, *_) in by_name.items():
         if name not in known:
-            like = nearest(found[0].name, [field.name for field in fields])
+            like = nearest(column.name, [field.name for field in fields])
             hint = f"; the table has {of + like!r}" if like else ""
-            extra.append(f"extra: {of + found[0].name!r} ({_shown(found[0].type)}){hint}")
+            extra.append(f"extra: {of + column.name!r} ({_shown(column.type)}){hint}")
     return [*missing, *extra, *wrong]
 
 
@@ -67,6 +67,7 @@ def _type_differences(source: pa.DataType, field: Field, path: str, case_matters
         if may_fit(source, kind):
             return []
     elif is_.is_null(source):
+        # Nothing but nulls: it fits any type, and conform refuses the nulls where none may be.
         return []
     elif isinstance(kind, StructType) and is_.is_struct(source):
         return column_differences(list(source), kind.fields, case_matters=case_matters, of=f"{path}.")
@@ -81,7 +82,7 @@ def _type_differences(source: pa.DataType, field: Field, path: str, case_matters
 
 
 def _shown(kind: pa.DataType) -> str:
-    """The type as tables call it, or as Arrow does where no column can be of it."""
+    """Returns the name of the type in tables, or Arrow's where no column can be of it."""
     try:
         return type_text(from_arrow(kind, itertools.count(1).__next__))
     except InvalidInputError:

@@ -1,4 +1,4 @@
-"""Rows from outside as a table's schema has them, or an error that names column, row and value.
+"""Conversion of rows from outside to a table's schema, or an error that names column, row and value.
 
 Invariant: a table that :func:`conform` returns has exactly the schema's columns, types and field
 ids, and keeps every rule of the schema: no null where none may be, no text longer than its column,
@@ -42,20 +42,20 @@ from lakehouse.suggest import suggestion
 __all__ = ["conform", "conform_value"]
 
 _SHOWN_MAX = 40
-"""Characters of a value that an error shows."""
+"""Maximum characters of a value in an error message."""
 
 
 def conform(table: pa.Table, schema: TableSchema, *, first_row: int = 0, partial: bool = False) -> pa.Table:
-    """The rows with the schema's columns in the schema's order.
+    """Returns the rows with the schema's columns in the schema's order.
 
-    Columns are found by name, whatever their order; a name that differs in case only is accepted.
+    Columns are matched by name, whatever their order; a name that differs in case only is accepted.
     A column that is missing gets its write default, or null. Types are cast where that changes no
     value. Columns of the right type are not copied.
 
     Args:
         table: the rows.
-        schema: what they should be like.
-        first_row: number of the first row; errors count from it.
+        schema: the schema to fit.
+        first_row: number of the first row, from which errors count.
         partial: leave out missing columns instead of filling them, as for a table of keys.
 
     Raises:
@@ -76,7 +76,7 @@ def conform(table: pa.Table, schema: TableSchema, *, first_row: int = 0, partial
 
 
 def conform_value(value: Any, field: Field) -> Any:
-    """A Python value as the column holds it: a default.
+    """Returns a column default, a Python value, in the form in which the column holds it.
 
     Raises:
         InvalidInputError: the column cannot hold it.
@@ -86,11 +86,12 @@ def conform_value(value: Any, field: Field) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """A column, or a part of one, and which row a value of it belongs to."""
+    """Place of a value for error messages: the column or a part of it, and the row."""
 
     column: str
+    """Name of the column, or dotted path of a part of it."""
     row: Callable[[int], int] | None
-    """None: there are no rows, the value is a default."""
+    """Maps the index of a value to the number of its row; None = the value is a default, of no row."""
 
     def part(self, name: str, row: Callable[[int], int] | None) -> _Where:
         return _Where(f"{self.column}.{name}", row)
@@ -109,23 +110,24 @@ class _Where:
 
 
 def _match(names: Sequence[str], fields: Sequence[Field], what: str) -> dict[int, int]:
-    """For each field that is there, the place of its column."""
+    """Returns the place of the column of each field that is there, by the field's number."""
     by_name = {field.name: number for number, field in enumerate(fields)}
     by_folded = {field.name.casefold(): number for number, field in enumerate(fields)}
-    found: dict[int, int] = {}
+    places: dict[int, int] = {}
     for place, name in enumerate(names):
+        # The exact name first: a table may have columns that differ in case only.
         number = by_name.get(name, by_folded.get(name.casefold()))
         if number is None:
             raise InvalidInputError(
                 f"{what} has no column {name!r}; {suggestion(name, by_name)}", column=name
             )
-        if number in found:
+        if number in places:
             raise InvalidInputError(
-                f"columns {names[found[number]]!r} and {name!r} are both {fields[number].name!r} of {what}",
+                f"columns {names[places[number]]!r} and {name!r} are both {fields[number].name!r} of {what}",
                 column=name,
             )
-        found[number] = place
-    return found
+        places[number] = place
+    return places
 
 
 def _column(column: pa.ChunkedArray, field: Field, kind: pa.DataType, first_row: int) -> pa.ChunkedArray:
@@ -149,8 +151,9 @@ def _missing(field: Field, kind: pa.DataType, rows: int, where: _Where, first: i
 def _fit(
     array: pa.Array, field: Field, kind: pa.DataType, where: _Where, holder: pa.Array | None = None
 ) -> pa.Array:
-    """The values as the field has them; ``holder`` is the struct they are part of."""
+    """Converts values to the field's type and checks its rules; ``holder`` is the struct they are part of."""
     array = plain(array)
+    # In a null struct its parts are null too, which breaks no rule.
     if field.required and array.null_count > (holder.null_count if holder is not None else 0):
         nulls = array.is_null() if holder is None else pc.and_(array.is_null(), holder.is_valid())
         raise where.refusal(nulls.index(True).as_py(), None, "where no null may be")
@@ -184,6 +187,7 @@ def _fit_nested(array: pa.Array, field: Field, kind: pa.DataType, where: _Where)
         outer, same = where.row, True
 
         def row(index: int) -> int:
+            # From an element to the list that holds it: the last one that begins at or before the element.
             at = int(np.searchsorted(list_offsets(array), index, side="right")) - 1
             return outer(at) if outer is not None else at
 
@@ -233,6 +237,7 @@ def _check_text(array: pa.Array, where: _Where) -> None:
     low, high = 0, len(array)
     if _is_utf8(array):
         return
+    # Halve the range to find the first wrong value: Arrow only says that there is one.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _is_utf8(array.slice(low, middle - low)) else (low, middle)
@@ -261,7 +266,7 @@ def _check_length(array: pa.Array, kind: StringType | BinaryType, most: int, whe
 
 
 def _python(array: pa.Array, index: int) -> Any:
-    """A value for an error; as text where Python has no such value."""
+    """Returns a value for an error message; as text where Python cannot represent it."""
     try:
         return array[index].as_py()
     except (ValueError, OverflowError):
@@ -269,14 +274,15 @@ def _python(array: pa.Array, index: int) -> Any:
 
 
 def _value(value: Any, field: Field, where: _Where) -> Any:
+    """Converts a default, part by part where it is nested."""
     if value is None:
         if field.required:
             raise where.refusal(0, None, "where no null may be")
         return None
     match field.type:
         case ListType(element) if isinstance(value, list | tuple):
-            part = where.part("element", None)
-            return [_value(one, element, part) for one in value]
+            inside = where.part("element", None)
+            return [_value(item, element, inside) for item in value]
         case MapType(key, item) if isinstance(value, dict | list | tuple):
             pairs = list(value.items()) if isinstance(value, dict) else value
             if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
@@ -287,15 +293,15 @@ def _value(value: Any, field: Field, where: _Where) -> Any:
             if not all(isinstance(name, str) for name in value):
                 raise where.refusal(0, value, "is no struct: its fields are named by text")
             _match(list(value), fields, f"column {where.column!r}")
-            folded = {name.casefold(): one for name, one in value.items()}
+            folded = {name.casefold(): item for name, item in value.items()}
             return {
-                one.name: _value(
-                    folded.get(one.name.casefold(), one.write_default), one, where.part(one.name, None)
+                part.name: _value(
+                    folded.get(part.name.casefold(), part.write_default), part, where.part(part.name, None)
                 )
-                for one in fields
+                for part in fields
             }
     if isinstance(field.type, DecimalType) and type(value) is int:
-        value = decimal.Decimal(value)  # an int of Arrow has 64 bits
+        value = decimal.Decimal(value)  # Arrow would infer a 64-bit integer, which is too narrow
     try:
         array = pa.array([value])
     except (pa.ArrowException, ValueError, TypeError, ArithmeticError) as error:

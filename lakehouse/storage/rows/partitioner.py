@@ -1,8 +1,8 @@
-"""Rows as they came become runs: the last row of each key, in key order, by partition and bucket.
+"""Partitioning of input rows into runs: the last row of each key, in key order, by partition and bucket.
 
-Invariant: the parts of one cut hold every key once, whatever partition its rows were in, so that no
+Invariant: the parts of one call hold every key once, whatever partition its rows were in, so that no
 two files of a run in a merge unit share a key. Parts of a table without a key keep the order of their
-rows. Rows are copied once, when they are written, and not at all when they are in place already.
+rows. Rows are copied once, when they are written, and not at all when they are in order already.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakehouse.storage.rows.key_sort import last_of_each
 __all__ = ["PartitionRows", "RunNumbers", "cut_rows", "joined"]
 
 _FEW = 1 << 16
-"""Numpy sorts numbers of 16 bits by radix, in a fraction of the time."""
+"""Maximum number of groups whose codes fit 16 bits: Numpy sorts those by radix, in a fraction of the time."""
 
 _Group = tuple[tuple[bytes, ...], int]
 """Partition and bucket."""
@@ -31,30 +31,30 @@ _Group = tuple[tuple[bytes, ...], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRows:
-    """The rows of one partition and bucket: which they are, and in which order they are written."""
+    """Rows of one partition and bucket, and the order in which they are written."""
 
     partition: tuple[bytes, ...] = ()
     bucket: int = 0
     source: pa.Table
-    """One chunk per column."""
+    """Rows of all parts of a call, one chunk per column."""
     order: pa.Array | None = None
-    """Row numbers, sorted by key and without repetition, if there is a key. None = all rows in place."""
+    """Numbers of this part's rows in ``source``, with a key by key and one each. None = all rows in order."""
 
     def __len__(self) -> int:
         return self.source.num_rows if self.order is None else len(self.order)
 
     def slice(self, begin: int, count: int) -> PartitionRows:
-        """Some of the rows."""
+        """Returns the part of ``count`` rows from row ``begin`` on, in the order of writing."""
         if self.order is None:
             return replace(self, source=self.source.slice(begin, count))
         return replace(self, order=self.order.slice(begin, count))
 
     def rows(self) -> pa.Table:
-        """The rows themselves; this is where they are copied, if they are out of place."""
+        """Returns the rows in order; they are copied here, and only if they are out of order."""
         return self.source if self.order is None else self.source.take(self.order)
 
     def key_range(self, codec: RowKeyCodec, names: Sequence[str]) -> tuple[bytes, bytes]:
-        """Row keys of the first and the last row."""
+        """Returns the row keys of the first and the last row."""
         keys = [self.source.column(name) for name in names]
         places = [0, self.source.num_rows - 1] if self.order is None else [self.order[0], self.order[-1]]
         ends = pa.array(places, pa.int64())
@@ -63,8 +63,10 @@ class PartitionRows:
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:
-    """The rows of some tables, one chunk per column. The list is emptied and let go of column by column,
-    so that memory does not hold everything twice."""
+    """Concatenates the rows of tables into one chunk per column.
+
+    The list is emptied and released column by column, so that memory does not hold everything twice.
+    """
     schema = tables[0].schema
     waiting = [[table.column(place) for table in tables] for place in reversed(range(len(schema)))]
     tables.clear()
@@ -79,12 +81,12 @@ def joined(tables: list[pa.Table]) -> pa.Table:
 def cut_rows(
     rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[Field]
 ) -> list[PartitionRows]:
-    """The parts of some rows, by partition and bucket.
+    """Splits rows by partition and bucket; parts come in the order of both.
 
     Args:
         rows: columns of the schema, at least those of the key and the partition, of one chunk each.
-        schema: says the key and the number of buckets.
-        partition_fields: the schema's, or none for rows that do not tell their partition.
+        schema: has the key and the number of buckets.
+        partition_fields: the schema's partition columns, or none for rows whose partition is not known.
     """
     order: I64 | None = None
     if schema.primary_key:
@@ -93,7 +95,7 @@ def cut_rows(
     by_bucket = bool(schema.primary_key) and schema.buckets > 1
     if not partition_fields and not by_bucket:
         return [PartitionRows(source=rows, order=None if order is None else pa.array(order))]
-    # Found in the order of the input: that of the keys is not needed for it.
+    # Computed in the order of the input, which needs no copy of the columns, and permuted afterwards.
     codes, groups = _groups(rows, schema, partition_fields, by_bucket)
     if order is not None:
         codes = codes[order]
@@ -113,7 +115,7 @@ def cut_rows(
 def _groups(
     rows: pa.Table, schema: TableSchema, partition_fields: Sequence[Field], by_bucket: bool
 ) -> tuple[I64, list[_Group]]:
-    """Of each row, the number of its partition and bucket; and these, in order."""
+    """Returns the group number of each row, and the groups (partition and bucket) in order."""
     codes = np.zeros(rows.num_rows, np.int64)
     groups: list[_Group] = [((), 0)]
     for field in partition_fields:
@@ -133,24 +135,24 @@ def _groups(
 
 
 def _combined(codes: I64, values: I32, count: int) -> tuple[I64, list[tuple[int, int]]]:
-    """Numbers for the pairs that occur of a code and one of ``count`` values, and those pairs."""
+    """Numbers the occurring pairs of a code and one of ``count`` values; returns each number, and the pairs."""
     both = pa.array(codes * count + values).dictionary_encode()
-    pairs = [divmod(one, count) for one in both.dictionary.to_pylist()]
+    pairs = [divmod(pair, count) for pair in both.dictionary.to_pylist()]
     return both.indices.to_numpy().astype(np.int64), pairs
 
 
 class RunNumbers:
-    """Numbers the runs of one write in each merge unit: rows that came later win.
+    """Numbers the runs of one write in each merge unit: later runs win.
 
-    What follows the keys of a run belongs to the same run, so presorted input is one run however many
-    buffers it fills; anything else begins another.
+    Rows whose keys are all above those of the run so far belong to the same run, so presorted input is one
+    run however many buffers it fills; other rows begin another run.
     """
 
     def __init__(self) -> None:
         self._runs: dict[object, tuple[int, bytes]] = {}
 
     def next(self, unit: object, low: bytes, high: bytes) -> int:
-        """The run of further rows of a merge unit, whose keys are within the range."""
+        """Returns the run number of further rows of a merge unit, whose keys are from ``low`` to ``high``."""
         known = self._runs.get(unit)
         run = 0 if known is None else known[0] if low > known[1] else known[0] + 1
         self._runs[unit] = (run, high)

@@ -1,11 +1,10 @@
-"""Counts, least and greatest values: from what entries of files tell, and from rows where they do not.
+"""Aggregates of a scan (count, min, max), from file statistics where they are exact and from rows elsewhere.
 
-A file tells when no other file may have one of its keys, all its rows match the condition, none of them is
-an operand that a merge engine would still finish, and the bounds that are asked for are values that
-occur: cut bounds of long text are not. The rows of the other files are read, with the columns that
-are asked for alone.
+Statistics answer for a file when no other file may have one of its keys, all its rows match the condition,
+none of them is an operand that a merge engine would still finish, and the requested bounds are values that
+occur, which truncated bounds of long text are not. The other files are read, only with the requested columns.
 
-Invariant: the answer is that of a scan of all rows. NaN is above every number, as in Spark and DuckDB;
+Invariant: the answer equals that of a scan of all rows. NaN is above every number, as in Spark and DuckDB;
 nulls are no values.
 """
 
@@ -31,32 +30,32 @@ __all__ = ["Answers", "AskedValue", "Question"]
 _Kind = Literal["count", "min", "max"]
 _KINDS: tuple[_Kind, ...] = ("count", "min", "max")
 _WHOLE = 1 << 62
-"""Bytes of a bound: no value is cut."""
+"""Maximum bytes of a bound, beyond any value, so that bounds of rows are never truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedValue:
-    """One value that is asked for."""
+    """One requested aggregate value."""
 
     name: str
     kind: _Kind
     field: Field | None = None
-    """None = rows are counted, not values."""
+    """Column whose values are aggregated; None = rows are counted, not values."""
 
     @property
     def value_type(self) -> DataType | None:
-        """Of a value of the column; None where it is a number of rows or values."""
+        """Type of the result where it is a value of the column; None where it is a number."""
         return None if self.field is None or self.kind == "count" else self.field.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of the rows of a table, for each group of partitions."""
+    """Aggregate query over the rows of a table, grouped by partition columns or not at all."""
 
     schema: TableSchema
     aggregates: tuple[AskedValue, ...]
     group_by: tuple[Field, ...] = ()
-    """Partition columns."""
+    """Partition columns that form the groups; empty = one group."""
 
     @classmethod
     def parse(
@@ -65,39 +64,40 @@ class Question:
         wanted: Mapping[str, str | tuple[str, str]],
         group_by: Sequence[str] | str = (),
     ) -> Question:
-        """From ``{"n": "count", "last": ("max", "ts")}``.
+        """Parses aggregates by result name, such as ``{"n": "count", "last": ("max", "ts")}``.
 
         Raises:
-            InvalidInputError: nobody can answer that; the message says what can be asked.
+            InvalidInputError: an aggregate or group is not supported; the message says which ones are.
         """
         names = (group_by,) if isinstance(group_by, str) else tuple(group_by)
         groups = fields_named(schema, names)
-        others = [name for name in names if name not in schema.partition_by]
-        if others:
+        unpartitioned = [name for name in names if name not in schema.partition_by]
+        if unpartitioned:
             raise InvalidInputError(
                 f"group_by takes partition columns ({', '.join(schema.partition_by) or 'there are none'}), "
-                f"not {', '.join(others)}: group the rows of a scan",
-                got=others,
+                f"not {', '.join(unpartitioned)}: group the rows of a scan",
+                got=unpartitioned,
             )
         if not wanted:
             raise InvalidInputError("nothing is asked for: give names and aggregates, such as {'n': 'count'}")
         aggregates = tuple(_aggregate(schema, name, what) for name, what in wanted.items())
-        for one in aggregates:
-            if one.name in names:
-                raise InvalidInputError(f"{one.name!r} is the name of a group too: give it another one")
+        for aggregate in aggregates:
+            if aggregate.name in names:
+                raise InvalidInputError(f"{aggregate.name!r} is the name of a group too: give it another one")
         return cls(schema=schema, aggregates=aggregates, group_by=groups)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of rows that are read to answer; empty = counting keys will do."""
-        fields = [*self.group_by, *(one.field for one in self.aggregates if one.field is not None)]
+        """Names of the columns to read where rows answer; empty = counting keys is enough."""
+        wanted = (aggregate.field for aggregate in self.aggregates)
+        fields = [*self.group_by, *(field for field in wanted if field is not None)]
         return tuple(dict.fromkeys(field.name for field in fields))
 
     def of_told(self, units: Iterable[PlannedUnit]) -> tuple[Answers, list[PlannedUnit]]:
-        """What entries tell of a planned scan, and the files whose rows are to be read."""
+        """Returns the answers that file statistics give, and the planned units whose rows must be read."""
         answers, left = Answers(self), []
         for unit in units:
-            rest = tuple(one for one in unit.files if not (one.told and answers.add_file(one.entry)))
+            rest = tuple(file for file in unit.files if not (file.told and answers.add_file(file.entry)))
             if rest:
                 left.append(replace(unit, files=rest))
         return answers, left
@@ -121,7 +121,7 @@ def _aggregate(schema: TableSchema, name: str, what: str | tuple[str, str]) -> A
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of a column's values so far."""
+    """Number and bounds of a column's values so far; bounds are order-preserving bytes."""
 
     values: int = 0
     low: bytes | None = None
@@ -136,7 +136,7 @@ class _Seen:
 
 
 class _Group:
-    """What is known of a group so far."""
+    """Number of rows of a group so far, and its aggregated columns by field id."""
 
     __slots__ = ("columns", "rows")
 
@@ -149,35 +149,36 @@ class _Group:
 
 
 class Answers:
-    """Answers to a question, gathered file by file and table by table. They can be pickled.
+    """Partial aggregates, filled file by file and table by table, that merge and can be pickled.
 
     Args:
-        question: what is asked.
+        question: the aggregate query.
     """
 
     def __init__(self, question: Question) -> None:
         self.question = question
         self.rows_read = 0
-        """Rows that were looked at one by one."""
+        """Number of rows that were read, not answered by statistics."""
         self._groups: dict[tuple[bytes, ...], _Group] = {}
-        self._fields = {one.field.id: one.field for one in question.aggregates if one.field is not None}
-        self._ordered = {
-            one.field.id for one in question.aggregates if one.field is not None and one.kind != "count"
-        }
+        used = [(aggregate.field, aggregate.kind) for aggregate in question.aggregates]
+        self._fields = {field.id: field for field, _ in used if field is not None}
+        self._ordered = {field.id for field, kind in used if field is not None and kind != "count"}
+        """Ids of the fields whose least or greatest value is wanted, not only their number."""
 
     def add_file(self, entry: FileEntry) -> bool:
-        """Takes what an entry tells of all its rows; False, and nothing is taken, when it does not tell."""
+        """Adds a file by its statistics; returns False, and adds nothing, where they do not answer."""
         rows = entry.rows - entry.deletes
         if not rows:
             return True
         if self._fields and entry.updates:
-            return False  # what an operand comes to, the merge engine says
+            return False  # the value of an operand is known only after the merge engine has applied it
         partition = self.question.schema.partition_by
-        told: list[tuple[int, int, bytes | None, bytes | None]] = []
+        columns: list[tuple[int, int, bytes | None, bytes | None]] = []
         for number, field in self._fields.items():
+            # All rows of a file share the values of its partition columns, so the bounds are exact.
             if field.name in partition and len(entry.partition) == len(partition):
                 value = entry.partition[partition.index(field.name)]
-                told.append((number, rows, value, value))
+                columns.append((number, rows, value, value))
                 continue
             stats = entry.stats.get(number)
             if stats is None:
@@ -185,18 +186,18 @@ class Answers:
             values = rows - stats.nulls
             if values and number in self._ordered and not stats.exact:
                 return False
-            told.append((number, values, stats.low if values else None, stats.high if values else None))
+            columns.append((number, values, stats.low if values else None, stats.high if values else None))
         by_place = dict(zip(partition, entry.partition, strict=False))
         if any(field.name not in by_place for field in self.question.group_by):
             return False
         group = self._group(tuple(by_place[field.name] for field in self.question.group_by))
         group.rows += rows
-        for number, values, low, high in told:
+        for number, values, low, high in columns:
             group.add(number, values, low, high)
         return True
 
     def add_rows(self, rows: pa.Table) -> None:
-        """Takes rows that match, with the question's columns."""
+        """Adds rows that match the condition; they have at least the question's columns."""
         self.rows_read += rows.num_rows
         if not rows.num_rows:
             return
@@ -204,6 +205,7 @@ class Answers:
         if not groups:
             self._add_part((), rows)
             return
+        # Without its key, so that rows are only grouped: a key would make cut_rows drop repeated ones.
         unkeyed = replace(self.question.schema, primary_key=(), buckets=1)
         for part in cut_rows(rows.combine_chunks(), unkeyed, partition_fields=groups):
             self._add_part(part.partition, part.rows())
@@ -219,7 +221,7 @@ class Answers:
                 group.add(number, rows.num_rows - rows.column(field.name).null_count, None, None)
 
     def merge(self, other: Answers) -> None:
-        """Takes answers to the same question about other rows."""
+        """Adds the answers to the same question about disjoint rows."""
         self.rows_read += other.rows_read
         for key, theirs in other._groups.items():
             group = self._group(key)
@@ -232,15 +234,15 @@ class Answers:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of :meth:`table`."""
-        columns = [pa.field(one.name, arrow_type(one.type)) for one in self.question.group_by]
-        for one in self.question.aggregates:
-            kind = one.value_type
-            columns.append(pa.field(one.name, pa.int64() if kind is None else arrow_type(kind)))
+        """Arrow schema of :meth:`table`: groups first, then aggregates."""
+        columns = [pa.field(field.name, arrow_type(field.type)) for field in self.question.group_by]
+        for aggregate in self.question.aggregates:
+            kind = aggregate.value_type
+            columns.append(pa.field(aggregate.name, pa.int64() if kind is None else arrow_type(kind)))
         return pa.schema(columns)
 
     def table(self) -> pa.Table:
-        """A row for each group that has rows, by group; without groups one row in any case."""
+        """Returns a row for each group that has rows, ordered by group; without groups always one row."""
         keys = sorted(key for key, group in self._groups.items() if group.rows)
         if not self.question.group_by:
             keys = [()]
@@ -249,25 +251,26 @@ class Answers:
             _decoded([key[place] for key in keys], field.type)
             for place, field in enumerate(self.question.group_by)
         ]
-        for one in self.question.aggregates:
-            if one.field is None:
+        for aggregate in self.question.aggregates:
+            if aggregate.field is None:
                 columns.append(pa.array([group.rows for group in groups], pa.int64()))
                 continue
-            seen = [group.columns.get(one.field.id, _Seen()) for group in groups]
-            if one.kind == "count":
-                columns.append(pa.array([each.values for each in seen], pa.int64()))
+            seen = [group.columns.get(aggregate.field.id, _Seen()) for group in groups]
+            if aggregate.kind == "count":
+                columns.append(pa.array([column.values for column in seen], pa.int64()))
             else:
-                bounds = [each.low if one.kind == "min" else each.high for each in seen]
-                columns.append(_decoded(bounds, one.field.type))
+                bounds = [column.low if aggregate.kind == "min" else column.high for column in seen]
+                columns.append(_decoded(bounds, aggregate.field.type))
         return pa.Table.from_arrays(columns, schema=self.schema)
 
 
 def _decoded(values: Sequence[bytes | None], kind: DataType) -> pa.Array:
-    """Values of order-preserving bytes."""
+    """Decodes order-preserving bytes to an Arrow array of this type; None becomes null."""
     if value_width(kind) is None:
         return pa.array(values, pa.binary()).cast(arrow_type(kind))
+    # Values of fixed width are decoded packed, without gaps for nulls, and spread by take afterwards.
     known = [value for value in values if value is not None]
     data = np.frombuffer(b"".join(known), np.uint8)
-    found = decode_fixed(data, kind) if known else pa.array([], arrow_type(kind))
+    decoded = decode_fixed(data, kind) if known else pa.array([], arrow_type(kind))
     places = iter(range(len(known)))
-    return found.take(pa.array([None if value is None else next(places) for value in values], pa.int64()))
+    return decoded.take(pa.array([None if value is None else next(places) for value in values], pa.int64()))

@@ -1,7 +1,7 @@
-"""Arguments of changes of a schema: dataclasses take anything, and this is where it is looked at.
+"""Checks of the arguments of schema changes, since dataclasses accept values of any type.
 
 Invariant: a change that :func:`check_arguments` lets pass has attributes of the kinds that its class
-says. Types and defaults, which only the schema can judge, are left to it.
+declares. Column types and defaults are not checked here: only the schema can judge them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["check_arguments"]
 
 
 def check_arguments(change: Any) -> None:
-    """Nothing when the attributes of a change are of their kinds.
+    """Refuses a change with an attribute of a wrong kind.
 
     Raises:
         InvalidInputError: the message names the change and its attribute.
@@ -52,12 +52,12 @@ def _are_names(value: Any) -> bool:
     return (
         isinstance(value, Sequence)
         and not isinstance(value, str | bytes)
-        and all(isinstance(one, str) for one in value)
+        and all(isinstance(name, str) for name in value)
     )
 
 
 def _are_options(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(one, str) for one in value)
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
 _PATH = "a column's name, or the names that lead to a field, such as ('address', 'street')"
@@ -72,4 +72,4 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "options": ("{name: value}", _are_options),
     "kind": ("text or None", _is_text_or_none),
 }
-"""By the name of an attribute what it must be, and whether a value is that."""
+"""Checked attributes by name: the words of the error message, and the test a value must pass."""

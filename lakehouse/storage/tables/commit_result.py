@@ -1,4 +1,4 @@
-"""What a commit did, and what becomes of the files it was to add.
+"""Results of commits, and the deletion of uploaded files that no commit added.
 
 Invariant: files of a commit that is known not to have been made are deleted; files of one whose outcome
 is not known are left alone.
@@ -22,20 +22,20 @@ __all__ = ["CommitResult", "commit_change", "committed_or_deleted", "result_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """What a commit did."""
+    """Outcome of a commit as callers see it."""
 
     snapshot: int
-    """Id of the snapshot that was made; of the newest one when there was nothing to do."""
+    """Id of the snapshot that was made, or of the newest one when there was nothing to do."""
     changed: bool = True
-    """Whether a snapshot was made by this very call."""
+    """True when this very call made a snapshot."""
     rows: int = 0
-    """Rows handed in, or rows deleted."""
+    """Number of rows handed in, or deleted; 0 when nothing changed."""
     files: int = 0
-    """Files added."""
+    """Number of data files added."""
     bytes: int = 0
-    """Bytes of these files."""
+    """Bytes of the added files."""
     attempts: int = 1
-    """Creates of a snapshot: more than one when others were first."""
+    """Number of attempts to create the snapshot: more than one when other commits were first."""
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
@@ -49,7 +49,7 @@ class CommitResult:
 
 
 def result_of(done: Committed, written: WrittenRows) -> CommitResult:
-    """A result out of its parts."""
+    """Returns the result of a commit that adds written files."""
     return CommitResult(
         snapshot=done.snapshot.id,
         changed=done.changed,
@@ -67,18 +67,19 @@ async def commit_change(core: OpenTable, change: Change) -> CommitResult:
 
 
 class _Fate:
-    """Whether files belong to a snapshot now."""
+    """Answer of a block to the question whether its files belong to a snapshot now."""
 
     def __init__(self) -> None:
         self.kept = False
+        """True once a commit has added the files; the block sets it."""
 
 
 @contextlib.asynccontextmanager
 async def committed_or_deleted(core: OpenTable, paths: Callable[[], Iterable[str]]) -> AsyncIterator[_Fate]:
     """Deletes files when the block ends without a commit that may refer to them.
 
-    What the block says with ``kept`` counts when it ends well; CommitUnknownError, cancellation and
-    everything else that says nothing about the outcome leave the files alone.
+    When the block ends well, its ``kept`` decides. CommitUnknownError, cancellation and every other error
+    that leaves the outcome open keep the files.
     """
     fate = _Fate()
     try:

@@ -1,7 +1,8 @@
-"""Dropping a table: a commit after which there is none, and the end of whoever streams into it.
+"""Drop of a table: a last commit, a fence against its streaming writer, and the release of its name.
 
-Invariant: once the drop is answered, no put into the table is acknowledged any more, unless it is brought
-back. The name is given back after that commit, and only by whoever saw that the drop still stands.
+Invariant: once the drop is acknowledged, no put into the table is acknowledged any more, unless an undrop
+brings it back. The name is released after that commit, and only by a process that saw the drop still in
+force.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ __all__ = [
 ]
 
 _LOOKS = 5
-"""How often a pointer is looked at that others change meanwhile."""
+"""Maximum number of attempts to release a name whose pointer others change meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropResult:
-    """A table that was dropped, and how long it can be brought back."""
+    """Report of a dropped table, with the time until which it can be brought back."""
 
     table: str
     """``database.table``, the name that is free now."""
     uuid: uuid.UUID
-    """Tells it from tables of the same name."""
+    """Identity of the table, which distinguishes it from tables of the same name."""
     snapshot: int | None
-    """The drop; None when there was nothing left of the table but its name."""
+    """Id of the drop's snapshot; None when nothing was left of the table but its name."""
     until: dt.datetime | None
-    """No purge with the table's own grace deletes its objects before; None likewise."""
+    """Time before which no purge with the table's own grace deletes its objects; None likewise."""
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
@@ -59,25 +60,25 @@ class DropResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseDropResult:
-    """A database that was dropped, and its tables."""
+    """Report of a dropped database and of the tables dropped with it."""
 
     database: str
     tables: tuple[DropResult, ...] = ()
-    """Those that were dropped with it."""
+    """Reports of the tables that were dropped with it."""
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
     @property
     def until(self) -> dt.datetime | None:
-        """All its tables can be brought back until then; None when it had none."""
-        return min((one.until for one in self.tables if one.until is not None), default=None)
+        """Time until which all its tables can be brought back; None when it had none."""
+        return min((table.until for table in self.tables if table.until is not None), default=None)
 
     def __str__(self) -> str:
-        said = f"{self.database} is dropped, with {len(self.tables):,} tables"
+        text = f"{self.database} is dropped, with {len(self.tables):,} tables"
         if self.until is None:
-            return said
+            return text
         return (
-            f"{said}; undrop brings them back until they are purged, which is not before "
+            f"{text}; undrop brings them back until they are purged, which is not before "
             f"{self.until:%Y-%m-%d %H:%M:%S} UTC"
         )
 
@@ -85,7 +86,14 @@ class DatabaseDropResult:
 async def drop_named(
     env: Environment, names: Names, name: TableName, *, cascade: str | None = None
 ) -> DropResult:
-    """Drops the table of a name; see ``Lake.drop_table``. ``cascade``: see ``NamePointer``."""
+    """Drops the table of a name; see ``Lake.drop_table``.
+
+    Args:
+        env: environment of the connection.
+        names: names of the warehouse.
+        name: name of the table.
+        cascade: token of the drop of its database that this belongs to; see ``NamePointer``.
+    """
     with measure() as cost:
         core = await open_table(env, names, name)
         try:
@@ -93,7 +101,7 @@ async def drop_named(
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
-            drop = None
+            drop = None  # no snapshot is left: only the name has to be released
         try:
             await give_back(core, names, cascade=cascade)
         except LakehouseError as error:
@@ -118,7 +126,8 @@ async def drop_database(env: Environment, names: Names, name: str, *, cascade: b
         dropped: list[DropResult] = []
         if cascade:
             token = await names.cascade_token(name)
-            for table in [one async for one in names.tables(name)]:
+            for table in [table async for table in names.tables(name)]:
+                # Others may drop tables of the database at the same time.
                 with contextlib.suppress(NotFoundError):
                     dropped.append(await drop_named(env, names, table, cascade=token))
         await names.drop_database(name)
@@ -126,9 +135,15 @@ async def drop_database(env: Environment, names: Names, name: str, *, cascade: b
 
 
 async def drop_table(core: OpenTable) -> Snapshot:
-    """Makes the last commit of a table, unless it is made; returns it. NotFoundError when nothing is left."""
+    """Makes the last commit of a table, unless it is made already, and returns its snapshot.
+
+    Raises:
+        NotFoundError: nothing is left of the table.
+        CommitUnknownError: the table is dropped, but its streaming writer may not have ended.
+    """
     head = (await core.history.head()).snapshot
     if head.kind is not CommitKind.DROP:
+        # Before the commit, so that it covers everything that the streaming writer had acknowledged.
         await _fence_off(core, head)
         try:
             head = (await core.commit(DropTable(), view=await core.view_of(head))).snapshot
@@ -154,7 +169,7 @@ async def _fence_off(core: OpenTable, head: Snapshot) -> None:
 
 
 async def give_back(core: OpenTable, names: Names, *, cascade: str | None = None) -> None:
-    """Takes its name from a dropped table, unless others did, or brought the table back."""
+    """Releases the name of a dropped table, unless others did so, or brought the table back."""
     seen = core.pointer
     for _ in range(_LOOKS):
         left = await names.release(
@@ -167,7 +182,8 @@ async def give_back(core: OpenTable, names: Names, *, cascade: str | None = None
         )
         if left.table != core.uuid or left.state is not NameState.LIVE:
             return
-        # Somebody has replaced the pointer since: as it is, it has to be seen before the drop.
+        # Somebody has replaced the pointer since: it may go only if the drop is still in force after this
+        # version of it was read.
         if not await is_dropped(core):
             return
         seen = left
@@ -177,6 +193,6 @@ async def give_back(core: OpenTable, names: Names, *, cascade: str | None = None
 
 
 async def _until(core: OpenTable, drop: Snapshot) -> dt.datetime:
-    """When the grace of a drop ends."""
+    """Returns the time at which the grace of a drop ends."""
     grace_s = (await core.view_of(drop)).options.delete_grace_s
     return dt.datetime.fromtimestamp(drop.time_ms / 1000 + grace_s, dt.UTC)

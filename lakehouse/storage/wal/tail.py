@@ -1,7 +1,7 @@
-"""The cover rule: every commit takes in what the write-ahead log held when its call began.
+"""Cover rule of the write-ahead log: every commit covers the segments that existed when its call began.
 
-Invariant: covered segments stand below the rows of the commit that covers them first, and above all
-that was committed before; no later commit changes where they stand.
+Invariant: the position of covered segments is below the rows of the commit that covers them first, and above
+everything committed before; no later commit changes it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,29 @@ __all__ = ["Tail", "covered", "wal_after"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The segments that there were above a number, at some moment."""
+    """End of the write-ahead log at some moment: the segments above a number."""
 
     after: int
+    """Number of the last segment before the tail, exclusive."""
     sizes: tuple[int, ...] = ()
-    """Bytes of segment ``after + 1`` and those that follow it."""
+    """Bytes of each segment from ``after + 1`` on."""
 
     @property
     def upto(self) -> int:
-        """The newest."""
+        """Number of the newest segment, inclusive; ``after`` when the tail is empty."""
         return self.after + len(self.sizes)
 
     def down_to(self, number: int) -> Tail:
-        """Without the segments above a number."""
+        """Returns the tail without the segments above a number."""
         return Tail(after=self.after, sizes=self.sizes[: max(0, number - self.after)])
 
     def above(self, number: int, at: int | None = None) -> SegmentRange | None:
-        """Those of the segments above a number, which is not below ``after``; None when there are none."""
+        """Returns the range of segments above a number; None when there are none.
+
+        Args:
+            number: exclusive; a number below ``after`` counts as ``after``.
+            at: snapshot that covers them; None = the one that will list the range.
+        """
         sizes = self.sizes[max(0, number - self.after) :]
         if not sizes:
             return None
@@ -39,12 +45,12 @@ class Tail:
 
 
 def covered(head: Snapshot, tail: Tail | None, *, at: int | None) -> tuple[SegmentRange, ...]:
-    """Segments that are covered and not flushed once a commit on ``head`` covers the tail.
+    """Returns the segments that are covered and not flushed once a commit on ``head`` covers the tail.
 
     Args:
-        head: the snapshot the commit follows.
-        tail: read after the commit's call began; None in a table without a log.
-        at: what the new range is to say of its snapshot.
+        head: the snapshot that the commit follows.
+        tail: end of the log, read after the commit's call began; None in a table without a log.
+        at: snapshot that the new range names as covering it; None = the one that will list the range.
     """
     ranges = head.carried().segments
     new = tail.above(head.wal.upto, at) if tail is not None and head.wal is not None else None
@@ -52,7 +58,7 @@ def covered(head: Snapshot, tail: Tail | None, *, at: int | None) -> tuple[Segme
 
 
 def wal_after(head: Snapshot, tail: Tail | None) -> WalRef | None:
-    """How far the log is covered after a commit on ``head`` that read the tail."""
+    """Returns the covered part of the log after a commit on ``head`` that read the tail."""
     if head.wal is None or tail is None:
         return head.wal
     return WalRef(epoch=head.wal.epoch, upto=max(head.wal.upto, tail.upto))

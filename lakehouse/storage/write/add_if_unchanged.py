@@ -1,9 +1,9 @@
-"""Commits of rows that were decided from a snapshot: a merge whose rows other processes read and wrote.
+"""Conditional commits of rows that were computed from a snapshot, such as a merge run by other processes.
 
-What was decided stays right while nobody commits rows of the keys that were looked at. Deciding again is
-the caller's business, so the commit says with an error of kind ``conflict`` when it would be needed.
+The rows stay right while nobody commits rows of the keys that were read. Computing them again is up to the
+caller, so the commit fails with an error of kind ``conflict`` when that would be needed.
 
-Invariant: the snapshot that is made is what the merge would have made had it read its parent.
+Invariant: the snapshot that is made equals the one that the merge would have made by reading its parent.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["AddDecided", "KeySpan"]
 
 KeySpan = tuple[bytes, bytes]
-"""Least and greatest row key."""
+"""Least and greatest row key, both inclusive."""
 
 _SNAPSHOTS_MAX = 1_000
-"""More commits behind the one that was read are not looked at one by one."""
+"""Maximum number of later commits that are checked one by one; more count as a conflict."""
 
 
 class AddDecided:
-    """Adds files whose rows were decided from a snapshot.
+    """Adds files whose rows were computed from a snapshot, unless the keys that were read have changed.
 
     Args:
         core: the table, which has a primary key.
-        read: the snapshot.
-        entries: the files.
-        looked_at: the keys that the decision depends on; None = all.
-        must_commit: also when there are no files.
-        message: for people.
+        read: the snapshot that was read.
+        entries: the files to add.
+        looked_at: ranges of the keys that were read; None = all keys.
+        must_commit: make a snapshot even when there are no files.
+        message: text for the snapshot.
     """
 
     blind: ClassVar[bool] = False
@@ -58,7 +58,11 @@ class AddDecided:
         self._own = SpilledManifest(core.env.store, core.root)
 
     async def draft(self, base: Base) -> Draft | None:
-        """The files, unless what others committed meanwhile could have changed the decision."""
+        """Returns a draft that adds the files; None when there are none.
+
+        Raises:
+            ConflictError: commits made meanwhile may have changed keys that were read.
+        """
         if not self._entries and not self._must_commit:
             return None
         if base.snapshot.id != self._read.id and await self._has_changed(base):
@@ -75,30 +79,33 @@ class AddDecided:
         )
 
     async def _has_changed(self, base: Base) -> bool:
+        """Returns whether keys that were read may have changed up to the head; True when in doubt."""
         head, read = base.snapshot, self._read
         if head.schema != read.schema or head.id - read.id > _SNAPSHOTS_MAX:
             return True
-        if any(one.at is None or one.at > read.id for one in head.carried().segments):
+        # The keys of a WAL segment are known only by reading it: newly covered ones count as a change.
+        if any(segments.at is None or segments.at > read.id for segments in head.carried().segments):
             return True
         for number in range(read.id + 1, head.id + 1):
             try:
                 between = await self._core.history.snapshot(number, head)
             except NotFoundError:
-                return True
+                return True  # expired meanwhile: its changes cannot be known
             traits = traits_of(between.kind)
-            # A delete may take files away whole, and then no row says so.
+            # A delete may remove whole files, and then no row names the keys.
             names_keys = traits.removes_by_key and not between.minus.files
             if traits.removes_rows and not names_keys:
                 return True
             if traits.changes_rows and any(
-                # What a flush wrote of rows that were read ends where these did.
-                one.at == number and interval(one)[1][0] > read.id and self._is_looked_at(one)
-                for one in await base.manifests.entries(between)
+                # A flush of segments that were read adds files at the segments' positions, not after them.
+                entry.at == number and interval(entry)[1][0] > read.id and self._is_looked_at(entry)
+                for entry in await base.manifests.entries(between)
             ):
                 return True
         return False
 
     def _is_looked_at(self, entry: FileEntry) -> bool:
+        # Without bounds a file may hold any key.
         if self._looked_at is None or entry.min_key is None or entry.max_key is None:
             return True
         low, high = entry.min_key, entry.max_key
