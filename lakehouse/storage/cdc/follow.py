@@ -1,9 +1,8 @@
-"""Changes of a table as they are committed, resumed where a reader left off.
+"""Stream of a table's changes as they are committed, which a reader resumes where it left off.
 
-Invariant: the tables between two tokens are the net changes between their two snapshots, whole; of a table
-without a primary key, the rows that came. A reader
-that keeps the token of what it has dealt with, and resumes from it, misses nothing; what it had begun
-and not finished comes again.
+Invariant: the tables between two tokens are the complete net changes between their two snapshots; for a
+table without a primary key, the inserted rows. A reader that stores the token of the changes it has
+processed, and resumes from it, misses nothing; a step that it had begun and not finished comes again.
 """
 
 from __future__ import annotations
@@ -26,28 +25,34 @@ from lakehouse.storage.tables.view import View
 __all__ = ["ChangeBatch", "changes_between", "check_kept", "follow_changes", "token_of", "view_behind"]
 
 _PARTS = 3
+"""Number of parts of a token: table, snapshot id, snapshot token."""
 _TOKEN_DIGITS = 12
+"""Number of hexadecimal digits of a table's uuid, and characters of a snapshot's token, in a token."""
 _QUICKER = 4
-"""Looks per ``poll_s`` right after something came, when more is likely."""
+"""Polls per ``poll_s`` right after changes came, when more are likely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBatch:
-    """Rows that changed, and where to go on."""
+    """Changed rows, and the token to resume with."""
 
     rows: pa.Table
-    """With a column ``_change``: insert, update_before, update_after or delete."""
+    """Rows with a column ``_change``: insert, update_before, update_after or delete."""
     snapshot: int
-    """The snapshot that the changes lead to."""
+    """Id of the snapshot that the changes lead to."""
     token: str
-    """Where to resume once these rows are dealt with. Of several batches of one step, all but the last
-    have the token from before the step: a step is dealt with as a whole."""
+    """Position to resume from once these rows are processed. Of several batches of one step, all but the
+    last have the token from before the step: a step is processed as a whole."""
 
 
 async def changes_between(
     core: OpenTable, start: View, end: View, *, net: bool = True
 ) -> AsyncGenerator[pa.Table, None]:
-    """Net changes of rows from one state to another; without ``net`` those that can be told."""
+    """Yields the row changes between two snapshots.
+
+    With ``net=False`` a table without a key reports inserts and ignores removals, instead of refusing when
+    there were any. Tables with a key always report net changes.
+    """
     async with (
         reading(core, start, end),
         aclosing(_changes_between(core, start, end, net=net)) as tables,
@@ -64,7 +69,7 @@ async def _changes_between(
             async for table in tables:
                 yield table
         return
-    found = net_changes(
+    changes = net_changes(
         await start.entries(),
         await end.entries(),
         end.schema,
@@ -72,7 +77,7 @@ async def _changes_between(
         shows=(lifetime(start.schema, start.snapshot.time_ms, later=end.schema), end.shows),
         settings=core.env.settings.table,
     )
-    async with aclosing(found) as tables:
+    async with aclosing(changes) as tables:
         async for table in tables:
             yield table
 
@@ -80,7 +85,13 @@ async def _changes_between(
 async def follow_changes(
     core: OpenTable, *, after: str | int | None, poll_s: float
 ) -> AsyncGenerator[ChangeBatch, None]:
-    """Changes behind a token or a snapshot, and then as they come, without an end."""
+    """Yields the changes after a token or a snapshot, and then new ones as they come, without end.
+
+    Args:
+        core: the table.
+        after: token of an earlier batch, id of a snapshot, or None = the newest snapshot.
+        poll_s: seconds between looks for a new snapshot.
+    """
     if poll_s <= 0:
         raise InvalidInputError(f"poll_s is a number of seconds above 0, not {poll_s!r}")
     view = await view_behind(core, after)
@@ -92,6 +103,7 @@ async def follow_changes(
             pause = poll_s
             continue
         check_kept(core, view, newest)
+        # One table is held back, since only the last one of a step has the token of its end.
         waiting: pa.Table | None = None
         async with aclosing(changes_between(core, view, newest, net=False)) as tables:
             async for table in tables:
@@ -109,12 +121,17 @@ def _batch(core: OpenTable, rows: pa.Table, newest: View, position: View) -> Cha
 
 
 def token_of(core: OpenTable, view: View) -> str:
-    """Names a snapshot for good: another table's, or another one of that id, is told apart."""
+    """Returns a token for a snapshot that no other table's snapshot has, nor another one of the same id."""
     return f"{core.uuid.hex[:_TOKEN_DIGITS]}.{view.snapshot.id}.{view.snapshot.token[:_TOKEN_DIGITS]}"
 
 
 async def view_behind(core: OpenTable, after: str | int | None) -> View:
-    """The state that a reader has: that of a token, of a snapshot, or the newest."""
+    """Returns the state that a reader has: that of a token, of a snapshot id, or for None the newest.
+
+    Raises:
+        InvalidInputError: ``after`` is none of these, or a position in another table or history.
+        NotFoundError: the snapshot has expired.
+    """
     if after is None:
         return await core.newest()
     if isinstance(after, int) and not isinstance(after, bool):
@@ -134,7 +151,7 @@ async def view_behind(core: OpenTable, after: str | int | None) -> View:
     try:
         view = await core.view(snapshot=number)
     except NotFoundError as gone:
-        raise _expired(core, number, await core.newest()) from gone
+        raise _expired_error(core, number, await core.newest()) from gone
     if not view.snapshot.token.startswith(token):
         raise InvalidInputError(
             f"{after!r} names another snapshot {number} than {core.name} has: begin anew from a snapshot",
@@ -144,13 +161,13 @@ async def view_behind(core: OpenTable, after: str | int | None) -> View:
 
 
 def check_kept(core: OpenTable, view: View, newest: View) -> None:
-    """Nothing as long as the state the reader has can be read; NotFoundError when it has expired."""
+    """Raises NotFoundError when the state that the reader has has expired."""
     number, head = view.snapshot.id, newest.snapshot
     if number < head.earliest and not any(ref.snapshot == number for ref in head.refs.values()):
-        raise _expired(core, number, newest)
+        raise _expired_error(core, number, newest)
 
 
-def _expired(core: OpenTable, number: int, newest: View) -> NotFoundError:
+def _expired_error(core: OpenTable, number: int, newest: View) -> NotFoundError:
     return NotFoundError(
         f"snapshot {number} of {core.name}, up to which changes were read, has expired; there are "
         f"{newest.snapshot.earliest} to {newest.snapshot.id}. Read the table once, and follow it from there; "

@@ -1,13 +1,13 @@
-"""What comes to a table from snapshot to snapshot, cut into pieces that are read apart.
+"""Increments of a table from snapshot to snapshot, divided into pieces that are read independently.
 
-Readers of streams take a state piece by piece, and then what each commit brought. In a table with a
+Readers of streams take a state piece by piece, and then the additions of each commit. In a table with a
 key, a piece is files whose keys no file of another piece has, before and after; its net changes
-follow from it alone. In a table without one, a piece is a file, and what a commit brought is the
-files with new rows: compaction, index builds and rewrites that only take rows away bring none. Rows
-of the write-ahead log of such a table come when they are flushed; whether a commit has covered them
-before makes no difference to who reads files.
+follow from it alone. In a table without one, a piece is a file, and the additions of a commit are its
+files with new rows: compaction, index builds and rewrites that only remove rows have none. Rows of the
+write-ahead log of such a table come when they are flushed; an earlier commit that covers them makes no
+difference to readers of files.
 
-Invariant: the pieces of a state, and those of a step, are the same list whenever they are asked for,
+Invariant: the pieces of a state, and those of a step, are the same list whenever they are computed,
 so that a number of pieces is a position in them.
 """
 
@@ -37,16 +37,17 @@ __all__ = [
 ]
 
 _READS = 16
+"""Number of snapshots that are read ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Increment:
-    """A piece: files that are read together, and by themselves."""
+    """Piece of an increment: files that are read together, and independently of all others."""
 
     before: tuple[FileEntry, ...] = ()
-    """Those that the earlier state has."""
+    """Files of the piece in the earlier state."""
     after: tuple[FileEntry, ...]
-    """Those that the later state has."""
+    """Files of the piece in the later state."""
 
     @property
     def brought(self) -> tuple[FileEntry, ...]:
@@ -56,20 +57,21 @@ class Increment:
 
     @property
     def size(self) -> int:
-        """Bytes of the files that a reader has to look through."""
+        """Bytes of the files that only the later state has, which a reader must read."""
         return sum(entry.size for entry in self.brought)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """How much to take at once; None = any number. What is taken is at least one piece, however large."""
+    """Maximum to take at once; None = no limit. At least one piece is taken, however large it is."""
 
     files: int | None = None
     rows: int | None = None
     size: int | None = None
+    """Bytes of files."""
 
     def exceeded(self, files: int, rows: int, size: int) -> bool:
-        """Whether so much is too much."""
+        """Returns whether these numbers are above a limit."""
         return (
             (self.files is not None and files > self.files)
             or (self.rows is not None and rows > self.rows)
@@ -77,7 +79,7 @@ class Limit:
         )
 
     def take(self, pieces: Sequence[Increment], begin: int) -> int:
-        """Where to stop in a list of pieces when one begins there."""
+        """Returns the end, exclusive, of the pieces that may be taken from ``begin`` on."""
         files = rows = size = 0
         for at in range(begin, len(pieces)):
             brought = pieces[at].brought
@@ -90,27 +92,27 @@ class Limit:
 
 
 def state_pieces(entries: Sequence[FileEntry], schema: TableSchema) -> list[Increment]:
-    """A state in pieces: by merge unit and key, or by file as they came."""
+    """Divides a state into pieces: by merge unit and key, or without a key by file in input order."""
     if not schema.primary_key:
         return file_pieces(entries)
     return [Increment(after=tuple(files)) for files in _apart(entries, schema)]
 
 
 def file_pieces(entries: Iterable[FileEntry]) -> list[Increment]:
-    """Each file a piece, in the order in which their rows came."""
+    """Makes each file a piece, in the order in which their rows came."""
     return [Increment(after=(entry,)) for entry in sorted(entries, key=appended_order)]
 
 
 def changed_pieces(
     before: Sequence[FileEntry], after: Sequence[FileEntry], schema: TableSchema, *, every: bool = False
 ) -> list[Increment]:
-    """What two states of a table with a key differ in, by merge unit and key.
+    """Returns the pieces in which two states of a table with a key differ, by merge unit and key.
 
     Args:
-        before: files of the earlier one, positions filled in.
-        after: files of the later one.
-        schema: both are read with it.
-        every: pieces whose files are the same as well, because rows come of age.
+        before: files of the earlier state, positions filled in.
+        after: files of the later state, likewise.
+        schema: schema to read both with.
+        every: also pieces with the same files in both states, whose rows may have expired in between.
     """
     had, has = ({entry.path: entry for entry in entries} for entries in (before, after))
     pieces = []
@@ -127,34 +129,36 @@ def changed_pieces(
 
 
 def _apart(entries: Sequence[FileEntry], schema: TableSchema) -> Iterator[list[FileEntry]]:
-    """Files in groups, none with keys of another, by merge unit and key."""
+    """Groups files by merge unit and key, so that no group has a key of another."""
     for runs in units_of(entries, schema).values():
-        files = sorted((one for run in runs for one in run), key=lambda one: (one.min_key or b"", one.path))
+        unit_files = (entry for run in runs for entry in run)
+        # The path makes the order total: readers count on the same pieces each time.
+        files = sorted(unit_files, key=lambda entry: (entry.min_key or b"", entry.path))
         yield from apart(files, key_ends)
 
 
 async def appended_in(core: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, ...]:
-    """The files of new rows that a commit added to a table without a key."""
+    """Returns the files with new rows that a commit added to a table without a key."""
     if not traits_of(snapshot.kind).brings_rows:
         return ()
     own = [ref for ref in snapshot.manifests if ref.at in (None, snapshot.id)]
-    found = [placed(entry, snapshot.id) for entry in snapshot.added]
+    entries = [placed(entry, snapshot.id) for entry in snapshot.added]
     for listed in await core.manifests.listed(snapshot, own):
-        found += listed
-    # What is rewritten keeps its place in the order, which is before this commit. So do flushed rows.
+        entries += listed
+    # Rewritten files keep their older positions, by which they are left out. Flushed rows have such, too.
     is_flush = snapshot.kind is CommitKind.FLUSH
     return tuple(
-        one
-        for one in found
-        if one.at == snapshot.id and (is_flush or (one.lo is not None and one.lo[0] == snapshot.id))
+        entry
+        for entry in entries
+        if entry.at == snapshot.id and (is_flush or (entry.lo is not None and entry.lo[0] == snapshot.id))
     )
 
 
 def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
-    """About how many files, rows and bytes a reader of changes looks through because of a commit."""
-    segments = [one for one in snapshot.segments if one.at in (None, snapshot.id)]
-    files = sum(one.last - one.first + 1 for one in segments)
-    size = sum(one.size for one in segments)
+    """Estimates how many files, rows and bytes a reader of changes must read because of a commit."""
+    segments = [covered for covered in snapshot.segments if covered.at in (None, snapshot.id)]
+    files = sum(covered.last - covered.first + 1 for covered in segments)
+    size = sum(covered.size for covered in segments)
     if not traits_of(snapshot.kind).changes_rows:
         return files, 0, size
     plus = snapshot.plus
@@ -162,7 +166,7 @@ def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
 
 
 async def read_snapshots(core: OpenTable, first: int, head: Snapshot) -> AsyncGenerator[Snapshot, None]:
-    """The snapshots from one on, up to the newest, some read ahead."""
+    """Yields the snapshots from an id up to the head, in order; some are read ahead."""
 
     async def read(number: int) -> Snapshot:
         return await core.history.snapshot(number, head)

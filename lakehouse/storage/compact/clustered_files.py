@@ -40,7 +40,7 @@ class WrittenInOrder:
 
     entries: tuple[FileEntry, ...]
     first_upload_ms: int | None
-    """When the first upload was answered, by the store's clock; None = the store did not say."""
+    """Time at which the store answered the first upload, in ms by its clock; None = not known."""
 
 
 async def sampled(

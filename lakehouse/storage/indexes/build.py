@@ -1,11 +1,11 @@
-"""Building the index file of a data file from its rows, as these are written.
+"""Build of the index file of a data file, from its rows while these are written.
 
 Row numbers in the indexes are those of the file. An index file has a table's live definitions; one
 whose expression fails on a row (an overflow, say) is left out of that file, which is then read as if
-it had none: no write fails for the sake of an index.
+it had none: no write fails because of an index.
 
-Invariant: what an index says of a row is what evaluating the target on the row as it is stored says,
-with numbers taken as of their widest type, so that a column may be widened later.
+Invariant: an index answers for a row as evaluating the target on the stored row does, with numbers converted
+to their widest type, so that a column may be widened later.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ __all__ = ["BuiltIndex", "build_index", "definitions_for", "index_type", "indexe
 
 _log = get_logger(__name__)
 _BATCH_ROWS = 1 << 17
+"""Number of rows that are evaluated and indexed at once."""
 _SETTINGS = IoSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIndex:
-    """An index file that is not in the store yet."""
+    """Index file in memory that is not in the store yet."""
 
     data: bytes
     ref: IndexRef
 
 
 def index_type(one: IndexDefinition) -> IndexType:
-    """What a definition's index is called in files and rows."""
+    """Returns the type of a definition's index in index files and in rows of metadata."""
     if one.kind is IndexKind.BLOOM:
         return IndexType.BLOOM_SKIPPING
     if one.kind is IndexKind.INVERTED:
@@ -62,7 +63,7 @@ def index_type(one: IndexDefinition) -> IndexType:
 def definitions_for(
     schema: TableSchema, options: TableOptions, *, rows: int, deletes: int
 ) -> tuple[IndexDefinition, ...]:
-    """The indexes that a file of so many rows gets: none when it is small, or only deletes."""
+    """Returns the indexes that a file of so many rows gets: none when it is small, or only deletes."""
     if rows < options.index_min_rows or rows == deletes:
         return ()
     return schema.indexes
@@ -77,17 +78,18 @@ async def build_index(
     of: str,
     settings: IoSettings = _SETTINGS,
 ) -> BuiltIndex | None:
-    """The index file of a data file; None when there is nothing to index.
+    """Builds the index file of a data file; None when there is nothing to index.
 
     Args:
-        rows: of the file, in its order, as often as it is called; columns are named as in the schema.
-        schema: says what the columns are.
-        definitions: what to build.
-        path: where it will be, relative to the table's directory.
+        rows: returns the rows of the file in its order, anew at each call, with the schema's column names.
+        schema: schema of the rows.
+        definitions: indexes to build.
+        path: future path of the index file, relative to the table's directory.
         of: path of the data file, for people who find the index file alone.
         settings: bounds of the scratch space that tantivy indexes are built in.
     """
     left = list(definitions)
+    # Each failing index costs another pass over the rows without it; failures are rare.
     while left:
         try:
             image = await _built(rows, schema, left, of, settings)
@@ -100,11 +102,11 @@ async def build_index(
             )
             left.remove(failed.definition)
             continue
-        ordered = sorted(left, key=lambda one: one.id)
+        ordered = sorted(left, key=lambda definition: definition.id)
         ref = IndexRef(
             path=path,
             size=len(image.data),
-            ids=tuple(one.id for one in ordered),
+            ids=tuple(definition.id for definition in ordered),
             footer_bytes=image.footer_bytes,
             checksum=image.checksum,
             reach=_reach(image, ordered),
@@ -114,23 +116,27 @@ async def build_index(
 
 
 def _reach(image: PuffinImage, definitions: Sequence[IndexDefinition]) -> tuple[int, ...]:
-    """Where the blobs of indexes begin; nothing when all of them consist of several."""
-    found = []
-    for one in definitions:
-        kind = index_type(one)
+    """Returns the distance of each index's blob from the file's end; 0 for an index of several blobs.
+
+    Empty when all of them consist of several.
+    """
+    distances = []
+    for definition in definitions:
+        kind = index_type(definition)
         is_one = kind is not IndexType.FULLTEXT_TANTIVY
-        key = None if kind is IndexType.INVERTED else one.target.key
-        found.append(image.reach(blob_type(kind, key)) if is_one else 0)
-    return tuple(found) if any(found) else ()
+        # All inverted indexes of a file share one blob.
+        key = None if kind is IndexType.INVERTED else definition.target.key
+        distances.append(image.reach(blob_type(kind, key)) if is_one else 0)
+    return tuple(distances) if any(distances) else ()
 
 
 async def rows_at_hand(rows: pa.Table) -> AsyncIterator[pa.Table]:
-    """Rows that are in memory, as :func:`build_index` takes them."""
+    """Yields a table in memory in the form that :func:`build_index` takes."""
     yield rows
 
 
 class _Failed(Exception):
-    """An index that cannot be computed for some row."""
+    """Index that cannot be computed for some row."""
 
     def __init__(self, definition: IndexDefinition, cause: Exception) -> None:
         super().__init__(definition.id)
@@ -144,20 +150,21 @@ async def _built(
     of: str,
     settings: IoSettings,
 ) -> PuffinImage:
-    names = {number: column_name(number) for one in definitions for number in one.field_ids}
-    said = {"lakehouse.indexes": ",".join(str(one.id) for one in definitions), "lakehouse.file": of}
+    names = {number: column_name(number) for definition in definitions for number in definition.field_ids}
+    ids = ",".join(str(definition.id) for definition in definitions)
+    properties = {"lakehouse.indexes": ids, "lakehouse.file": of}
 
     async def work(workspace: Workspace | None) -> PuffinImage:
-        builder = PuffinIndexBuilder(
-            [_spec(one) for one in definitions], names, table_style=True, wide=True, workspace=workspace
-        )
+        specs = [_spec(definition) for definition in definitions]
+        builder = PuffinIndexBuilder(specs, names, table_style=True, wide=True, workspace=workspace)
         async for table in rows():
             await _push(builder, table, schema, definitions)
         sink = PuffinBytes()
         await builder.finish(sink)
-        return await in_thread(sink.finish, said)
+        return await in_thread(sink.finish, properties)
 
-    if not any(index_type(one) is IndexType.FULLTEXT_TANTIVY for one in definitions):
+    # Only tantivy writes its index to a local directory.
+    if not any(index_type(definition) is IndexType.FULLTEXT_TANTIVY for definition in definitions):
         return await work(None)
     async with ScratchSpace(settings=settings) as scratch, scratch.workspace() as workspace:
         return await work(workspace)
@@ -189,28 +196,29 @@ async def _push(
     except (pa.ArrowException, InvalidInputError) as error:
         if isinstance(error, InvalidInputError) and error.kind == "missing-extra":
             raise  # every file would be without it, and nobody would know why
-        raise await in_thread(_blamed, named, definitions, error) from error
+        raise await in_thread(_failed_index_error, named, definitions, error) from error
 
 
-def _blamed(
+def _failed_index_error(
     rows: Iterable[pa.Table], definitions: Sequence[IndexDefinition], error: Exception
 ) -> _Failed | Exception:
-    """Which definition cannot be computed for these rows."""
-    for one in definitions:
-        if index_type(one) is IndexType.FULLTEXT_TANTIVY:
+    """Returns an error that names the definition which fails on these rows, or ``error`` when none does."""
+    for definition in definitions:
+        # Needs a workspace, which there is none of here.
+        if index_type(definition) is IndexType.FULLTEXT_TANTIVY:
             continue
-        names = {number: column_name(number) for number in one.field_ids}
-        builder = PuffinIndexBuilder([_spec(one)], names, wide=True)
+        names = {number: column_name(number) for number in definition.field_ids}
+        builder = PuffinIndexBuilder([_spec(definition)], names, wide=True)
         try:
             for table in rows:
                 builder.push(table)
         except (pa.ArrowException, InvalidInputError) as own:
-            return _Failed(one, own)
+            return _Failed(definition, own)
     return error
 
 
 def indexed_rows(rows: pa.Table, schema: TableSchema, definitions: Iterable[IndexDefinition]) -> pa.Table:
-    """The columns that definitions read, called by their field ids."""
+    """Selects the columns that definitions read, named by their field ids."""
     names = by_id(schema.fields)
-    wanted = sorted({number for one in definitions for number in one.field_ids})
+    wanted = sorted({number for definition in definitions for number in definition.field_ids})
     return pa.table({column_name(number): column_of(rows, names[number]) for number in wanted})

@@ -1,13 +1,12 @@
-"""Expiry: a commit says from which snapshot on there are any; later, the objects of others are deleted.
+"""Expiry of snapshots: a commit raises the earliest id that exists; later, unreachable objects are deleted.
 
 The commit is effective at once for readers. An object is deleted when no snapshot that exists refers to
-it, and none did ``delete_grace`` ago: everything is judged by the newest snapshot *of back then*, which
-tells what was unreachable already. Since a tag is made of a snapshot that exists and of no other, what
-was unreachable stays so.
+it, and none did ``delete_grace`` ago: reachability is judged by the newest snapshot *of that time*. Since
+only snapshots that exist can be tagged, an object that was unreachable stays so.
 
-Invariant: what a retained, tagged or pinned snapshot needs is never deleted, nor what became unreachable
-later than the grace. Objects of a snapshot go before the snapshot itself, so a run that ended anywhere is
-found again in the listing of snapshots and gone on with by the next.
+Invariant: an object that a retained, tagged or pinned snapshot needs is never deleted, nor one that became
+unreachable within the grace. Objects of a snapshot go before the snapshot itself, so that the next run finds
+an interrupted deletion in the listing of snapshots and continues it.
 """
 
 from __future__ import annotations
@@ -34,36 +33,37 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["ExpireReport", "expire_snapshots"]
 
 _BATCH = 128
-"""Snapshots whose objects are deleted before they are deleted themselves."""
+"""Number of snapshots whose objects are deleted before they are deleted themselves."""
 _READS = 16
+"""Number of snapshots that are read at once."""
 _SEGMENTS = 1_000
-"""WAL segments that are deleted at once; ascending, so that a run that ends leaves the newer ones."""
+"""Number of WAL segments that are deleted at once; ascending, so that an interrupted run leaves the newer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """What an expiry did, or with ``dry_run`` would do now."""
+    """Report of an expiry, or with ``dry_run`` of what it would do now."""
 
     snapshot: int
-    """The newest snapshot: the expiry's own when it made one."""
+    """Id of the newest snapshot: the expiry's own when it made one."""
     earliest: int
     """Lowest id that exists for readers."""
     expired: int = 0
-    """Snapshots that exist no more for readers by this very call, tagged ones aside."""
+    """Number of snapshots that this very call hid from readers; tagged ones do not count."""
     waiting: int = 0
-    """Snapshots that expired and whose objects wait for their grace to end."""
+    """Number of expired snapshots whose objects wait for their grace to end."""
     snapshots: int = 0
-    """Snapshot objects deleted."""
+    """Number of snapshot objects deleted."""
     files: int = 0
-    """Data and index files deleted."""
+    """Number of data and index files deleted."""
     metadata: int = 0
-    """Manifests and schemas deleted."""
+    """Number of manifests and schemas deleted."""
     segments: int = 0
-    """WAL segments deleted."""
+    """Number of WAL segments deleted."""
     bytes: int = 0
-    """Of all of these, schemas aside."""
+    """Bytes of all deleted objects except schemas."""
     unreadable: tuple[int, ...] = ()
-    """Expired snapshots that were damaged; what they alone referred to is left to ``remove_orphans``."""
+    """Ids of damaged expired snapshots; objects that only they referred to are left to ``remove_orphans``."""
     dry_run: bool = False
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
@@ -79,7 +79,7 @@ class ExpireReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Expire:
-    """Says from which snapshot on there are any."""
+    """Change that raises the earliest snapshot which exists for readers."""
 
     history: History
     retain: int | None
@@ -87,26 +87,26 @@ class _Expire:
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """Nothing when all those that should expire have."""
+        """Returns a draft with the new earliest id; None when every snapshot that should expire has."""
         earliest = await self.earliest(base.snapshot)
         if earliest <= base.snapshot.earliest:
             return None
         return Draft(kind=CommitKind.EXPIRE, earliest=earliest)
 
     async def earliest(self, head: Snapshot) -> int:
-        """The lowest id that stays: of the newest so many, and of those that are young enough."""
+        """Returns the lowest id that stays: that of the newest ``retain``, and of all young enough."""
         if self.retain is None and self.older_than_ms is None:
             return head.earliest
-        found = head.id if self.retain is None else head.id - self.retain + 1
+        earliest = head.id if self.retain is None else head.id - self.retain + 1
         if self.older_than_ms is not None:
             try:
                 last = await self.history.at_time(self.older_than_ms - 1, head)
             except NotFoundError as missing:
                 if missing.kind == "missing-bucket":
                     raise
-                return head.earliest
-            found = min(found, last.id + 1)
-        return max(found, head.earliest)
+                return head.earliest  # none is that old
+            earliest = min(earliest, last.id + 1)
+        return max(earliest, head.earliest)
 
 
 async def expire_snapshots(
@@ -131,14 +131,14 @@ async def expire_snapshots(
             head, earliest = done.snapshot, done.snapshot.earliest
         run = _Run(core, head, Teller(progress), dry_run=dry_run)
         grace = view.options.delete_grace_s if grace_s is None else grace_s
-        found = await run.delete(grace, earliest)
+        report = await run.delete(grace, earliest)
     tagged = {ref.snapshot for ref in head.refs.values()}
-    gone = earliest - before.earliest - sum(before.earliest <= one < earliest for one in tagged)
-    return dataclasses.replace(found, expired=gone, cost=cost)
+    gone = earliest - before.earliest - sum(before.earliest <= number < earliest for number in tagged)
+    return dataclasses.replace(report, expired=gone, cost=cost)
 
 
 class _Listed:
-    """The snapshot objects there are, up to some id: ascending, a few bytes each."""
+    """Ids, sizes and times of the snapshot objects up to some id, ascending; some 24 bytes for each."""
 
     def __init__(self) -> None:
         self.ids, self.sizes, self.times = array("q"), array("q"), array("q")
@@ -148,37 +148,44 @@ class _Listed:
 
     @classmethod
     async def of(cls, core: OpenTable, upto: int, now_ms: int) -> _Listed:
-        """All up to the head; one request for a thousand."""
-        found, log = cls(), core.history.log
-        async for one in core.env.store.list(join(core.root, SNAPSHOT_PREFIX)):
-            number = log.number(one.key)
+        """Lists the snapshot objects up to an id, inclusive; one request for a thousand."""
+        listed, log = cls(), core.history.log
+        async for stored in core.env.store.list(join(core.root, SNAPSHOT_PREFIX)):
+            number = log.number(stored.key)
             if number is None:
                 continue
             if number > upto:
                 break
-            found.ids.append(number)
-            found.sizes.append(one.size)
-            found.times.append(one.modified_ms if one.modified_ms is not None else now_ms)
-        return found
+            listed.ids.append(number)
+            listed.sizes.append(stored.size)
+            # Without a time an object counts as new: then it is no evidence of an older state.
+            listed.times.append(stored.modified_ms if stored.modified_ms is not None else now_ms)
+        return listed
 
 
 class _Run:
-    """One deletion of what nothing refers to any more."""
+    """One deletion of the objects that nothing refers to any more."""
 
     def __init__(self, core: OpenTable, head: Snapshot, teller: Teller, *, dry_run: bool) -> None:
         self._core, self._head, self._teller, self._dry_run = core, head, teller, dry_run
         self._deletions = Deletions(core.env.store, core.root, teller, dry_run=dry_run)
         self._done = PathSet()
         self._dead: dict[str, frozenset[str]] = {}
-        """Manifests of expired snapshots that were looked at, each with the paths that were live in none."""
+        """Manifests of the expired snapshots so far, each with its paths that were live in none of these."""
         self._unreadable: list[int] = []
 
     async def delete(self, grace_s: float, earliest: int) -> ExpireReport:
-        """Deletes; ``earliest`` is the head's, or what it would be."""
+        """Deletes what has been unreachable for the grace, and reports it.
+
+        Args:
+            grace_s: seconds since an object became unreachable; 0 = delete at once.
+            earliest: the head's earliest id, or with ``dry_run`` what it would be.
+        """
         now_ms = await self._core.history.store_now_ms(self._head)
         listed = await _Listed.of(self._core, self._head.id, now_ms)
         then = await self._as_of(listed, now_ms - int(grace_s * 1000)) if grace_s else self._head
-        tagged = {ref.snapshot for one in (then, self._head) if one for ref in one.refs.values()}
+        # Tagged then or now: a tag dropped within the grace still protects, a new one does so already.
+        tagged = {ref.snapshot for state in (then, self._head) if state for ref in state.refs.values()}
         limit = 0 if then is None else earliest if then is self._head else then.earliest
         doomed = [at for at, number in enumerate(listed.ids) if number < limit and number not in tagged]
         kept = {ref.snapshot for ref in self._head.refs.values()}
@@ -202,15 +209,18 @@ class _Run:
         )
 
     async def _as_of(self, listed: _Listed, moment_ms: int) -> Snapshot | None:
-        """The newest snapshot of back then, or one before it: for it, the same was unreachable already."""
+        """Returns the newest readable snapshot written by a moment; None when there is none.
+
+        If that one is damaged an older one serves: what was unreachable then was unreachable later, too.
+        """
         for at in reversed(range(len(listed))):
             if listed.times[at] <= moment_ms:
                 try:
-                    found = await self._read(listed.ids[at])
+                    snapshot = await self._read(listed.ids[at])
                 except FormatError:
                     continue
-                if found is not None:
-                    return found
+                if snapshot is not None:
+                    return snapshot
         return None
 
     async def _delete(
@@ -220,7 +230,8 @@ class _Run:
         spare: Sequence[tuple[int, int]],
         tagged: Collection[int],
     ) -> list[int]:
-        """Numbers of snapshots, files, manifests and schemas, WAL segments."""
+        """Deletes; returns how many snapshots, files, manifests and schemas, and WAL segments it deleted."""
+        # Snapshots that exist protect their objects, whether the listing showed them or not.
         kept = {*listed.ids, *range(self._head.earliest, self._head.id + 1), *tagged}
         needed = await self._needed(kept - {listed.ids[at] for at in doomed}, tagged)
         known = await needed.paths() if doomed else PathSet()
@@ -228,13 +239,15 @@ class _Run:
         snapshots = files = metadata = 0
         for begin in range(0, len(doomed), _BATCH):
             batch = doomed[begin : begin + _BATCH]
-            found = [one for one in await self._read_all([listed.ids[at] for at in batch]) if one]
+            numbers = [listed.ids[at] for at in batch]
+            expired = [snapshot for snapshot in await self._read_all(numbers) if snapshot]
             lists: set[str] = set()
-            async for paths, manifest in self._listed_by(found):
+            # Files first, then their manifests, then the snapshots: the next run can still find the rest.
+            async for paths, manifest in self._listed_by(expired):
                 files += await self._delete_new(known, paths)
                 lists.update(manifest)
-            sizes = {ref.path: ref.size for one in found for ref in one.manifests}
-            schemas = {one.schema.path for one in found}
+            sizes = {ref.path: ref.size for snapshot in expired for ref in snapshot.manifests}
+            schemas = {snapshot.schema.path for snapshot in expired}
             metadata += await self._delete_new(known, {path: sizes[path] for path in lists})
             metadata += await self._delete_new(known, dict.fromkeys(schemas, 0))
             snapshots += await self._deletions.delete(
@@ -243,25 +256,25 @@ class _Run:
         return [snapshots, files, metadata, segments]
 
     async def _needed(self, kept: Collection[int], tagged: Collection[int]) -> Reachable:
-        """Everything that these snapshots refer to, of which some may have expired lately."""
+        """Collects all objects that these snapshots refer to; some of them expired within the grace."""
         needed = Reachable(self._core.manifests, self._core.schemas)
-        async for one in map_bounded(self._read, kept, _READS, ordered=False):
+        async for snapshot in map_bounded(self._read, kept, _READS, ordered=False):
             self._teller.step("read snapshots", 1, len(kept))
-            if one is not None:
-                expired = one.id < self._head.earliest and one.id not in tagged
-                needed.add(one, expired=expired)
+            if snapshot is not None:
+                expired = snapshot.id < self._head.earliest and snapshot.id not in tagged
+                needed.add(snapshot, expired=expired)
         return needed
 
     async def _read(self, number: int) -> Snapshot | None:
-        """A snapshot; None when it was deleted meanwhile, which happens to expired ones."""
+        """Reads a snapshot; None when it was deleted meanwhile, which happens to expired ones."""
         history, head = self._core.history, self._head
         if number >= head.earliest or any(ref.snapshot == number for ref in head.refs.values()):
             return await history.snapshot(number, head)
-        found = await history.log.find(number)
-        return history.decoded(found) if found is not None else None
+        fetched = await history.log.find(number)
+        return history.decoded(fetched) if fetched is not None else None
 
     async def _read_all(self, numbers: Sequence[int]) -> list[Snapshot | None]:
-        """Expired snapshots as far as they can be read."""
+        """Reads expired snapshots; None for each that is deleted or damaged."""
 
         async def read(number: int) -> Snapshot | None:
             try:
@@ -270,27 +283,29 @@ class _Run:
                 self._unreadable.append(number)
                 return None
 
-        return [one async for one in map_bounded(read, numbers, _READS)]
+        return [snapshot async for snapshot in map_bounded(read, numbers, _READS)]
 
     async def _listed_by(
         self, snapshots: Sequence[Snapshot]
     ) -> AsyncGenerator[tuple[dict[str, int], Collection[str]], None]:
-        """Objects of data files that were live in snapshots, and the manifests that list them."""
-        yield {path: size for one in snapshots for entry in one.added for path, size in paths_of(entry)}, ()
+        """Yields sizes of the objects of live data files by path, with the manifest that lists them."""
+        inline = [entry for snapshot in snapshots for entry in snapshot.added]
+        yield {path: size for entry in inline for path, size in paths_of(entry)}, ()
         lists: dict[str, tuple[ManifestRef, Snapshot]] = {}
         dead: dict[str, frozenset[str]] = {}
-        for one in snapshots:
-            removed = frozenset(one.removed)
-            for ref in one.manifests:
-                lists.setdefault(ref.path, (ref, one))
+        for snapshot in snapshots:
+            removed = frozenset(snapshot.removed)
+            for ref in snapshot.manifests:
+                lists.setdefault(ref.path, (ref, snapshot))
                 dead[ref.path] = dead.get(ref.path, removed) & removed
-        for path, (ref, one) in lists.items():
+        for path, (ref, snapshot) in lists.items():
             before = self._dead.get(path)
             self._dead[path] = dead[path] if before is None else before & dead[path]
+            # Every path that is live here was so in an earlier batch, which has dealt with it.
             if before is not None and before <= dead[path]:
                 continue
             try:
-                (entries,) = await self._core.manifests.listed(one, [ref])
+                (entries,) = await self._core.manifests.listed(snapshot, [ref])
             except FormatError:
                 # Deleted by a run that ended before it deleted the snapshot, or damaged.
                 entries = ()
@@ -298,27 +313,27 @@ class _Run:
             yield {name: size for entry in live for name, size in paths_of(entry)}, (path,)
 
     async def _delete_new(self, known: PathSet, paths: dict[str, int]) -> int:
-        """Deletes what nobody needs and is not deleted yet."""
+        """Deletes the objects that nobody needs and that are not deleted yet; returns their number."""
         garbage = self._done.others(known.others(list(paths)))
         self._done.add(garbage)
         return await self._deletions.delete((path, paths[path]) for path in garbage)
 
     async def _spare_segments(self, then: Snapshot) -> list[tuple[int, int]]:
-        """Numbers and sizes of WAL segments that were covered back then; never the last that is covered.
+        """Returns numbers and sizes of the WAL segments covered in an older state, but not the last covered.
 
-        That is not above the newest of the log, which has to stay, and it is there for sure.
+        The newest segment of a log has to stay. The last covered one is at or below it and certainly exists.
         """
         if then.wal is None or self._head.wal is None:
             return []
-        found: list[tuple[int, int]] = []
+        segments: list[tuple[int, int]] = []
         async for number, size in self._core.wal.log.sizes():
             if number > then.wal.upto or number == self._head.wal.upto:
                 break
-            found.append((number, size))
-        return found
+            segments.append((number, size))
+        return segments
 
     async def _delete_segments(self, spare: Sequence[tuple[int, int]], needed: Collection[int]) -> int:
-        """Deletes those that are in data files for every snapshot, ascending."""
+        """Deletes the spare segments that every snapshot has in data files, ascending; returns how many."""
         objects = [(segment_path(number), size) for number, size in spare if number not in needed]
         counts = [
             await self._deletions.delete(objects[begin : begin + _SEGMENTS])

@@ -1,8 +1,8 @@
-"""A table's snapshots: the newest, one by id, one by time.
+"""Snapshots of a table: the newest, one by id, one by time.
 
-Invariant: what is handed out was read from the object of that id, belongs to this table, and is not
-below the head's ``earliest`` (tagged snapshots aside). The head is never older than the call, and whoever
-looks for it from scratch takes none for it that is older than one which ``LATEST`` says was acknowledged.
+Invariant: a returned snapshot was read from the object of its id, belongs to this table, and is not below
+the head's ``earliest`` (tagged snapshots aside). The head is never older than the call, and a discovery from
+scratch never returns a head older than the snapshot that ``LATEST`` names as acknowledged.
 """
 
 from __future__ import annotations
@@ -40,35 +40,36 @@ from lakehouse.storage.metadata.store_clock import StoreTime, ask_store_ms
 __all__ = ["Head", "History", "Spawn"]
 
 _HINT_EVERY_S = 1.0
+"""Minimum seconds between two hints of this process."""
 _LOOKS = 3
-"""How often the newest snapshot is looked for when answers take longer than the deadline."""
+"""Maximum number of looks for the newest snapshot when answers take longer than the deadline."""
 
 Spawn = Callable[..., bool]
-"""``spawn(function, *args)``: runs an async function beside everything else; with ``optional=True`` one that
-is cancelled instead of waited for when its owner ends."""
+"""Function ``spawn(function, *args)`` that runs an async function in the background; with ``optional=True``
+one that is cancelled instead of waited for when its owner ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """A snapshot that was the newest."""
+    """Snapshot that was the newest at some moment."""
 
     snapshot: Snapshot
     seen_at: float
-    """When that was true at the latest, by the steady clock."""
+    """Latest moment at which it is known to have been the newest, by the steady clock in seconds."""
 
 
 class History:
     """Reads the snapshots of one table.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        table: its uuid.
-        clock: measures how old knowledge is.
-        deadline_s: knowledge older than this is not built upon.
+        store: store of the table.
+        root: the table's directory.
+        table: the table's uuid.
+        clock: measures the age of knowledge.
+        deadline_s: maximum age of knowledge that a commit may build upon, in seconds.
         cache: snapshots by (root, id).
         spawn: starts work that nobody waits for; None = hints are not written.
-        time: what is known of the store's clock; None = nothing is yet.
+        time: knowledge about the store's clock; None = none yet.
     """
 
     def __init__(
@@ -96,9 +97,10 @@ class History:
     # --- the head -----------------------------------------------------------------
 
     async def known_head(self) -> Head:
-        """The newest snapshot this process knows, if it knew it not too long ago: costs nothing.
+        """Returns the newest snapshot that this process knows, without a request while that is not too old.
 
-        Good enough to build a commit on: if it is not the head, the create fails."""
+        It is good enough to build a commit on: if it is not the head, the create fails.
+        """
         known = self._head
         # A dropped table may have been brought back.
         is_dropped = known is not None and known.snapshot.kind is CommitKind.DROP
@@ -107,7 +109,7 @@ class History:
         return await self.head()
 
     async def head(self) -> Head:
-        """The newest snapshot, as of some moment after the call."""
+        """Returns the newest snapshot as of some moment after the call."""
         began = self._clock.steady()
         known = self._head
         # "There is no n+1" proves nothing later: n+1 may have been made, expired and deleted since.
@@ -121,7 +123,7 @@ class History:
         return self.note(await self._discover(), began)
 
     def adopt_deadline(self, deadline_s: float, *, snapshot: int) -> None:
-        """Takes over ``commit.deadline_s`` as a snapshot has it, unless a newer snapshot's is in force.
+        """Takes over ``commit.deadline_s`` from a snapshot's options, unless a newer snapshot's is in force.
 
         Commits of views of several ages share this history. An older view must not judge by a longer
         deadline what was learnt under a shorter one.
@@ -130,23 +132,25 @@ class History:
             self.deadline_s, self._deadline_of = deadline_s, snapshot
 
     async def newest_from(self, fetched: Fetched) -> Snapshot:
-        """The newest snapshot, given the object of one that is newer than those known."""
-        one = self.decoded(fetched)
-        return await self._newest(after=one.id) or one
+        """Returns the newest snapshot, given the object of one that is newer than those known."""
+        snapshot = self.decoded(fetched)
+        return await self._newest(after=snapshot.id) or snapshot
 
     def note(self, snapshot: Snapshot, seen_at: float) -> Head:
-        """Remembers what was the head at that moment; older news change nothing."""
+        """Remembers the head of a moment, and returns the newest head known; older news change nothing."""
         known = self._head
         if known is None or (known.snapshot.id, known.seen_at) < (snapshot.id, seen_at):
             self._head = known = Head(snapshot=snapshot, seen_at=seen_at)
         return known
 
     async def outlives(self, snapshot: int, *, segment: int | None = None) -> Head | None:
-        """The head when what a reader has of a snapshot may be deleted; None when not, or when unreadable.
+        """Returns the head when objects that a reader of a snapshot needs may be deleted; None when not.
+
+        None also when the head cannot be read.
 
         Args:
-            snapshot: its id.
-            segment: the first segment of the write-ahead log that is read above it; None = none is.
+            snapshot: id of the snapshot that is read.
+            segment: first segment of the write-ahead log that is read above it; None = none is.
         """
         head = await self.newer_than(snapshot)
         if head is None:
@@ -158,7 +162,10 @@ class History:
         return None if is_kept and not is_flushed and newest.kind is not CommitKind.DROP else head
 
     async def newer_than(self, snapshot: int) -> Head | None:
-        """The head, looked for from scratch, when it is above a snapshot; None when not, or unreadable."""
+        """Discovers the head from scratch and returns it when it is above a snapshot.
+
+        None when it is not, or cannot be read.
+        """
         # Where something is missing already, that there is no n+1 proves nothing.
         self.forget()
         try:
@@ -168,40 +175,49 @@ class History:
         return head if head.snapshot.id > snapshot else None
 
     def forget(self) -> None:
-        """The next call looks for itself."""
+        """Drops the known head, so that the next call discovers it anew."""
         self._head = None
 
     async def _discover(self) -> Snapshot:
+        """Finds the head by a listing from the hint on.
+
+        Raises:
+            NotFoundError: there is no snapshot.
+            CorruptionError: the acknowledged snapshot that the hint names is gone.
+        """
         hint = await self._hint()
         newest = await self._newest(after=max(hint.snapshot - 1, 0))
         if newest is None and hint.snapshot > 1:
+            # The listing may lag behind, or the hinted snapshot is lost: begin from the start.
             newest = await self._newest()
         if newest is None:
-            raise self._no_table()
+            raise self._no_table_error()
+        # Only a hint with a token proves that its snapshot was acknowledged.
         if newest.id >= hint.snapshot or hint.token is None:
             return newest
         found = await self._second_look(hint)
         if found is None:
-            raise self._lost(hint, newest.id)
+            raise self._lost_error(hint, newest.id)
         return found
 
     async def _second_look(self, hint: Hint) -> Snapshot | None:
-        """The newest snapshot, from the one on that a hint names; None when that is gone.
+        """Returns the newest snapshot from the one on that a hint names; None when that one is gone.
 
-        Listings may lag behind: the object itself is asked for, and then they are asked again."""
-        found = await self.log.find(hint.snapshot)
-        if found is not None:
-            return await self.newest_from(found)
+        Listings may lag behind: the object itself is read first, and then they are asked again.
+        """
+        fetched = await self.log.find(hint.snapshot)
+        if fetched is not None:
+            return await self.newest_from(fetched)
         return await self._newest(after=hint.snapshot - 1)
 
     async def lost_above(self, newest: int) -> Hint | None:
-        """The hint when the snapshot that it names was acknowledged, is above the newest, and is gone."""
+        """Returns the hint when it names an acknowledged snapshot above the newest whose object is gone."""
         hint = await self._hint()
         if hint.token is None or hint.snapshot <= newest or await self._second_look(hint) is not None:
             return None
         return hint
 
-    def _lost(self, hint: Hint, newest: int) -> CorruptionError:
+    def _lost_error(self, hint: Hint, newest: int) -> CorruptionError:
         key = self.log.key(hint.snapshot)
         return CorruptionError(
             f"snapshot {hint.snapshot} of {self.root} was committed, as {LATEST} says, and its object {key} "
@@ -214,19 +230,20 @@ class History:
         )
 
     async def _newest(self, *, after: int = 0) -> Snapshot | None:
-        """The newest above an id; None when there is none."""
+        """Returns the newest snapshot above an id; None when there is none."""
         for _ in range(_LOOKS):
             began = self._clock.steady()
             numbers = await self.log.highest(after=after)
             for number in numbers:
-                found = await self._find(number)
-                if found is not None:
-                    return found
+                snapshot = await self._find(number)
+                if snapshot is not None:
+                    return snapshot
                 if self.is_late(began):
                     break  # it may have been there, and have expired since it was listed
             else:
+                # Only the last listed object may come to nothing; the one below it must exist.
                 if len(numbers) > 1:
-                    raise self._missing(numbers[-1])
+                    raise self._missing_error(numbers[-1])
                 return None
         raise UnavailableError(
             f"the newest snapshot of {self.root} cannot be told: {_LOOKS} times, an answer took longer than "
@@ -236,10 +253,10 @@ class History:
         )
 
     def is_late(self, since: float) -> bool:
-        """Whether so much time has passed that what is absent may have been there in between."""
+        """Returns whether the deadline has passed: an absent object may have existed in between."""
         return self._clock.steady() - since >= self.deadline_s
 
-    def _no_table(self) -> NotFoundError:
+    def _no_table_error(self) -> NotFoundError:
         return NotFoundError(
             f"there is no table at {self._store.url}/{self.root}: it has no snapshot", key=self.root
         )
@@ -251,7 +268,10 @@ class History:
             return NO_HINT
 
     def hint(self) -> None:
-        """Tells later readers where to begin: at most once a second, beside other work; nothing needs it."""
+        """Writes where later readers can begin their discovery: in the background, at most once a second.
+
+        Nothing depends on it: without a hint a discovery lists from the start.
+        """
         now = self._clock.steady()
         if self._head is None or self._spawn is None or now - self._hinted_at < _HINT_EVERY_S:
             return
@@ -266,14 +286,14 @@ class History:
     # --- the store's clock --------------------------------------------------------
 
     async def stamp_ms(self, head: Snapshot) -> int:
-        """The time to stamp a snapshot with: the store's, which is asked where no answer has told it yet."""
+        """Returns the store's time to stamp a snapshot with, asked for where no answer has had it yet."""
         if not self.time.is_known:
             self.time.learn((await self._store.head(self.log.key(head.id))).store_time_ms)
             self.time.is_known = True
         return self.time.now_ms()
 
     async def store_now_ms(self, head: Snapshot) -> int:
-        """The store's clock as of now, by a request of its own; the machine's where nothing tells it."""
+        """Returns the store's time by a request of its own; the machine's where the store gives none."""
         told = await ask_store_ms(self._store, self.root, self.log.key(head.id))
         self.time.learn(told)
         return told if told is not None else self.time.now_ms()
@@ -281,17 +301,17 @@ class History:
     # --- others -------------------------------------------------------------------
 
     async def newest_sound(self) -> Snapshot:
-        """The newest snapshot that can be read, for whom an older one will do while the head is damaged."""
+        """Returns the newest snapshot that can be read, for callers that can do with an older one."""
         damaged: FormatError | None = None
-        for number in reversed([one async for one, _ in self.log.sizes()]):
+        for number in reversed([listed async for listed, _ in self.log.sizes()]):
             try:
                 return await self._read(number)
             except FormatError as error:
                 damaged = error
-        raise damaged or self._no_table()
+        raise damaged or self._no_table_error()
 
     async def snapshot(self, number: int, head: Snapshot) -> Snapshot:
-        """The snapshot of that id, as far as the head still has it."""
+        """Returns the snapshot of that id; NotFoundError when it does not exist at the head any more."""
         kept = any(ref.snapshot == number for ref in head.refs.values())
         if not (head.earliest <= number <= head.id or (kept and number <= head.id)):
             raise NotFoundError(
@@ -302,31 +322,31 @@ class History:
         return head if number == head.id else await self._read(number)
 
     async def at_time(self, time_ms: int, head: Snapshot) -> Snapshot:
-        """The last snapshot whose time is not after this one."""
+        """Returns the last snapshot whose time is at or before this one, by binary search over the ids."""
         if time_ms >= head.time_ms:
             return head
         low = await self._read(head.earliest) if head.earliest < head.id else head
         if time_ms < low.time_ms:
             raise NotFoundError(
-                f"table {self.root} has no snapshot as old as {_said(time_ms)}: "
-                f"the earliest, {low.id}, is of {_said(low.time_ms)}",
+                f"table {self.root} has no snapshot as old as {_time_text(time_ms)}: "
+                f"the earliest, {low.id}, is of {_time_text(low.time_ms)}",
                 time_ms=time_ms,
             )
-        found, first, last = low, low.id + 1, head.id - 1
+        best, first, last = low, low.id + 1, head.id - 1
         while first <= last:
             middle = (first + last) // 2
-            one = await self._read(middle)
-            if one.time_ms <= time_ms:
-                found, first = one, middle + 1
+            candidate = await self._read(middle)
+            if candidate.time_ms <= time_ms:
+                best, first = candidate, middle + 1
             else:
                 last = middle - 1
-        return found
+        return best
 
     async def _read(self, number: int) -> Snapshot:
-        found = await self._find(number)
-        if found is None:
-            raise self._missing(number)
-        return found
+        snapshot = await self._find(number)
+        if snapshot is None:
+            raise self._missing_error(number)
+        return snapshot
 
     async def _find(self, number: int) -> Snapshot | None:
         async def load(_: tuple[str, int]) -> Snapshot | None:
@@ -335,7 +355,7 @@ class History:
 
         return await self._cache.get((self.root, number), load)
 
-    def _missing(self, number: int) -> CorruptionError:
+    def _missing_error(self, number: int) -> CorruptionError:
         key = self.log.key(number)
         return CorruptionError(
             f"snapshot {number} of {self.root} is missing: its object {key} is gone",
@@ -344,10 +364,11 @@ class History:
         )
 
     def decoded(self, fetched: Fetched) -> Snapshot:
-        """The snapshot in an object that was read; an error when it is not what its key says."""
+        """Decodes the snapshot in an object that was read; refuses one that does not belong at its key."""
         self.time.learn(fetched.store_time_ms)
         found = decode_snapshot(fetched.data, key=fetched.key)
         number = self.log.number(fetched.key)
+        # Every snapshot read shows whether the one before it, if it was ours, is still the one we wrote.
         if self.log.ours is not None and found.parent is not None and found.table == self._table:
             self.log.ours.saw_parent(found.parent.id, found.parent.token)
         if found.id != number:
@@ -367,7 +388,7 @@ class History:
         return found
 
     def check_live(self, head: Snapshot) -> Snapshot:
-        """The head itself unless the table was dropped."""
+        """Returns the head; NotFoundError when the table was dropped."""
         if head.kind is CommitKind.DROP:
             raise NotFoundError(
                 f"table {self.root} was dropped by snapshot {head.id}: bring it back (undrop_table) until it "
@@ -378,8 +399,8 @@ class History:
         return head
 
 
-def _said(time_ms: int) -> str:
-    """A moment for people."""
+def _time_text(time_ms: int) -> str:
+    """Formats a time for messages: UTC, to the millisecond."""
     return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).isoformat(" ", "milliseconds")
 
 

@@ -135,7 +135,7 @@ def _groups(
 
 
 def _combined(codes: I64, values: I32, count: int) -> tuple[I64, list[tuple[int, int]]]:
-    """Numbers the occurring pairs of a code and one of ``count`` values; returns each number, and the pairs."""
+    """Numbers the occurring pairs of a code and one of ``count`` values; returns numbers and pairs."""
     both = pa.array(codes * count + values).dictionary_encode()
     pairs = [divmod(pair, count) for pair in both.dictionary.to_pylist()]
     return both.indices.to_numpy().astype(np.int64), pairs

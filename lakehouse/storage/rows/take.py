@@ -1,6 +1,6 @@
-"""Rows of a table by their numbers, in any order: the one copy a write makes of what it sorts.
+"""Selection of rows by their numbers, in any order: the one copy that a write makes of the rows it sorts.
 
-Invariant: the result is what Arrow's ``take`` gives; only the way there differs.
+Invariant: the result equals that of Arrow's ``take``; only the way there differs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lakehouse.kernels.arrays import I64
 __all__ = ["gather", "taken", "without_columns"]
 
 _INLINE_BYTES = 12
-"""A view of a text so short holds the text itself."""
+"""Maximum bytes of a text that an Arrow string view holds itself."""
 
 
 def gather(column: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
-    """The values of these rows (int64, none of them null).
+    """Returns the values of these rows, whose numbers are int64 without nulls.
 
-    Short texts are gathered as views, which have one width: a third of the time, since Arrow's own
+    Short texts are taken as views, which have one width: this needs a third of the time, since Arrow's own
     way through offsets waits for memory several times for each value.
     """
     values = column.combine_chunks()
@@ -30,13 +30,14 @@ def gather(column: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
         return values.take(rows)
     views = values.cast(pa.string_view())
     _, words, *texts = views.buffers()
+    # A view has 16 bytes, moved as two words; longer texts stay where they are, in ``texts``.
     pairs = np.frombuffer(words, np.int64).reshape(-1, 2)[views.offset : views.offset + len(views)]
-    found = pa.py_buffer(pairs.take(rows.to_numpy(), axis=0))
-    return pa.Array.from_buffers(pa.string_view(), len(rows), [None, found, *texts]).cast(pa.string())
+    taken = pa.py_buffer(pairs.take(rows.to_numpy(), axis=0))
+    return pa.Array.from_buffers(pa.string_view(), len(rows), [None, taken, *texts]).cast(pa.string())
 
 
 def _is_short(values: pa.Array) -> bool:
-    """Whether there is no null and texts are mostly short ones."""
+    """Returns whether there is no null and texts are short on average."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)
     first, last = offsets[values.offset], offsets[values.offset + len(values)]
     return values.null_count == 0 and int(last - first) <= _INLINE_BYTES * len(values)

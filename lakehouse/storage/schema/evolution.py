@@ -1,9 +1,9 @@
-"""Changes of a table's schema: what may change, and what the schema is afterwards.
+"""Evolution of a table's schema: the changes that are allowed, and the schema that results from them.
 
 Invariant: every file written under an older schema stays readable by field id under the newer one.
 So ids are never used again, an initial default never changes, types only widen, and nothing that
-orders or places rows (keys, partitions, layout options) changes. What would break that is refused
-by name.
+orders or places rows (keys, partitions, layout options) changes. A change that would break that is
+refused with an error that names the column or option.
 """
 
 from __future__ import annotations
@@ -77,42 +77,42 @@ __all__ = [
 ]
 
 ColumnPath = str | tuple[str, ...]
-"""A column's name, or the path to a nested field: ``"address.street"``, or ``("address", "street")``.
+"""Name of a column, or path to a nested field: ``"address.street"``, or ``("address", "street")``.
 
-A text with a dot is a path where its first part is a nested column, and the column of that whole name where
-it is none; backticks are around a name that holds a dot: ``"`net.amount`"``. Parts of a tuple are names as
-they are. A list's element is called ``element``, a map's parts ``key`` and ``value``.
+A text with a dot is a path where its first part is a nested column, and else the name of a column; backticks
+enclose a name that holds a dot: ``"`net.amount`"``. Parts of a tuple are always plain names. A list's
+element is called ``element``, a map's parts ``key`` and ``value``.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new column, or a new field of a struct; last unless a place is given."""
+    """Adds a column, or a field of a struct; it becomes the last one unless a place is given."""
 
     path: ColumnPath
     type: ColumnType
     """SQL text, an Arrow type, or a type of this package."""
     required: bool = False
-    """Needs a default, which old rows get."""
+    """True when no null is allowed; needs a default, which old rows get."""
     default: Any = None
-    """What old rows have, and new rows that come without the column."""
+    """Value of the column in old rows, and in new rows that come without it."""
     comment: str | None = None
     first: bool = False
-    """Before all others."""
+    """True to put it before all its neighbours."""
     after: str | None = None
-    """Behind this one."""
+    """Name of the neighbour to put it behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """No such column any more; adding one of that name later does not bring its values back."""
+    """Drops a column; adding one of that name later does not bring its values back."""
 
     path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Another name; key and partition columns may be renamed too."""
+    """Renames a column; key and partition columns may be renamed too."""
 
     path: ColumnPath
     name: str
@@ -120,7 +120,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Another place among its neighbours: first, or behind one of them."""
+    """Moves a column among its neighbours: to the first place, or behind one of them."""
 
     path: ColumnPath
     first: bool = False
@@ -129,30 +129,30 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """A type that holds more: longer ints, double for float, more digits, longer text."""
+    """Widens the type of a column: longer ints, double for float, more digits, longer text."""
 
     path: ColumnPath
     type: ColumnType
-    """As in :class:`AddColumn`."""
+    """New type, in any form that :class:`AddColumn` takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakeOptional:
-    """Nulls from now on."""
+    """Allows nulls in a column from now on."""
 
     path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True)
 class MakeRequired:
-    """No nulls from now on: refused unless it is so already, for older rows may have some."""
+    """Forbids nulls in a column: refused unless it forbids them already, for older rows may have some."""
 
     path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True)
 class SetComment:
-    """What a column is for; None takes the comment away."""
+    """Sets the comment of a column; None removes it."""
 
     path: ColumnPath
     comment: str | None
@@ -160,9 +160,9 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """What new rows get that come without the column; None takes the default away.
+    """Sets the value for new rows that come without the column; None removes the default.
 
-    Rows that are there keep what they have.
+    Existing rows keep their values.
     """
 
     path: ColumnPath
@@ -171,21 +171,22 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """Options with new values."""
+    """Sets options of the table."""
 
     options: Mapping[str, object]
+    """New values by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsetOptions:
-    """Options back to their defaults."""
+    """Resets options of the table to their defaults."""
 
     names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SetTableComment:
-    """What the table is for; None takes the comment away."""
+    """Sets the comment of the table; None removes it."""
 
     comment: str | None
 
@@ -205,11 +206,11 @@ SchemaChange = (
     | SetTableComment
     | IndexChange
 )
-"""Anything :func:`evolve` does to a schema."""
+"""Any change that :func:`evolve` applies to a schema."""
 
 
 def evolve(schema: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
-    """The schema after these changes, one after another: the next id, all or nothing.
+    """Returns the schema after these changes, applied in order, with the next id; all of them or none.
 
     Raises:
         InvalidInputError: a change is refused; the message names the column or option and says why.
@@ -226,13 +227,14 @@ def evolve(schema: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
         changed = with_indexes_following(changed, _applied(changed, _with_steps(changed, change)))
         check_schema(changed)
         refuse_ambiguous(changed.fields, schema.fields)
+    # Only at the end: between the changes of one call, options and columns need not fit each other.
     check_options(changed)
     check_rules_kept(schema, changed)
     return replace(changed, id=schema.id + 1)
 
 
 def _with_steps(schema: TableSchema, change: SchemaChange) -> SchemaChange:
-    """The change with names instead of texts that people write."""
+    """Returns the change with every path that is text parsed into names."""
     match change:
         case AddColumn(path=str(path)):
             change = replace(change, path=new_steps(schema.fields, path))
@@ -271,6 +273,7 @@ def _applied(schema: TableSchema, change: SchemaChange) -> TableSchema:
             return _edited(schema, path, lambda field: replace(field, type=_widened(field.type, wide, path)))
         case MakeOptional(path):
             _refuse_for_keys(schema, path, "become optional")
+            # A struct may have a field called "key" too; only a map's key must stay without nulls.
             if _steps(path)[-1] == "key" and isinstance(_holder(schema, path), MapType):
                 _refuse(path, "is the key of a map, which is never null")
             return _edited(schema, path, lambda field: replace(field, required=False))
@@ -299,7 +302,7 @@ def _refuse(path: ColumnPath, why: str) -> NoReturn:
 
 
 def _find(fields: Sequence[Field], name: str, path: ColumnPath) -> int:
-    """The place of a field among its neighbours."""
+    """Returns the place of a field among its neighbours; refuses a name that is not there."""
     names = [field.name for field in fields]
     if name not in names:
         _refuse(path, f"is not there: there is no {name!r}; {suggestion(name, names)}")
@@ -307,7 +310,7 @@ def _find(fields: Sequence[Field], name: str, path: ColumnPath) -> int:
 
 
 def _edited(schema: TableSchema, path: ColumnPath, edit: Callable[[Field], Field]) -> TableSchema:
-    """The schema with one field changed, at any depth."""
+    """Returns the schema with one field changed, at any depth."""
 
     def within(fields: tuple[Field, ...], steps: tuple[str, ...]) -> tuple[Field, ...]:
         at = _find(fields, steps[0], path)
@@ -325,7 +328,7 @@ def _edited(schema: TableSchema, path: ColumnPath, edit: Callable[[Field], Field
 def _siblings(
     schema: TableSchema, path: ColumnPath, edit: Callable[[tuple[Field, ...], int], tuple[Field, ...]]
 ) -> TableSchema:
-    """The schema with the columns, or the fields of the struct, among which a field stands changed."""
+    """Returns the schema with the list changed that holds a field: the columns, or a struct's fields."""
     *outer, name = _steps(path)
     if not outer:
         return replace(schema, fields=edit(schema.fields, _find(schema.fields, name, path)))
@@ -341,7 +344,7 @@ def _siblings(
 
 
 def _holder(schema: TableSchema, path: ColumnPath) -> DataType:
-    """The type that a nested field is part of."""
+    """Returns the type that a field is part of; a struct of all columns for a column."""
     kind: DataType = StructType(schema.fields)
     for step in _steps(path)[:-1]:
         fields = children(kind)
@@ -350,7 +353,7 @@ def _holder(schema: TableSchema, path: ColumnPath) -> DataType:
 
 
 def _retyped(field: Field, kind: DataType) -> Field:
-    """The field with other fields inside, and its defaults in their shape."""
+    """Returns the field with another nested type, and its defaults converted to it."""
     return replace(
         field,
         type=kind,
@@ -360,19 +363,19 @@ def _retyped(field: Field, kind: DataType) -> Field:
 
 
 def _reshaped(value: Any, old: DataType, new: DataType, default: str) -> Any:
-    """A default of the old type as one of the new type: fields matched by id."""
+    """Converts a default of the old type to the new one, whose fields are matched by id."""
     if value is None or old == new:
         return value
     match old, new:
         case ListType(before), ListType(after):
-            return [_reshaped(one, before.type, after.type, default) for one in value]
+            return [_reshaped(item, before.type, after.type, default) for item in value]
         case MapType(key_before, before), MapType(key_after, after):
             return [
                 (
                     _reshaped(key, key_before.type, key_after.type, default),
-                    _reshaped(one, before.type, after.type, default),
+                    _reshaped(item, before.type, after.type, default),
                 )
-                for key, one in value
+                for key, item in value
             ]
         case StructType(fields_before), StructType(fields_after):
             known = {field.id: field for field in fields_before}
@@ -415,14 +418,15 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
             )
         return _retyped(holder, StructType(with_field(holder.type.fields)))
 
-    grown = replace(schema, highest_field_id=max(one.id for _, one in walk((field,))))
+    # A nested type takes an id for each of its fields, too.
+    grown = replace(schema, highest_field_id=max(part.id for _, part in walk((field,))))
     if outer:
         return _edited(grown, tuple(outer), inside)
     return replace(grown, fields=with_field(grown.fields))
 
 
 def _given_type(given: object, path: ColumnPath, numbers: Iterator[int]) -> DataType:
-    """A type as a change gives it, with new ids inside, when a column can have it."""
+    """Parses the type of a change and numbers its inner fields; refuses a type that no column can have."""
     try:
         kind = with_ids(column_type(given), numbers.__next__)
     except InvalidInputError as error:
@@ -430,13 +434,14 @@ def _given_type(given: object, path: ColumnPath, numbers: Iterator[int]) -> Data
         raise InvalidInputError(
             f"column {shown!r}: {error.message}", column=shown, **error.context
         ) from error
+    # A schema of this column alone has the type checked by the rules for schemas.
     alone = Field(id=1, name=_steps(path)[-1], type=with_ids(kind, itertools.count(2).__next__))
     check_schema(TableSchema(fields=(alone,), highest_field_id=2 + sum(1 for _ in walk((alone,)))))
     return kind
 
 
 def _with_own_defaults(kind: DataType) -> DataType:
-    """The type with the defaults of fields inside as those hold them."""
+    """Returns the type with the defaults of its inner fields converted to those fields' types."""
     inside = []
     for child in children(kind):
         child = replace(child, type=_with_own_defaults(child.type))
@@ -472,7 +477,7 @@ def _renamed(schema: TableSchema, path: ColumnPath, name: str) -> TableSchema:
         return renamed
 
     def follow(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name if one == old else one for one in names)
+        return tuple(name if column == old else column for column in names)
 
     return replace(
         renamed,
@@ -485,7 +490,7 @@ def _renamed(schema: TableSchema, path: ColumnPath, name: str) -> TableSchema:
 def _placed(
     fields: tuple[Field, ...], at: int, first: bool, after: str | None, path: ColumnPath
 ) -> tuple[Field, ...]:
-    """The fields with one of them moved."""
+    """Returns the fields with the one at ``at`` moved to the first place, or behind another."""
     if first == (after is not None):
         _refuse(path, "goes first or behind another column: say one of the two")
     others = (*fields[:at], *fields[at + 1 :])
@@ -500,7 +505,7 @@ def _still_required(field: Field, path: ColumnPath) -> Field:
 
 
 def _default(value: Any, field: Field) -> Any:
-    """A default as the column holds it; None is none, also where no null may be."""
+    """Converts a default to the column's type; None = no default, also for a required column."""
     return None if value is None else conform_value(value, field)
 
 
@@ -508,7 +513,7 @@ _INTS = ("int8", "int16", "int32", "int64")
 
 
 def _widened(old: DataType, new: DataType, path: ColumnPath) -> DataType:
-    """The new type, if it holds all values of the old one in the same order of key bytes."""
+    """Returns the new type if it holds all values of the old one, with key bytes in the same order."""
     fits = False
     match old, new:
         case Primitive(before), Primitive(after) if before in _INTS and after in _INTS:
@@ -550,7 +555,8 @@ def _with_options(schema: TableSchema, change: SetOptions | UnsetOptions) -> Tab
             raise InvalidInputError(f"{_NO_OPTIONS[name]} is no option: {_FIXED}", option=name)
         info = TableOptions.info(name)
         default = str(info.default)
-        # A column that was added just now may be told how to merge; check_rules_kept sees to the others.
+        # A column added in the same call may get options of its own, such as how it merges; check_rules_kept
+        # refuses changes of those of the others.
         is_fixed = info.fixed and not info.is_of_column
         if is_fixed and texts.get(name, default) != schema.options.get(name, default):
             raise InvalidInputError(f"table option {name!r}: {_FIXED}", option=name)

@@ -1,10 +1,10 @@
-"""Flushing: covered WAL segments become data files, at the places in the order that they have.
+"""Flush: covered WAL segments become data files that keep the segments' positions.
 
-A flush is compaction of segments: what a snapshot reads before and after it is the same. Any process may
-do it; the streaming writer does it with rows that it still holds in memory.
+A flush is compaction of segments: reads give the same rows before and after it. Any process may flush; the
+streaming writer does it with rows that it still holds in memory.
 
-Invariant: files of a group of segments stand where the segments stood, and no other run stands between
-the segments of a group. Whoever finds, when it commits, that this is so no longer gives way.
+Invariant: files of a group of segments have the interval of the group, and no other run lies between the
+segments of a group. A group for which this no longer holds at the commit gives way.
 """
 
 from __future__ import annotations
@@ -52,40 +52,44 @@ from lakehouse.storage.wal.tail import Tail, covered
 __all__ = ["Segments", "flush_table", "plan_groups"]
 
 _READS = 16
+"""Number of segments that are read at once."""
 _ROUNDS = 8
-"""Times a flush is planned anew behind others that cover or flush."""
+"""Maximum number of plans of one flush, while other processes cover or flush meanwhile."""
 
 Segments = Callable[[Sequence[int]], Awaitable[list[WalSegment]]]
-"""Reads segments of these numbers."""
+"""Function that returns the segments of these numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Segments that were put into files together."""
+    """Segments whose rows were put into files together."""
 
     numbers: tuple[int, ...]
+    """Numbers of the segments, ascending."""
     entries: tuple[FileEntry, ...]
-    """Without positions."""
+    """Uploaded files, without positions."""
 
 
 def plan_groups(
     segments: Sequence[SegmentRange], files: Iterable[FileEntry], *, max_bytes: int
 ) -> list[tuple[int, ...]]:
-    """The segments that may be put into files together, oldest first.
+    """Groups the segments that may be put into files together, oldest first.
 
     Args:
-        segments: covered and not flushed, ascending; ``at`` is known.
-        files: the live ones, positions filled in.
-        max_bytes: what a group holds at most, unless one segment has more.
+        segments: ranges that are covered and not flushed, ascending; ``at`` is known.
+        files: live files, positions filled in.
+        max_bytes: maximum bytes of a group, unless a single segment has more.
     """
-    starts = sorted({interval(one)[0] for one in files})
+    starts = sorted({interval(entry)[0] for entry in files})
     groups: list[list[int]] = []
     held, last = 0.0, (0, 0, 0)
-    for one in segments:
-        assert one.at is not None
-        each = one.size / (one.last - one.first + 1)
-        for number in range(one.first, one.last + 1):
-            place = (one.at, 0, number)
+    for covered_range in segments:
+        assert covered_range.at is not None
+        # A snapshot has the size of a range only: its segments count as equally large.
+        each = covered_range.size / (covered_range.last - covered_range.first + 1)
+        for number in range(covered_range.first, covered_range.last + 1):
+            place = (covered_range.at, 0, number)
+            # A run begins between the two: the segment cannot share an interval with the one before.
             parted = bisect.bisect(starts, place) != bisect.bisect(starts, last)
             if not groups or parted or held + each > max_bytes:
                 groups.append([])
@@ -105,8 +109,8 @@ async def flush_table(
 
     Args:
         core: the table.
-        upto: the last segment to be flushed; None = all that were there when the call began.
-        segments: where the rows come from; None = they are read from the store.
+        upto: number of the last segment to flush; None = all that existed when the call began.
+        segments: source of the segments; None = they are read from the store.
     """
     with measure() as cost:
         view = await core.known()
@@ -120,45 +124,50 @@ async def flush_table(
         if tail is not None and upto is not None:
             # What is not flushed need not be covered: readers would have to read it segment by segment.
             tail = tail.down_to(upto)
-        found: CommitResult | None = None
+        result: CommitResult | None = None
         for _ in range(_ROUNDS):
             first = None if view.snapshot.wal is None else view.snapshot.wal.upto + 1
             grace_s = view.options.delete_grace_s
             async with holding(core, view.snapshot.id, grace_s=grace_s, segment=first):
-                one = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
-            found = one if found is None else _sum(found, one)
-            if not one.changed:
+                done = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
+            result = done if result is None else _sum(result, done)
+            if not done.changed:
                 break
             view = await core.newest()
-            if not _left(view, upto if upto is not None else tail.upto if tail else 0):
+            # A group gave way, or the commit covered segments first: they are planned on the new head.
+            if not _has_unflushed(view, upto if upto is not None else tail.upto if tail else 0):
                 break
-        assert found is not None
-    return dataclasses.replace(found, cost=cost)
+        assert result is not None
+    return dataclasses.replace(result, cost=cost)
 
 
-def _left(view: View, upto: int) -> bool:
-    return any(one.first <= upto for one in view.snapshot.segments)
+def _has_unflushed(view: View, upto: int) -> bool:
+    return any(segments.first <= upto for segments in view.snapshot.segments)
 
 
-def _sum(one: CommitResult, other: CommitResult) -> CommitResult:
+def _sum(earlier: CommitResult, later: CommitResult) -> CommitResult:
     return dataclasses.replace(
-        other,
-        changed=one.changed or other.changed,
-        rows=one.rows + other.rows,
-        files=one.files + other.files,
-        bytes=one.bytes + other.bytes,
-        attempts=one.attempts + other.attempts,
+        later,
+        changed=earlier.changed or later.changed,
+        rows=earlier.rows + later.rows,
+        files=earlier.files + later.files,
+        bytes=earlier.bytes + later.bytes,
+        attempts=earlier.attempts + later.attempts,
     )
 
 
 async def _flush_once(
     core: OpenTable, view: View, tail: Tail | None, upto: int | None, segments: Segments
 ) -> CommitResult:
-    """Uploads what can be flushed as far as is known, and commits it where that still holds."""
+    """Uploads the groups that can be flushed in the view, and commits those that still can at the head."""
     ranges = covered(view.snapshot, tail, at=view.snapshot.id + 1)
     if upto is not None:
         ranges = tuple(
-            left for one in ranges for left in one.without(range(max(one.first, upto + 1), one.last + 1))
+            kept
+            for segment_range in ranges
+            for kept in segment_range.without(
+                range(max(segment_range.first, upto + 1), segment_range.last + 1)
+            )
         )
     planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
     uploads = FileUploads(
@@ -180,20 +189,20 @@ async def _flush_once(
         done = await core.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
         fate.kept = done.changed
     kept = set(object_paths(change.added))
-    lost = [path for path in uploads.paths if path not in kept]
-    if done.changed and lost:
-        await delete_files(core.env.store, core.root, lost)
-    written = WrittenRows(entries=change.added, rows=rows, bytes=sum(one.size for one in change.added))
+    unused = [path for path in uploads.paths if path not in kept]
+    if done.changed and unused:
+        await delete_files(core.env.store, core.root, unused)
+    written = WrittenRows(entries=change.added, rows=rows, bytes=sum(entry.size for entry in change.added))
     return result_of(done, written)
 
 
 def _from_store(core: OpenTable, view: View) -> Segments:
     async def read(numbers: Sequence[int]) -> list[WalSegment]:
-        async def one(number: int) -> WalSegment:
+        async def read_one(number: int) -> WalSegment:
             return await core.wal.read(number, snapshot=view.snapshot.id)
 
-        async with aclosing(map_bounded(one, numbers, _READS)) as found:
-            return [segment async for segment in found]
+        async with aclosing(map_bounded(read_one, numbers, _READS)) as segments:
+            return [segment async for segment in segments]
 
     return read
 
@@ -207,24 +216,26 @@ class _Flush:
         self._groups, self._buckets = groups, buckets
         self._own = SpilledManifest(core.env.store, core.root)
         self.added: tuple[FileEntry, ...] = ()
-        """What the last draft adds."""
+        """Files that the last draft adds."""
 
     async def draft(self, base: Base) -> Draft | None:
-        """Those groups that are still whole and unbroken; the cover alone when none is."""
+        """Returns the groups that are still unflushed and undivided; the cover alone when none is."""
+        # Snapshot 0 stands for the one that this commit makes, whose id a lost race would change.
         places = {
-            number: (0 if one.at == base.snapshot.id + 1 else one.at or 0, 0, number)
-            for one in base.segments
-            for number in range(one.first, one.last + 1)
+            number: (0 if segments.at == base.snapshot.id + 1 else segments.at or 0, 0, number)
+            for segments in base.segments
+            for number in range(segments.first, segments.last + 1)
         }
-        starts = sorted({interval(one)[0] for one in await base.files()})
+        starts = sorted({interval(entry)[0] for entry in await base.files()})
         entries: list[FileEntry] = []
         flushed: list[int] = []
         for group in self._groups:
             if all(number in places for number in group.numbers):
                 lo, hi = places[group.numbers[0]], places[group.numbers[-1]]
                 if not _parted(starts, lo, hi):
-                    entries += [dataclasses.replace(one, lo=lo, hi=hi) for one in group.entries]
+                    entries += [dataclasses.replace(entry, lo=lo, hi=hi) for entry in group.entries]
                     flushed += group.numbers
+        # The files have the buckets of the view: after a rescale they do not fit, and only the cover is left.
         if entries and (await base.schemas.read(base.snapshot.schema)).schema.buckets != self._buckets:
             entries, flushed = [], []
         self.added = tuple(entries)
@@ -241,7 +252,7 @@ class _Flush:
 
 
 def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
-    """Whether a run stands between two positions; snapshot 0 is the one that is being made."""
+    """Returns whether a run begins between two positions; snapshot 0 is the one that is being made."""
     if hi[0] == 0:
         return lo[0] != 0 and bool(starts) and starts[-1] > lo
     return bisect.bisect(starts, lo) != bisect.bisect(starts, hi)
@@ -250,44 +261,45 @@ def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
 async def _written(
     core: OpenTable, uploads: FileUploads, rows: pa.Table, view: View
 ) -> tuple[FileEntry, ...]:
-    """The files of one group's rows."""
+    """Uploads the files of one group's rows; returns their entries in the order of the rows."""
     if not rows.num_rows:
         return ()
     files = await in_thread(_files, rows, view.schema, uploads)
     concurrency = core.env.settings.table.write_concurrency
     async with aclosing(map_bounded(uploads.upload, files, concurrency, ordered=False)) as entries:
-        found = {number: entry async for number, entry in entries}
-    return tuple(found[number] for number in sorted(found))
+        written = {number: entry async for number, entry in entries}
+    return tuple(written[number] for number in sorted(written))
 
 
 def _files(rows: pa.Table, schema: TableSchema, uploads: FileUploads) -> list[FileRows]:
-    """What to write: parts of one run, cut to size."""
-    found: list[FileRows] = []
+    """Splits the rows of one run into files by partition, bucket and size."""
+    files: list[FileRows] = []
     for part in _parts(rows, schema):
         step = max(1, uploads.fitting_rows(part))
         for begin in range(0, len(part), step):
             slice_ = part.slice(begin, min(step, len(part) - begin))
-            bucket = part.bucket if schema.primary_key else len(found) % schema.buckets
-            found.append(FileRows(part=slice_, bucket=bucket, run=0, number=len(found)))
-    return found
+            # Without a key any file may have any bucket: they are spread evenly.
+            bucket = part.bucket if schema.primary_key else len(files) % schema.buckets
+            files.append(FileRows(part=slice_, bucket=bucket, run=0, number=len(files)))
+    return files
 
 
 def _parts(rows: pa.Table, schema: TableSchema) -> list[PartitionRows]:
-    """The rows by partition and bucket, each key once."""
+    """Returns the rows by partition and bucket, each key once."""
     rows = folded_input(rows, schema)
     kinds = rows.column(KIND_COLUMN).to_numpy() if KIND_COLUMN in rows.column_names else None
     moves = bool(schema.primary_key) and not schema.key_holds_partition
     if kinds is None or not moves:
         return cut_rows(rows, schema, partition_fields=schema.partition_fields)
-    # Rows that delete do not tell their partition; of a key that has both, the later one stays.
+    # The partition of a deletion is not known; of a key both written and deleted, the later row stays.
     (keys,) = KeyColumns(schema.key_fields).arrays([rows])
     order = last_of_each(keys)
     if order is not None:
         rows = rows.take(pa.array(order))
     deletes = pc.equal(rows.column(KIND_COLUMN), pa.scalar(int(RowKind.DELETE), pa.int8()))
-    found = []
+    parts = []
     for mask, fields in ((pc.invert(deletes), schema.partition_fields), (deletes, ())):
-        some = rows.filter(mask).combine_chunks()
-        if some.num_rows:
-            found += cut_rows(some, schema, partition_fields=fields)
-    return found
+        selected = rows.filter(mask).combine_chunks()
+        if selected.num_rows:
+            parts += cut_rows(selected, schema, partition_fields=fields)
+    return parts

@@ -1,8 +1,8 @@
-"""Rows that name some columns, one of each key, and what they come to beside the rows that are there.
+"""Rows that have only some columns, reduced to one of each key and filled from the existing rows.
 
-Invariant: filling gives what reading, changing and writing the rows one after the other gives: of several
-rows of a key in one call the last one that names a column decides it; what none names stays as it is, or
-is the column's default where the key is new.
+Invariant: filling gives the same as reading, changing and writing the rows one after the other: of several
+rows of a key in one call the last one that has a column decides it; a column that none has keeps its value,
+or gets its default where the key is new.
 """
 
 from __future__ import annotations
@@ -31,78 +31,82 @@ __all__ = ["GivenChunk", "GivenRows", "given_chunk"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenChunk:
-    """Rows as they came, with all columns of the schema; those that nobody gave are null."""
+    """Rows in their input order, with all columns of the schema; values that were not given are null."""
 
     rows: pa.Table
     given: Mapping[str, Mask]
-    """Of each column that some rows lack, which rows have it."""
+    """Mask of the rows that have a column, for each column that some rows lack."""
 
 
 def given_chunk(chunk: pa.Table, schema: TableSchema, *, first_row: int) -> GivenChunk:
-    """The rows of a table that :func:`lakehouse.storage.rows.input_tables.chunks_of` made with marks."""
+    """Returns the rows of a table that :func:`lakehouse.storage.rows.input_tables.chunks_of` made with marks."""
     rows, marks = marks_of(chunk)
     relaxed = _relaxed(schema)
     fitted = conform(rows, relaxed, first_row=first_row, partial=True)
     marked = {name.casefold(): mask.to_numpy() for name, mask in marks.items()}
     columns: list[pa.ChunkedArray] = []
     given: dict[str, Mask] = {}
-    for one, target in zip(relaxed.fields, relaxed.arrow(), strict=True):
-        if one.name not in fitted.column_names:
-            if one.name in schema.primary_key:
-                raise InvalidInputError(f"the rows have no column {one.name!r}, of the key", column=one.name)
+    for column, target in zip(relaxed.fields, relaxed.arrow(), strict=True):
+        name = column.name
+        if name not in fitted.column_names:
+            if name in schema.primary_key:
+                raise InvalidInputError(f"the rows have no column {name!r}, of the key", column=name)
             columns.append(constant_column(None, target.type, rows.num_rows))
-            given[one.name] = np.zeros(rows.num_rows, bool)
+            given[name] = np.zeros(rows.num_rows, bool)
             continue
-        columns.append(fitted.column(one.name))
-        if one.name.casefold() in marked:
-            given[one.name] = marked[one.name.casefold()]
+        columns.append(fitted.column(name))
+        if name.casefold() in marked:
+            given[name] = marked[name.casefold()]
     return GivenChunk(rows=pa.Table.from_arrays(columns, schema=relaxed.arrow()), given=given)
 
 
 def _relaxed(schema: TableSchema) -> TableSchema:
-    """The schema without what only whole rows have to keep: columns outside the key may be null."""
+    """Returns the schema with every column outside the key optional, as rows before filling need it."""
     fields = tuple(
-        one if one.name in schema.primary_key else dataclasses.replace(one, required=False)
-        for one in schema.fields
+        column if column.name in schema.primary_key else dataclasses.replace(column, required=False)
+        for column in schema.fields
     )
     return dataclasses.replace(schema, fields=fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenRows:
-    """Rows of a call, one of each key, by key."""
+    """Rows of a call, one of each key, in key order."""
 
     schema: TableSchema
     rows: pa.Table
     given: Mapping[str, Mask] = field(default_factory=dict)
-    """Of each column that some rows lack, which rows have it."""
+    """Mask of the rows that have a column, for each column that some rows lack."""
     handed_in: int = 0
-    """Rows before those of a key were put together."""
+    """Number of rows before those of one key were combined."""
 
     @classmethod
     def of(cls, chunks: Sequence[GivenChunk], schema: TableSchema) -> GivenRows:
-        """The rows of these chunks, put together.
+        """Combines the rows of these chunks, those of one key into one row.
 
         Raises:
             InvalidInputError: two rows have one key in a table with a sequence field, which would have to
-                be asked in between which of them is the newer.
+                decide between them before their missing values are known.
         """
         if not chunks:
             return cls(schema=schema, rows=_relaxed(schema).arrow().empty_table())
-        rows = pa.concat_tables([one.rows for one in chunks]).combine_chunks()
-        names = {name for one in chunks for name in one.given}
+        rows = pa.concat_tables([chunk.rows for chunk in chunks]).combine_chunks()
+        names = {name for chunk in chunks for name in chunk.given}
         given = {
-            name: np.concatenate([one.given.get(name, np.ones(one.rows.num_rows, bool)) for one in chunks])
+            name: np.concatenate(
+                [chunk.given.get(name, np.ones(chunk.rows.num_rows, bool)) for chunk in chunks]
+            )
             for name in names
         }
         keys = KeyColumns(schema.key_fields)
         if schema.merging.folds:
             refuse_repeated_keys(rows, keys, where="missing='keep' in a table with a sequence field")
         (array,) = keys.arrays([rows])
-        found = by_key(array)
-        if found is None:
+        sorted_rows = by_key(array)
+        if sorted_rows is None:
+            # In key order already, with each key once.
             return cls(schema=schema, rows=rows, given=given, handed_in=rows.num_rows)
-        order, ends = found
+        order, ends = sorted_rows
         last = np.flatnonzero(ends)
         groups = KeyGroups(rows=order, begins=np.concatenate([[0], last[:-1] + 1]))
         columns = []
@@ -119,25 +123,25 @@ class GivenRows:
     @property
     def lacking(self) -> tuple[Field, ...]:
         """Columns that some rows lack."""
-        return tuple(one for one in self.schema.fields if one.name in self.given)
+        return tuple(column for column in self.schema.fields if column.name in self.given)
 
     @property
     def incomplete(self) -> Mask:
-        """Which rows lack a column."""
-        found: Mask = np.zeros(self.rows.num_rows, bool)
+        """Mask of the rows that lack a column."""
+        lacks: Mask = np.zeros(self.rows.num_rows, bool)
         for mask in self.given.values():
-            found |= ~mask
-        return found
+            lacks |= ~mask
+        return lacks
 
     def keys_to_read(self) -> pa.Table:
-        """Keys of the rows that lack a column."""
+        """Returns the keys of the rows that lack a column."""
         return self.rows.select(self.schema.primary_key).filter(pa.array(self.incomplete)).combine_chunks()
 
     def filled(self, found: FoundRows) -> pa.Table:
-        """Whole rows.
+        """Returns whole rows, with missing values from existing rows, or else from column defaults.
 
         Args:
-            found: the rows that are there of :meth:`keys_to_read`, with the columns :attr:`lacking`.
+            found: the existing rows of :meth:`keys_to_read`, with the columns :attr:`lacking`.
 
         Raises:
             InvalidInputError: a new row lacks a column that must not be null.
@@ -146,30 +150,32 @@ class GivenRows:
         places = found.places(keys, self.rows).fill_null(-1).to_numpy()
         rows, there = self.rows.num_rows, found.rows.num_rows
         filled = self.rows
-        for one in self.lacking:
-            old = found.rows.column(one.name).combine_chunks()
-            mine = filled.column(one.name).combine_chunks()
-            default = constant_column(one.write_default, mine.type, 1).combine_chunks()
+        for lacked in self.lacking:
+            old = found.rows.column(lacked.name).combine_chunks()
+            mine = filled.column(lacked.name).combine_chunks()
+            default = constant_column(lacked.write_default, mine.type, 1).combine_chunks()
+            # Places in the concatenation below: own values, then those of existing rows, then the default.
             source = np.where(places >= 0, rows + places, rows + there)
-            at = np.where(self.given[one.name], np.arange(rows), source)
+            at = np.where(self.given[lacked.name], np.arange(rows), source)
             column = pa.concat_arrays([_one_array(mine), _one_array(old), _one_array(default)]).take(
                 pa.array(at)
             )
-            place = filled.schema.get_field_index(one.name)
-            filled = filled.set_column(place, arrow_field(dataclasses.replace(one, required=False)), column)
+            place = filled.schema.get_field_index(lacked.name)
+            optional = arrow_field(dataclasses.replace(lacked, required=False))
+            filled = filled.set_column(place, optional, column)
         self._refuse_nulls(filled)
         return filled
 
     def _refuse_nulls(self, filled: pa.Table) -> None:
-        for one in self.schema.fields:
-            if not one.required or not filled.column(one.name).null_count:
+        for column in self.schema.fields:
+            if not column.required or not filled.column(column.name).null_count:
                 continue
-            row = pc.index(filled.column(one.name).is_null(), True).as_py()
+            row = pc.index(filled.column(column.name).is_null(), True).as_py()
             key = {name: filled.column(name)[row].as_py() for name in self.schema.primary_key}
             raise InvalidInputError(
-                f"column {one.name!r} of the row with key {key} must not be null: there is no older row to "
-                "keep a value of, so give it one",
-                column=one.name,
+                f"column {column.name!r} of the row with key {key} must not be null: there is no older row "
+                "to keep a value of, so give it one",
+                column=column.name,
                 key=key,
             )
 
