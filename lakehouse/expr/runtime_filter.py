@@ -1,7 +1,7 @@
-"""A condition on a column made of the values that matter: all of them while they are few, else ranges.
+"""Runtime filter: a condition on a column made of wanted values, listed while they are few, else as ranges.
 
-Invariant: the condition is true of every row whose value is among those given. It may be true of others
-where ranges stand for the values.
+Invariant: the condition is true for every row whose value is among the wanted ones. It may be true for other
+rows where ranges replace the values.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from lakehouse.kernels.arrays import I64
 __all__ = ["among", "fitting"]
 
 _RANGES = 16
-"""More make each row dearer to judge than they leave out."""
+"""Maximum number of ranges; more cost more per row than they filter out."""
 
 
 def among(name: str, kind: pa.DataType, values: pa.Array, *, max_values: int) -> Expr:
-    """The condition that the column has one of these values.
+    """Returns a condition that is true where the column has one of these values.
 
     Args:
         name: of the column.
         kind: its type, whose values have an order.
-        values: of a type that casts to it; nulls are no values.
-        max_values: from more on, ranges take their place, parted where the values leave the widest gaps.
+        values: wanted values, of a type that casts to it; nulls are ignored.
+        max_values: maximum number of listed values; more become ranges, divided at the widest gaps.
     """
     distinct = pc.unique(fitting(values.drop_null(), kind))
     column = col(name)
@@ -42,13 +42,15 @@ def among(name: str, kind: pa.DataType, values: pa.Array, *, max_values: int) ->
 
 
 def fitting(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values as the column has them; those that it cannot have are no value of any row."""
+    """Casts values to the column's type, and drops those that it cannot hold: no row has them."""
     with contextlib.suppress(pa.ArrowInvalid):
         return values.cast(kind)
+    # Some value does not fit: keep those that survive the way there and back.
     with contextlib.suppress(pa.ArrowInvalid):
         cast = values.cast(kind, safe=False)
         return cast.filter(pc.equal(cast.cast(values.type, safe=False), values))
-    return pa.array([one.cast(kind).as_py() for one in values if _casts(one, kind)], kind)
+    # Some casts fail even unsafely, such as text to numbers: then each value is tried by itself.
+    return pa.array([value.cast(kind).as_py() for value in values if _casts(value, kind)], kind)
 
 
 def _casts(value: pa.Scalar, kind: pa.DataType) -> bool:
@@ -60,12 +62,12 @@ def _casts(value: pa.Scalar, kind: pa.DataType) -> bool:
 
 
 def _begins(ordered: pa.Array) -> I64:
-    """Where ranges begin among ascending values."""
+    """Returns the places at which ranges begin among ascending values."""
     count = min(_RANGES, len(ordered))
     try:
         numbers = ordered if pa.types.is_integer(ordered.type) else ordered.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Of text no gap is wider than another.
+        # Gaps between texts have no width: ranges get equal numbers of values instead.
         return np.arange(count, dtype=np.int64) * len(ordered) // count
     gaps = np.diff(numbers.to_numpy(zero_copy_only=False).astype(np.float64))
     widest = np.sort(np.argsort(gaps)[len(gaps) - count + 1 :])

@@ -92,7 +92,7 @@ INDEXES = (
         path="lakehouse/storage/maintenance/index_rebuild.py",
         old="        self.replaced: tuple[FileEntry, ...] = ()\n\n"
         "    async def draft(self, base: Base) -> Draft | None:\n"
-        '        """What is live, as the head has it, with other indexes."""\n'
+        '        """Returns the live entries with their new indexes; None when all files are gone."""\n'
         "        live = await base.manifests.entries(base.snapshot)\n",
         new="        self.replaced: tuple[FileEntry, ...] = ()\n        self.given = entries\n\n"
         "    async def draft(self, base: Base) -> Draft | None:\n        live = self.given\n",

@@ -1,7 +1,6 @@
-"""What commits want that needs no rows to be read: new files, tags, an older state, an end.
+"""Changes of commits that read no rows: new files, tags, a rollback, a drop and its undoing.
 
-Invariant: a draft made here is right for the head it was made against; asked again for another head,
-it decides again.
+Invariant: a draft is right for the head it was made against; for another head it is made again.
 """
 
 from __future__ import annotations
@@ -29,18 +28,19 @@ __all__ = [
 ]
 
 UNFLUSHED = "unflushed"
-"""Kind of the conflict with rows that are in no file that could be taken away."""
+"""Kind of the conflict with rows that are still in WAL segments, where they cannot be removed."""
 
 
 def check_flushed(removed: Iterable[FileEntry]) -> None:
-    """Refuses to take rows of WAL segments away: they have to be put into files first."""
-    for one in removed:
-        if one.format is FileFormat.WAL:
+    """Refuses to remove rows of WAL segments: a flush has to put them into files first."""
+    for entry in removed:
+        if entry.format is FileFormat.WAL:
+            segment = entry.path.partition("#")[0]
             raise ConflictError(
-                f"rows to be taken away are in WAL segment {one.path.partition('#')[0]} and in no file yet: "
-                "flush the table, then do it again",
+                f"rows to be taken away are in WAL segment {segment} and in no file yet: flush the table, "
+                "then do it again",
                 kind=UNFLUSHED,
-                path=one.path,
+                path=entry.path,
             )
 
 
@@ -52,18 +52,18 @@ class AddFiles:
     entries: tuple[FileEntry, ...]
     own: SpilledManifest
     clears: bool = False
-    """Takes away every file of the head it is committed on, and the segments it covers."""
+    """True to remove every file of the head it is committed on, and the segments it covers."""
     must_commit: bool = False
-    """Also when there is nothing to add: the commit carries a sequence."""
+    """True to commit even when there is nothing to add: the commit carries a sequence."""
     message: str | None = None
 
     @property
     def blind(self) -> bool:
-        """Only whether there is anything to clear depends on the head."""
+        """True unless it clears: then the head decides whether there is anything to do."""
         return not self.clears
 
     async def draft(self, base: Base) -> Draft | None:
-        """The same for every head."""
+        """Returns the same draft for every head; None when there is nothing to add or clear."""
         nothing = not self.entries and not (self.clears and (base.snapshot.total.files or base.segments))
         if nothing and not self.must_commit:
             return None
@@ -78,23 +78,28 @@ class AddFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacePartitions:
-    """Takes away whatever files whole partitions have in the head, and adds files.
+    """Replaces all files that some partitions have in the head by other files.
 
-    Only where a partition has merge units of its own (or the table no key): files of a partition
-    then hide no row of another.
+    It is for tables whose partitions have merge units of their own, or that have no key: only there does
+    no file of a partition hide rows of another.
     """
 
     kind: CommitKind
     holds: Callable[[tuple[bytes, ...]], bool]
-    """Whether a partition is one of them."""
+    """Function that returns whether a partition is replaced."""
     entries: tuple[FileEntry, ...]
     own: SpilledManifest
     must_commit: bool = False
+    """True to commit even when there is nothing to remove or add: the commit carries a sequence."""
     message: str | None = None
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """What is live in the head, as TABLES §5 asks of blind overwrites."""
+        """Returns a draft that removes the files live in the head it is committed on, and adds the others.
+
+        Raises:
+            ConflictError: rows to remove are in WAL segments and in no file yet.
+        """
         verdicts: dict[tuple[bytes, ...], bool] = {}
         removed = []
         for one in await base.entries():
@@ -121,11 +126,16 @@ class ChangeRefs:
     make: Mapping[str, Ref] = dataclasses.field(default_factory=dict)
     drop: Collection[str] = ()
     replace: bool = False
-    """Whether a tag that exists may be moved."""
+    """True when a tag that exists may be moved."""
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """Refuses what the head does not allow."""
+        """Returns the changed tags and pins; None when the head has them already.
+
+        Raises:
+            AlreadyExistsError: a name is taken by another snapshot.
+            NotFoundError: the head does not have the snapshot, or the tag to drop.
+        """
         refs = base.snapshot.refs
         for name, ref in self.make.items():
             known = refs.get(name)
@@ -154,15 +164,15 @@ class ChangeRefs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """Makes an older state the newest; what came between stays reachable by its id."""
+    """Makes an older state the newest; the snapshots in between stay reachable by their ids."""
 
     target: Snapshot
     schema: Callable[[Base], Awaitable[SchemaRef | None]]
-    """A schema like the target's with an id of its own; None = the head's is the same."""
+    """Function that writes a schema like the target's with a new id; None = the head's is the same."""
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """The files of the target, and of the head what a rollback must not undo."""
+        """Returns the files of the target; writers, tags and the covered log stay those of the head."""
         refs = base.snapshot.refs.values()
         kept = any(ref.snapshot == self.target.id for ref in refs)
         if self.target.id < base.snapshot.earliest and not kept:
@@ -180,21 +190,21 @@ class DropTable:
     blind: ClassVar[bool] = True
 
     async def draft(self, base: Base) -> Draft | None:
-        """The last draft of a table."""
+        """Returns the last draft of a table."""
         return Draft(kind=CommitKind.DROP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undrop:
-    """Brings a dropped table back as it was, by the commit right behind the drop and no other.
+    """Brings a dropped table back as it was, by the commit right after the drop and no other.
 
-    Behind any other head there is nothing to do: somebody has brought the table back, and what became
-    of it since, another drop included, is not to be undone.
+    After any other head there is nothing to do: somebody has brought the table back, and what was done to
+    it since, another drop included, must not be undone.
     """
 
     drop: Snapshot
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """The drop's own files, which are those the table had."""
+        """Returns an empty draft right after the drop, which still lists the table's files; else None."""
         return Draft(kind=CommitKind.UNDROP) if base.snapshot.token == self.drop.token else None

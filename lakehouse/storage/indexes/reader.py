@@ -1,11 +1,11 @@
-"""One index file of a table, opened: what is read of it is checked, and kept for the next search.
+"""Reader of a table's index file: every byte that it reads is checked, and cached for the next search.
 
-Opening costs one read of its tail, with the indexes that are asked where these are small and stand at the
-end, the whole file where that is small. Reads are made in pages; pages and footers are kept in the caches
+Opening costs one read of the file's end: the footer, with the wanted indexes where these are small and at the
+end, or the whole file where that is small. Reads are made in pages; pages and footers are kept in the caches
 of data files.
 
-Invariant: bytes handed out are those that were written; a file that is not the one the snapshot speaks
-of is a CorruptionError that names it.
+Invariant: returned bytes are those that were written; a file that is not the one the snapshot refers to is a
+CorruptionError that names it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from lakehouse.storage.metadata.paths import join
 __all__ = ["OpenIndex", "open_index"]
 
 _FOOTER_WEIGHT = 8
-"""Times its length that a parsed footer takes in memory."""
+"""Memory of a parsed footer as a multiple of its length."""
 
 
 _NEAR_BYTES = 128 * 1024
-"""So much of the end of a file comes with its footer where the indexes asked are in it: that takes less time
-than another request."""
+"""Maximum bytes of a file's end that are read with the footer for the sake of wanted indexes in it: that
+takes less time than another request."""
 
 
 async def open_index(
@@ -43,14 +43,14 @@ async def open_index(
     *,
     asked: Collection[int] = (),
 ) -> OpenIndex:
-    """A reader of an index file, which its caches may know already.
+    """Returns a reader of an index file, from the cache where it was opened before.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        ref: what the snapshot says of the file.
-        caches: shared by all files of the store.
-        settings: limits.
+        store: store of the table.
+        root: the table's directory.
+        ref: the snapshot's reference to the file.
+        caches: caches shared by all files of the store.
+        settings: limits of index searches.
         asked: ids of the definitions whose indexes are about to be searched.
     """
 
@@ -59,13 +59,13 @@ async def open_index(
         await made.footer()
         return made
 
-    found = await caches.metadata.get((root, ref.path), load)
-    assert isinstance(found, OpenIndex)  # load never says that there is nothing
-    return found
+    opened = await caches.metadata.get((root, ref.path), load)
+    assert isinstance(opened, OpenIndex)  # load never returns None
+    return opened
 
 
 class OpenIndex(PuffinReader):
-    """Reads a puffin file page by page, checking each; made by :func:`open_index`."""
+    """Reader of a puffin file that checks every page; made by :func:`open_index`."""
 
     def __init__(
         self,
@@ -93,22 +93,22 @@ class OpenIndex(PuffinReader):
 
     @property
     def weight(self) -> int:
-        """About what it takes in memory."""
+        """Estimated bytes in memory, for the cache."""
         return len(self.window[1]) + _FOOTER_WEIGHT * self._ref.footer_bytes + 1000
 
     @property
     def page_bytes(self) -> int:
-        """How much is read at least; known once the footer was read."""
+        """Bytes of a page, the smallest read; known once the footer was read."""
         assert self._pages is not None
         return self._pages.page_bytes
 
     async def footer(self) -> PuffinFooter:
-        """What the file holds, once it is known to be the right one."""
-        found = await super().footer()
+        """Returns the footer, after checking that the file is the one the snapshot refers to."""
+        footer = await super().footer()
         if self._pages is None:
             self._check_footer()
-            self._pages = PageSums.of(found, self.footer_start, self.key)
-        return found
+            self._pages = PageSums.of(footer, self.footer_start, self.key)
+        return footer
 
     def _check_footer(self) -> None:
         start, data = self.window
@@ -122,27 +122,28 @@ class OpenIndex(PuffinReader):
             )
 
     async def ranges(self, ranges: Sequence[tuple[int, int]], *, gap_bytes: int | None = None) -> list[bytes]:
-        """Byte ranges in front of the footer: from memory, or fetched in few requests."""
+        """Returns byte ranges from before the footer: out of memory, or fetched in few requests."""
         await self.footer()
         assert self._pages is not None
         pages = await self._read_pages(self._pages, self._touched(self._pages, ranges), gap_bytes)
         size = self._pages.page_bytes
-        found = []
+        parts = []
         for start, end in ranges:
             numbers = range(start // size, -(-end // size))
             joined = b"".join(pages[number] for number in numbers)
             first = numbers.start * size
-            found.append(joined[start - first : end - first])
-            if len(found[-1]) != end - start:
+            parts.append(joined[start - first : end - first])
+            if len(parts[-1]) != end - start:
                 raise CorruptionError(
                     f"{self.key} has no bytes [{start}, {end}): its footer begins at {self._pages.end}",
                     key=self.key,
                     offset=start,
                 )
-        return found
+        return parts
 
     @staticmethod
     def _touched(pages: PageSums, ranges: Iterable[tuple[int, int]]) -> list[int]:
+        """Returns the numbers of the pages that byte ranges overlap, ascending."""
         numbers: set[int] = set()
         for start, end in ranges:
             numbers.update(range(start // pages.page_bytes, -(-min(end, pages.end) // pages.page_bytes)))
@@ -151,13 +152,14 @@ class OpenIndex(PuffinReader):
     async def _read_pages(
         self, pages: PageSums, numbers: Sequence[int], gap_bytes: int | None
     ) -> dict[int, bytes]:
+        """Returns pages by number: cached ones, and the others read in runs of neighbours and checked."""
         blocks = self._caches.blocks
-        found: dict[int, bytes] = {}
+        contents: dict[int, bytes] = {}
         for number in numbers:
             known = blocks.get_if_present((*self._where, number))
             if known is not None:
-                found[number] = known
-        missing = [number for number in numbers if number not in found]
+                contents[number] = known
+        missing = [number for number in numbers if number not in contents]
         runs: list[list[int]] = []
         for number in missing:
             if runs and runs[-1][-1] == number - 1:
@@ -169,19 +171,24 @@ class OpenIndex(PuffinReader):
         for run, part in zip(runs, parts, strict=True):
             for place, number in enumerate(run):
                 data = part[place * pages.page_bytes : (place + 1) * pages.page_bytes]
-                found[number] = pages.check(number, data, self.key)
+                contents[number] = pages.check(number, data, self.key)
+                # Pages inside the window that came with the footer are in memory already.
                 if pages.span(number)[0] < self.window[0]:
-                    blocks.put((*self._where, number), found[number])
-        return found
+                    blocks.put((*self._where, number), contents[number])
+        return contents
 
 
 def _tail_bytes(ref: IndexRef, asked: Collection[int], near: int) -> int:
-    """How much of the end to read: the footer, and the indexes that are asked where they are near."""
+    """Returns how many bytes of the end to read for the footer and for wanted indexes within ``near`` bytes.
+
+    0 when neither place is known.
+    """
     page = page_bytes_of(ref.size - ref.footer_bytes)
-    found = ref.footer_bytes
+    tail = ref.footer_bytes
     for number, reach in zip(ref.ids, ref.reach, strict=False):
         if number in asked and reach:
+            # From the beginning of a page, since only whole pages can be checked.
             begin = (ref.size - reach) // page * page
             if ref.size - begin <= near:
-                found = max(found, ref.size - begin)
-    return found
+                tail = max(tail, ref.size - begin)
+    return tail

@@ -1,8 +1,8 @@
-"""What the indexes of data files say of a condition: which files, and which rows of them, may match.
+"""Pruning by the indexes of data files: the files, and the rows of them, that may match a condition.
 
-A file is asked when the condition is about something that a live definition indexes and the file was
-indexed by; statistics were asked before. What an index excludes is left out under the same rule of
-pruning as what statistics exclude (:mod:`lakehouse.storage.scan.file_plan`).
+The index of a file is searched when a live definition by which the file was indexed can answer a part of the
+condition; statistics have pruned before. Rows that an index excludes are left out under the same rule of
+pruning as those that statistics exclude (:mod:`lakehouse.storage.scan.file_plan`).
 
 Invariant: rows outside a selection do not match. An index file that is missing or damaged selects
 every row: it is logged and counted, and the scan reads the data file instead.
@@ -67,77 +67,83 @@ __all__ = ["IndexAnswers", "IndexQuestion", "ask_indexes"]
 
 _log = get_logger(__name__)
 _COLUMNS = 8
-"""Such a part of a data file is what reading an index may cost at most."""
+"""Divisor of a data file's bytes: the search of its indexes may read at most such a part of its size."""
 _T = TypeVar("_T")
 _Question: TypeAlias = "Tree[Holds | HasWords]"
 
 
 @dataclass(slots=True, kw_only=True)
 class IndexAnswers:
-    """What the indexes of some files said."""
+    """Selections of rows from the indexes of some files."""
 
     rows: Mapping[str, RowSelection] = field(default_factory=dict)
-    """By path of the data file, the rows that may match; files that are missing were not asked."""
+    """Rows that may match, by path of the data file; the indexes of other files were not searched."""
     failed: tuple[str, ...] = ()
     """Paths of index files that could not be read."""
 
     def excludes(self, entry: FileEntry) -> bool:
-        """Whether no row of a file matches."""
+        """Returns whether the indexes of a file exclude all its rows."""
         rows = self.rows.get(entry.path)
         return rows is not None and rows.is_empty
 
 
 class IndexQuestion:
-    """A condition as a question to indexes.
+    """Condition in the form that indexes answer: a tree of tests on index targets.
 
     Args:
         where: the condition, as the user gave it.
-        schema: of the snapshot that is read.
+        schema: schema of the snapshot that is read.
     """
 
     def __init__(self, where: Expr, schema: TableSchema) -> None:
-        self._definitions = {one.id: one for one in schema.indexes}
+        self._definitions = {index.id: index for index in schema.indexes}
         self._trees: dict[frozenset[int], _Question] = {}
         if not self._definitions:
             return
+        # Indexes name columns by id and hold numbers of the widest type, and so does the bound condition.
         self._columns = {
-            column_name(one.id): (one.id, wide_type(arrow_type(one.type)))
-            for one in columns_of(schema.fields).values()
+            column_name(column.id): (column.id, wide_type(arrow_type(column.type)))
+            for column in columns_of(schema.fields).values()
         }
         named = NamedColumns(schema.fields)
         renamed = by_ids(where, {name: named[name].id for name in where.columns() if name in named})
         self._where = bind(renamed, pa.schema([(name, kind) for name, (_, kind) in self._columns.items()]))
 
     def of(self, entry: FileEntry) -> _Question | None:
-        """What to ask of a file; None when its indexes can tell nothing."""
+        """Returns the tests that the indexes of a file can answer; None when they cannot exclude any row."""
         if entry.index is None or not self._definitions:
             return None
-        found = self._of_ids(frozenset(entry.index.ids))
-        return None if found in (ANY_ROW, NO_ROW) else found
+        tree = self._of_ids(frozenset(entry.index.ids))
+        # No index is needed to know that any row may match, or none.
+        return None if tree in (ANY_ROW, NO_ROW) else tree
 
     def usable(self, entry: FileEntry) -> list[IndexDefinition]:
-        """The live definitions that a file was indexed by."""
+        """Returns the live definitions that a file was indexed by."""
         ids = entry.index.ids if entry.index is not None else ()
-        return [self._definitions[one] for one in ids if one in self._definitions]
+        return [self._definitions[number] for number in ids if number in self._definitions]
 
     def _of_ids(self, ids: frozenset[int]) -> _Question:
-        found = self._trees.get(ids)
-        if found is None:
-            usable = [one for number, one in self._definitions.items() if number in ids]
+        """Returns the tree of tests for files with these indexes; most files of a table have the same."""
+        answerable = self._trees.get(ids)
+        if answerable is None:
+            usable = [index for number, index in self._definitions.items() if number in ids]
             tree = conditions(
                 self._where,
                 self._columns,
                 expressions={
-                    one.target.key: None for one in usable if isinstance(one.target, ExpressionTarget)
+                    index.target.key: None for index in usable if isinstance(index.target, ExpressionTarget)
                 },
-                sets=[one.target.column_ids for one in usable if isinstance(one.target, ColumnSetTarget)],
+                sets=[
+                    index.target.column_ids for index in usable if isinstance(index.target, ColumnSetTarget)
+                ],
             )
-            found = self._trees[ids] = _answerable(tree, {(one.kind, one.target.key) for one in usable})
-        return found
+            known = {(index.kind, index.target.key) for index in usable}
+            answerable = self._trees[ids] = _answerable(tree, known)
+        return answerable
 
 
 def _answerable(tree: _Question, known: set[tuple[IndexKind, str]]) -> _Question:
-    """The question without what no index can tell."""
+    """Replaces the tests that no available index can answer by one that any row passes."""
     if isinstance(tree, Every):
         return every(_answerable(part, known) for part in tree.parts)
     if isinstance(tree, Some):
@@ -150,9 +156,9 @@ def _answerable(tree: _Question, known: set[tuple[IndexKind, str]]) -> _Question
 
 
 def _names_values(condition: Condition) -> bool:
-    """Whether one of a few values has to be there."""
+    """Returns whether a condition needs one of a few values, as bloom filters can test it."""
     parts = condition.conditions if isinstance(condition, AllOf) else (condition,)
-    return any(isinstance(one, OneOf) for one in parts)
+    return any(isinstance(part, OneOf) for part in parts)
 
 
 async def ask_indexes(
@@ -164,7 +170,16 @@ async def ask_indexes(
     caches: RunCaches,
     settings: IndexSettings,
 ) -> IndexAnswers:
-    """Asks the indexes of the files that can tell something, some at once."""
+    """Searches the indexes of the files whose indexes can exclude rows, several files at once.
+
+    Args:
+        store: store of the table.
+        root: the table's directory.
+        question: the condition.
+        files: data files that may match.
+        caches: caches shared by all files of the store.
+        settings: limits and concurrency of index searches.
+    """
     asked = [(entry, tree) for entry in files if (tree := question.of(entry)) is not None]
     if not asked:
         return IndexAnswers()
@@ -174,8 +189,8 @@ async def ask_indexes(
         if is_installed() and any(_needs_scratch(question.usable(entry), tree) for entry, tree in asked):
             scratch = await stack.enter_async_context(ScratchSpace(settings=store.settings))
 
-        async def ask(one: tuple[FileEntry, _Question]) -> tuple[str, RowSelection]:
-            entry, tree = one
+        async def ask(job: tuple[FileEntry, _Question]) -> tuple[str, RowSelection]:
+            entry, tree = job
             assert entry.index is not None
             try:
                 found = await _ask_file(
@@ -202,8 +217,11 @@ async def ask_indexes(
 
 
 def _needs_scratch(usable: Sequence[IndexDefinition], tree: _Question) -> bool:
+    """Returns whether a search has to unpack a tantivy index."""
     words = {leaf.target_key for leaf in leaves(tree) if isinstance(leaf, HasWords)}
-    return any(index_type(one) is IndexType.FULLTEXT_TANTIVY and one.target.key in words for one in usable)
+    return any(
+        index_type(index) is IndexType.FULLTEXT_TANTIVY and index.target.key in words for index in usable
+    )
 
 
 async def _ask_file(
@@ -219,40 +237,41 @@ async def _ask_file(
     assert entry.index is not None
     asking: list[Holds | HasWords] = list(leaves(tree))
     keys = {leaf.target_key for leaf in asking}
-    asked = [one.id for one in usable if one.target.key in keys]
+    asked = [index.id for index in usable if index.target.key in keys]
     reader = await open_index(store, root, entry.index, caches, settings, asked=asked)
-    # More than the column that it is about is not worth asking; columns are a good part of a file.
+    # An index larger than its column is not worth reading; an eighth of the file stands for a column.
     most = min(settings.search_max_bytes, max(entry.size // _COLUMNS, settings.search_whole_bytes))
     bounded = replace(settings, search_max_bytes=most)
-    found = await FileIndexReader(reader, row_count=entry.rows, settings=bounded).load(
+    indexes = await FileIndexReader(reader, row_count=entry.rows, settings=bounded).load(
         lambda target: target.key in keys,
-        inverted=any(one.kind is IndexKind.INVERTED and one.target.key in keys for one in usable),
+        inverted=any(index.kind is IndexKind.INVERTED and index.target.key in keys for index in usable),
     )
-    probes = plan(tree, _only(found, usable), tantivy=scratch is not None)
+    probes = plan(tree, _only(indexes, usable), tantivy=scratch is not None)
+    # A small file was read whole when it was opened.
     page_bytes = reader.page_bytes if entry.index.size > settings.search_whole_bytes else None
     lookup = ProbeRounds(reader, scratch=scratch, settings=bounded, page_bytes=page_bytes)
     return await lookup.select(probes, entry.rows)
 
 
-def _only(found: FileIndexes, usable: Sequence[IndexDefinition]) -> FileIndexes:
-    """The indexes of a file that are of live definitions."""
+def _only(indexes: FileIndexes, usable: Sequence[IndexDefinition]) -> FileIndexes:
+    """Selects the indexes of a file that belong to live definitions."""
     keys: dict[IndexType, set[str]] = {kind: set() for kind in IndexType}
-    for one in usable:
-        keys[index_type(one)].add(one.target.key)
-    inverted = found.inverted
+    for definition in usable:
+        keys[index_type(definition)].add(definition.target.key)
+    inverted = indexes.inverted
     if inverted is not None:
         columns = {
             key: column for key, column in inverted.metas.columns.items() if key in keys[IndexType.INVERTED]
         }
         inverted = replace(inverted, metas=replace(inverted.metas, columns=columns))
 
-    def of(kind: IndexType, all_of_them: Mapping[str, _T]) -> dict[str, _T]:
-        return {key: one for key, one in all_of_them.items() if key in keys[kind]}
+    def live(kind: IndexType, by_key: Mapping[str, _T]) -> dict[str, _T]:
+        return {key: index for key, index in by_key.items() if key in keys[kind]}
 
     return replace(
-        found,
-        blooms=of(IndexType.BLOOM_SKIPPING, found.blooms),
-        fulltexts=of(IndexType.FULLTEXT_BLOOM, found.fulltexts),
-        tantivys=of(IndexType.FULLTEXT_TANTIVY, found.tantivys),
+        indexes,
+        blooms=live(IndexType.BLOOM_SKIPPING, indexes.blooms),
+        fulltexts=live(IndexType.FULLTEXT_BLOOM, indexes.fulltexts),
+        tantivys=live(IndexType.FULLTEXT_TANTIVY, indexes.tantivys),
         inverted=inverted,
     )

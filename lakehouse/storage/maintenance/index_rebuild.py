@@ -1,11 +1,11 @@
-"""Index files for data files that have none, or not those that the table has now.
+"""Rebuild of index files for data files that have none, or not the indexes that the table has now.
 
-Each data file is read once, the columns that are indexed alone. Entries are replaced by others of the
-same path, some at a time, so that what was done stays done. A file that is gone when its turn comes to
-be committed is passed over, and its index file deleted.
+Each data file is read once, only with the indexed columns. Entries are replaced by others of the same path,
+some at a time, so that an interrupted rebuild keeps what it has committed. A file that is gone when its turn
+comes to be committed is passed over, and its index file deleted.
 
-Invariant: no row changes, and no commit of others fails or waits: whoever removes a data file, removes
-it whatever its entry says of indexes.
+Invariant: no row changes, and no commit of others fails or waits: a data file is removed by its path,
+whatever its entry says about indexes.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ __all__ = [
 ]
 
 _AT_ONCE = 2
-"""Files that are read and indexed beside each other; each is computation for a core."""
+"""Number of files that are read and indexed at once; each keeps a core busy."""
 _COMMIT_FILES = 64
-"""Entries of one commit: a snapshot carries them itself."""
+"""Maximum number of entries in one commit, few enough for the snapshot to carry them itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildResult:
-    """What a rebuild did, or with ``dry_run`` would do."""
+    """Report of a rebuild, or with ``dry_run`` of its plan."""
 
     snapshot: int
-    """Id of the last snapshot it made; of the newest one when it made none."""
+    """Id of the last snapshot it made, or of the newest one when it made none."""
     dry_run: bool = False
     files: int = 0
-    """Data files whose index files are new."""
+    """Number of data files with new index files."""
     dropped: int = 0
-    """Data files whose index files are of no use any more."""
+    """Number of data files that lost index files of no further use."""
     passed_over: int = 0
-    """Data files that others took away meanwhile."""
+    """Number of data files that others removed meanwhile."""
     rows: int = 0
-    """Rows that were indexed."""
+    """Number of rows that were indexed."""
     bytes: int = 0
     """Bytes of the new index files."""
     cost: Cost = field(default_factory=Cost, compare=False)
@@ -77,11 +77,11 @@ class RebuildResult:
 
     @property
     def changed(self) -> bool:
-        """Whether there was anything to do."""
+        """True when there was anything to do."""
         return bool(self.files or self.dropped)
 
     def then(self, other: RebuildResult) -> RebuildResult:
-        """Both, one after the other."""
+        """Returns the sum of this report and a later one."""
         return dataclasses.replace(
             other,
             files=self.files + other.files,
@@ -92,8 +92,8 @@ class RebuildResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        names = [one.name for one in dataclasses.fields(self) if one.name != "cost"]
+        """Returns the fields as plain data, the cost among them."""
+        names = [attribute.name for attribute in dataclasses.fields(self) if attribute.name != "cost"]
         return {**{name: getattr(self, name) for name in names}, **self.cost.as_dict()}
 
     def __str__(self) -> str:
@@ -112,48 +112,48 @@ async def rebuild_indexes(
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> RebuildResult:
-    """Indexes the data files that are not indexed as the table says.
+    """Indexes the data files that do not have the indexes of the table's definitions.
 
     Args:
         core: the table.
         where: a condition on whole partitions; None = all of them.
-        every: also files that are.
-        dry_run: only say what there is to do.
-        progress: told how far it has got.
+        every: also files that have them.
+        dry_run: only report the plan.
+        progress: called with the work done so far.
     """
     with measure() as cost:
         view = await core.newest()
         work = await plan_rebuild(view, to_expr(where), every=every)
         if dry_run:
-            found = planned_rebuild(view, work)
+            result = planned_rebuild(view, work)
         else:
             async with reading(core, view):
-                found = await _Rebuild(core, view, progress).run(work)
-    return dataclasses.replace(found, cost=cost)
+                result = await _Rebuild(core, view, progress).run(work)
+    return dataclasses.replace(result, cost=cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexWork:
-    """A data file, and the indexes that it is to have."""
+    """Data file to index, with the definitions of the indexes it shall have; none = its index file goes."""
 
     entry: FileEntry
     definitions: tuple[IndexDefinition, ...]
 
 
 def planned_rebuild(view: View, work: Sequence[IndexWork]) -> RebuildResult:
-    """What a rebuild would do."""
-    files = [one.entry for one in work if one.definitions]
+    """Returns the report of a planned rebuild."""
+    files = [job.entry for job in work if job.definitions]
     return RebuildResult(
         snapshot=view.snapshot.id,
         dry_run=True,
         files=len(files),
         dropped=len(work) - len(files),
-        rows=sum(one.rows for one in files),
+        rows=sum(entry.rows for entry in files),
     )
 
 
 async def plan_rebuild(view: View, where: Expr | None, *, every: bool = False) -> list[IndexWork]:
-    """The data files of a snapshot that are not indexed as the table says, or with ``every`` all of them."""
+    """Returns the data files of a snapshot that lack the table's indexes, or with ``every`` all files."""
     holds = None
     if where is not None:
         holds = partition_test(where, view.schema)
@@ -162,29 +162,31 @@ async def plan_rebuild(view: View, where: Expr | None, *, every: bool = False) -
                 "rebuild_indexes takes a condition on partition columns alone, of a table whose primary key "
                 "holds them all or which has none"
             )
-    found: list[IndexWork] = []
+    work: list[IndexWork] = []
     options = view.options
-    for one in await view.files():
-        if one.format is FileFormat.WAL or (holds is not None and not holds(one.partition)):
+    for entry in await view.files():
+        if entry.format is FileFormat.WAL or (holds is not None and not holds(entry.partition)):
             continue
-        wanted = definitions_for(view.schema, options, rows=one.rows, deletes=one.deletes)
-        has = one.index.ids if one.index is not None else ()
+        wanted = definitions_for(view.schema, options, rows=entry.rows, deletes=entry.deletes)
+        has = entry.index.ids if entry.index is not None else ()
         is_due = every or set(has) != {definition.id for definition in wanted}
-        if is_due and (wanted or one.index is not None):
-            found.append(IndexWork(entry=one, definitions=wanted))
-    return found
+        if is_due and (wanted or entry.index is not None):
+            work.append(IndexWork(entry=entry, definitions=wanted))
+    return work
 
 
 async def index_one(core: OpenTable, schema: TableSchema, work: IndexWork) -> tuple[FileEntry, int | None]:
-    """The entry of a file with its new index, which is in the store, and when its upload was answered.
+    """Indexes a file and uploads its index file, in any process that has the work.
 
-    Where that is done need not be where it was planned.
+    Returns:
+        The entry with its new index, and when the store answered the upload.
     """
     entry, definitions = work.entry, work.definitions
     if not definitions:
         return dataclasses.replace(entry, index=None), None
-    ids = {number for one in definitions for number in one.field_ids}
-    fields = [one for one in schema.fields if any(part.id in ids for _, part in walk((one,)))]
+    ids = {number for definition in definitions for number in definition.field_ids}
+    # An index of a nested field needs the column that holds it.
+    fields = [column for column in schema.fields if any(part.id in ids for _, part in walk((column,)))]
     path = index_path(str(new_uuid()))
     built = await build_index(
         partial(_rows, core, schema, entry, fields), schema, definitions, path=path, of=entry.path
@@ -206,42 +208,42 @@ async def _rows(
 async def commit_indexes(
     core: OpenTable, view: View, entries: Sequence[FileEntry], uploaded_ms: int | None
 ) -> RebuildResult:
-    """Says of data files that they have these indexes; those that are gone are passed over.
+    """Commits data files' new indexes; files that are gone are passed over, and their index files deleted.
 
     Args:
         core: the table.
         view: the state they were planned in.
-        entries: the files, with indexes that are in the store.
-        uploaded_ms: when the first of these uploads was answered.
+        entries: entries of the files, with indexes that are in the store.
+        uploaded_ms: when the first of these uploads was answered, by the store's clock.
     """
     change = _ReplaceIndexes(entries)
     async with committed_or_deleted(core, lambda: _index_paths(entries)) as fate:
         committed = await core.commit(change, view=view, uploaded_ms=uploaded_ms)
         fate.kept = committed.changed
-    kept = {one.path for one in change.replaced} if committed.changed else set()
-    over = [one for one in entries if one.path not in kept]
+    kept = {entry.path for entry in change.replaced} if committed.changed else set()
+    over = [entry for entry in entries if entry.path not in kept]
     if committed.changed:
         await delete_files(core.env.store, core.root, _index_paths(over))
-    new = [one for one in entries if one.path in kept and one.index is not None]
+    new = [entry for entry in entries if entry.path in kept and entry.index is not None]
     return RebuildResult(
         snapshot=committed.snapshot.id,
         files=len(new),
         dropped=len(kept) - len(new),
         passed_over=len(over),
-        rows=sum(one.rows for one in new),
-        bytes=sum(one.index.size for one in new if one.index is not None),
+        rows=sum(entry.rows for entry in new),
+        bytes=sum(entry.index.size for entry in new if entry.index is not None),
     )
 
 
 class _Rebuild:
-    """One rebuild under way."""
+    """One rebuild under way, which commits its files in batches."""
 
     def __init__(self, core: OpenTable, view: View, progress: ProgressCallback | None) -> None:
         self._core, self._view, self._teller = core, view, Teller(progress)
         self._done = RebuildResult(snapshot=view.snapshot.id)
 
     async def run(self, work: Sequence[IndexWork]) -> RebuildResult:
-        """Does it all; what is in the store and in no snapshot when it fails is deleted."""
+        """Runs all the work; on failure deletes the index files that are in no snapshot."""
         waiting: list[FileEntry] = []
         uploads: list[int] = []
         try:
@@ -270,24 +272,24 @@ class _Rebuild:
 
 
 def _index_paths(entries: Sequence[FileEntry]) -> list[str]:
-    return [one.index.path for one in entries if one.index is not None]
+    return [entry.index.path for entry in entries if entry.index is not None]
 
 
 class _ReplaceIndexes:
-    """Says of data files that they have these indexes, of those that are still there."""
+    """Change that gives data files other indexes, as far as the head still has the files."""
 
     blind: ClassVar[bool] = False
 
     def __init__(self, entries: Sequence[FileEntry]) -> None:
-        self._indexes: dict[str, IndexRef | None] = {one.path: one.index for one in entries}
+        self._indexes: dict[str, IndexRef | None] = {entry.path: entry.index for entry in entries}
         self.replaced: tuple[FileEntry, ...] = ()
 
     async def draft(self, base: Base) -> Draft | None:
-        """What is live, as the head has it, with other indexes."""
+        """Returns the live entries with their new indexes; None when all files are gone."""
         live = await base.manifests.entries(base.snapshot)
         self.replaced = tuple(
-            dataclasses.replace(one, index=self._indexes[one.path])
-            for one in live
-            if one.path in self._indexes
+            dataclasses.replace(entry, index=self._indexes[entry.path])
+            for entry in live
+            if entry.path in self._indexes
         )
         return Draft(kind=CommitKind.INDEX, replaced=self.replaced) if self.replaced else None

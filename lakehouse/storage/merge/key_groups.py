@@ -1,6 +1,6 @@
-"""Rows put together by key, and choosing one row of each: by place, by null, by value.
+"""Groups of rows by key, and the choice of one row of each group: by place, by null, by value.
 
-Invariant: every group has a row. Values are compared as their column orders them: null before
+Invariant: every group has a row. Values are compared in the order of their column: null before
 everything, NaN behind every number, no difference between the zeros; nothing loops over rows.
 """
 
@@ -23,16 +23,16 @@ _LOW, _HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroups:
-    """Rows of some tables, by key and age; those of one key are a group."""
+    """Rows of some tables, sorted by key and age; the rows of one key are a group."""
 
     rows: I64
-    """Numbers of rows, counted through the tables."""
+    """Numbers of the rows, counted through all the tables."""
     begins: I64
-    """Where in ``rows`` each group begins."""
+    """Place in ``rows`` at which each group begins."""
 
     @classmethod
     def of(cls, rows: I64, begins: I64, lengths: I64) -> Self:
-        """KeyGroups of these lengths, which are not 0; rows between them are left out."""
+        """Returns groups of these lengths, none of them 0; rows between the groups are left out."""
         total = int(lengths.sum())
         if total == len(rows):
             return cls(rows=rows, begins=begins)
@@ -41,30 +41,30 @@ class KeyGroups:
 
     @property
     def lengths(self) -> I64:
-        """How many rows each has."""
+        """Number of rows in each group."""
         return np.diff(self.begins, append=len(self.rows))
 
     @property
     def last(self) -> I64:
-        """Where in ``rows`` the newest row of each is."""
+        """Place in ``rows`` of the newest row of each group."""
         return self.begins + self.lengths - 1
 
     @property
     def is_merged(self) -> bool:
-        """Whether a group has more than one row."""
+        """True when a group has more than one row."""
         return len(self.rows) > len(self.begins)
 
     def chosen(self, which: Mask) -> KeyGroups:
-        """Some of the groups."""
+        """Returns the groups that the mask selects."""
         return KeyGroups.of(self.rows, self.begins[which], self.lengths[which])
 
     def of_rows(self) -> I64:
-        """For each row, the number of its group."""
+        """Returns for each row the number of its group."""
         return np.repeat(np.arange(len(self.begins)), self.lengths)
 
 
 def valid(column: pa.Array, rows: I64) -> Mask | None:
-    """For each of the rows, whether it has a value; None = all have."""
+    """Returns a mask of the rows whose value is not null; None = all rows have a value."""
     if not column.null_count:
         return None
     mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)[rows]
@@ -72,21 +72,21 @@ def valid(column: pa.Array, rows: I64) -> Mask | None:
 
 
 def last_where(mask: Mask, groups: KeyGroups) -> I64:
-    """Of each group, the place of the last row that the mask has; its last row where there is none."""
+    """Returns the place of each group's last row in the mask; of its last row where none is in it."""
     places = np.where(mask, np.arange(len(mask)), -1)
-    found = np.maximum.reduceat(places, groups.begins)
-    return np.where(found >= 0, found, groups.last)
+    last = np.maximum.reduceat(places, groups.begins)
+    return np.where(last >= 0, last, groups.last)
 
 
 def first_where(mask: Mask, groups: KeyGroups) -> I64:
-    """Of each group, the place of the first row that the mask has; its first row where there is none."""
+    """Returns the place of each group's first row in the mask; of its first row where none is in it."""
     places = np.where(mask, np.arange(len(mask)), len(mask))
-    found = np.minimum.reduceat(places, groups.begins)
-    return np.where(found < len(mask), found, groups.begins)
+    first = np.minimum.reduceat(places, groups.begins)
+    return np.where(first < len(mask), first, groups.begins)
 
 
 def greatest(column: pa.Array, groups: KeyGroups) -> I64:
-    """Of each group, the place of its greatest value that is not null, the last one of these."""
+    """Returns the place of each group's greatest value that is not null, the last of equal ones."""
     codes, mask = _codes(column, groups.rows), valid(column, groups.rows)
     if mask is not None:
         codes = np.where(mask, codes, _LOW)
@@ -96,7 +96,7 @@ def greatest(column: pa.Array, groups: KeyGroups) -> I64:
 
 
 def least(column: pa.Array, groups: KeyGroups) -> I64:
-    """Of each group, the place of its least value that is not null, the first one of these."""
+    """Returns the place of each group's least value that is not null, the first of equal ones."""
     codes, mask = _codes(column, groups.rows), valid(column, groups.rows)
     if mask is not None:
         codes = np.where(mask, codes, _HIGH)
@@ -106,7 +106,7 @@ def least(column: pa.Array, groups: KeyGroups) -> I64:
 
 
 def newest(columns: Sequence[pa.Array], groups: KeyGroups) -> I64:
-    """Of each group, the place of the row that is greatest by these columns, the last one of these."""
+    """Returns the place of each group's greatest row by these columns, the last of equal ones."""
     if len(columns) == 1:
         return greatest(columns[0], groups)
     ranks = _ranks(columns[0], groups.rows)
@@ -120,12 +120,14 @@ def newest(columns: Sequence[pa.Array], groups: KeyGroups) -> I64:
 
 
 def _codes(column: pa.Array, rows: I64) -> I64:
-    """Numbers in the order of the values of these rows; anything where the value is null."""
+    """Returns numbers in the order of the values of these rows; any number where the value is null."""
     array = column.take(pa.array(rows))
     kind = array.type
     if pa.types.is_floating(kind):
+        # Adding 0.0 turns -0.0 into 0.0.
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
         bits = numbers.view(np.int64)
+        # The bits of positive doubles are in their order; those of negative ones in the opposite one.
         codes: I64 = np.where(np.isnan(numbers), _HIGH, bits ^ ((bits >> 63) & _HIGH))
         return codes
     if pa.types.is_temporal(kind):
@@ -138,7 +140,7 @@ def _codes(column: pa.Array, rows: I64) -> I64:
 
 
 def _ranks(column: pa.Array, rows: I64) -> I64:
-    """Small numbers from 0 in the order of the values of these rows, null before all."""
+    """Returns small numbers from 0 in the order of the values of these rows, null first."""
     ranks = np.unique(_codes(column, rows), return_inverse=True)[1] + 1
     mask = valid(column, rows)
     return ranks if mask is None else np.where(mask, ranks, 0)

@@ -1,7 +1,7 @@
-"""What a user hands in becomes Arrow tables of bounded size, in the order of the rows.
+"""Intake of rows from users: any accepted input becomes Arrow tables of bounded size, in the order of rows.
 
-Invariant: no table is larger than asked for, except one row that is; big inputs that are Arrow already
-are sliced, never copied. Whatever may block (readers, generators, conversion) runs in a thread, one
+Invariant: no table is larger than the given bounds, unless a single row is; big inputs that are Arrow already
+are sliced, never copied. Everything that may block (readers, generators, conversion) runs in a thread, one
 step at a time, so a source is asked for more only when there is room for it.
 """
 
@@ -37,21 +37,22 @@ ACCEPTED = (
     "anything else with __arrow_c_stream__ or __arrow_c_array__, a list of dicts, a dict of lists, "
     "or an iterable or async iterable of such tables or of dicts"
 )
-"""What may be handed in, in words for messages."""
+"""Accepted inputs, in words for error messages."""
 
 CheckNames = Callable[[Collection[str], int | None], None]
-"""Looks at the names of the columns that rows come with: of a table of them, or of the dict that is the row
-of that number. It is called once for each set of names, and raises what it does not accept."""
+"""Function that checks the column names of rows, and raises when it does not accept them. It is called once
+for each set of names: with None for those of a table, with the number of the row for those of a dict."""
 _SETS_MAX = 1_000
-"""Sets of names that are remembered as looked at."""
+"""Maximum number of sets of names that are remembered as checked."""
 _MARK = "\0given"
-"""How the names of columns end that say which rows have a value of their own, even null."""
+"""Suffix of the names of mark columns, which are true for rows that have a value of their own, even null."""
 
 _ROWS_FIRST = 4_096
-"""Rows of Python objects converted first; how much they weigh says how many come next."""
+"""Number of rows of Python objects that are converted first; their bytes decide how many come next."""
 _GROWTH = 8
+"""Maximum factor by which that number grows from step to step."""
 _SHARED = 1.6
-"""The halves of a table weigh this much more than the table when they share bytes (a dictionary, views)."""
+"""Factor by which the halves of a table must outweigh it to count as sharing bytes (a dictionary, views)."""
 
 
 async def chunks_of(
@@ -63,7 +64,7 @@ async def chunks_of(
     check: CheckNames | None = None,
     marks: bool = False,
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows of anything a user may hand in, as tables of at most so many bytes and rows.
+    """Yields the rows of any accepted input as tables of bounded bytes and rows.
 
     Columns keep the names and types they came with; :func:`lakehouse.storage.rows.fit_to_schema.conform`
     judges both. A dict at the top is columns, a dict inside an iterable is a row; a row without a field has
@@ -72,15 +73,15 @@ async def chunks_of(
 
     Args:
         data: see :data:`ACCEPTED`.
-        fields: the table's columns, which tell what Python values mean.
-        chunk_bytes: of Arrow data in one table.
-        chunk_rows: rows in one table.
-        check: looks at the columns of rows, before these are handed on.
-        marks: a table of dicts tells which of them lack a column that others have (:func:`marks_of`).
+        fields: the table's columns, whose types decide the meaning of Python values.
+        chunk_bytes: maximum bytes of Arrow data in one table.
+        chunk_rows: maximum rows in one table.
+        check: checks the column names of rows before these are yielded.
+        marks: add mark columns to tables of dicts, for columns that some of them lack (:func:`marks_of`).
 
     Raises:
-        InvalidInputError: what was handed in is none of these, or a value does not fit its column;
-            says which column, row and value.
+        InvalidInputError: the input is of no accepted kind, or a value does not fit its column; the
+            message names column, row and value.
     """
     intake = _Intake(fields, chunk_bytes, chunk_rows, check=check, marks=marks)
     source = (
@@ -94,7 +95,7 @@ async def chunks_of(
 
 
 def marks_of(table: pa.Table) -> tuple[pa.Table, dict[str, pa.ChunkedArray]]:
-    """A table that was made with ``marks``: its rows, and of columns that some rows lack, which have them."""
+    """Splits a table made with ``marks`` into its rows and, for columns that some rows lack, the masks."""
     marks = {
         name.removesuffix(_MARK): table.column(name) for name in table.column_names if name.endswith(_MARK)
     }
@@ -102,13 +103,14 @@ def marks_of(table: pa.Table) -> tuple[pa.Table, dict[str, pa.ChunkedArray]]:
 
 
 async def _converted_items(intake: _Intake, items: AsyncIterable[Any]) -> AsyncGenerator[pa.Table, None]:
-    """The tables of an asynchronous iterable of rows or tables."""
+    """Yields the tables of an asynchronous iterable of rows or tables."""
     rows: list[Mapping[Any, Any]] = []
     try:
         async for item in items:
             is_row = isinstance(item, Mapping)
             if is_row:
                 rows.append(item)
+            # A table between dicts ends their chunk, so that rows keep their order.
             if rows and (len(rows) >= intake.step or not is_row):
                 taken, rows = rows, []
                 async with contextlib.aclosing(_stepwise(intake.rows(taken))) as tables:
@@ -128,7 +130,7 @@ async def _converted_items(intake: _Intake, items: AsyncIterable[Any]) -> AsyncG
 
 
 async def _stepwise(tables: Generator[pa.Table, None, None]) -> AsyncGenerator[pa.Table, None]:
-    """What a generator yields, each step in a thread: it may wait for whatever its user made it of."""
+    """Yields the tables of a generator, each step in a thread: user code in it may block."""
     try:
         while (table := await in_own_thread(next, tables, None)) is not None:
             yield table
@@ -138,7 +140,7 @@ async def _stepwise(tables: Generator[pa.Table, None, None]) -> AsyncGenerator[p
 
 
 class _Intake:
-    """Converts, synchronously; counts rows, so that errors can name one."""
+    """Synchronous converter of inputs, which counts rows so that errors can name one."""
 
     def __init__(
         self,
@@ -149,18 +151,18 @@ class _Intake:
         check: CheckNames | None,
         marks: bool,
     ) -> None:
-        self._fields = {one.name.casefold(): one for one in fields}
+        self._fields = {field.name.casefold(): field for field in fields}
         self._chunk_bytes = chunk_bytes
         self._chunk_rows = chunk_rows
         self._check, self._marks = check, marks
         self._checked: set[tuple[str, ...]] = set()
         self._before = 0
-        """Rows that were handed on already."""
+        """Number of rows yielded so far."""
         self.step = min(_ROWS_FIRST, chunk_rows)
-        """Rows of Python objects to convert at once."""
+        """Number of rows of Python objects to convert at once."""
 
     def tables(self, data: Any, *, top: bool = False) -> Generator[pa.Table, None, None]:
-        """The tables of anything that is not asynchronous; ``top`` = it is no item of an iterable."""
+        """Yields the tables of any input that is not asynchronous; ``top`` = it is no item of an iterable."""
         if isinstance(data, pa.Table):
             yield from self._cut(data)
         elif isinstance(data, pa.RecordBatch):
@@ -174,14 +176,15 @@ class _Intake:
         elif isinstance(data, Iterable) and not isinstance(data, str | bytes | bytearray | memoryview):
             yield from self._items(data)
         else:
-            raise _not_accepted(data, None if top else self._before)
+            raise _not_accepted_error(data, None if top else self._before)
 
     def rows(self, rows: Sequence[Mapping[Any, Any]]) -> Generator[pa.Table, None, None]:
-        """The tables of some rows."""
+        """Yields the tables of some rows, whose columns are all names that any of them has."""
         if not rows:
             return
         columns: dict[str, pa.Array] = {}
         marked: dict[str, pa.Array] = {}
+        # A dict instead of a set keeps columns in the order in which rows name them.
         for name in dict.fromkeys(itertools.chain.from_iterable(rows)):
             field = self._named(name)
             default = field.write_default if field is not None else None
@@ -189,7 +192,7 @@ class _Intake:
             if self._marks and not all(name in row for row in rows):
                 marked[name + _MARK] = pa.array([name in row for row in rows])
         for number, row in enumerate(rows) if self._check is not None else ():
-            self._look_at(tuple(row), self._before + number)
+            self._check_names(tuple(row), self._before + number)
         if not columns:
             raise InvalidInputError(
                 f"row {self._before} is an empty dict; a row has its values by column name", row=self._before
@@ -198,8 +201,8 @@ class _Intake:
         self._weighed(table)
         yield from self._cut(table)
 
-    def _look_at(self, names: tuple[str, ...], row: int | None) -> None:
-        """Has the names of columns checked, if that was not done yet."""
+    def _check_names(self, names: tuple[str, ...], row: int | None) -> None:
+        """Checks the names of columns, unless the same names were checked before."""
         if self._check is None or names in self._checked:
             return
         self._check(names, row)
@@ -208,27 +211,27 @@ class _Intake:
         self._checked.add(names)
 
     def _items(self, items: Iterable[Any]) -> Generator[pa.Table, None, None]:
-        """The tables of an iterable of rows or tables."""
+        """Yields the tables of an iterable of rows or tables."""
         source = iter(items)
         try:
             ended = False
             while not ended:
-                rows, other = [], None
+                rows, no_row = [], None
                 for item in itertools.islice(source, self.step):
                     if not isinstance(item, Mapping):
-                        other = item
+                        no_row = item
                         break
                     rows.append(item)
-                ended = other is None and len(rows) < self.step
+                ended = no_row is None and len(rows) < self.step
                 yield from self.rows(rows)
-                if other is not None:
-                    yield from self.tables(other)
+                if no_row is not None:
+                    yield from self.tables(no_row)
         finally:
             if isinstance(items, Generator):
                 items.close()
 
     def _batches(self, reader: pa.RecordBatchReader) -> Generator[pa.Table, None, None]:
-        """Neighbouring small batches share a table, large ones are cut."""
+        """Yields tables of batches: neighbouring small ones share a table, large ones are cut."""
         together: list[pa.RecordBatch] = []
         weight = rows = 0
         for batch in reader:
@@ -244,22 +247,23 @@ class _Intake:
             yield from self._cut(pa.Table.from_batches(together))
 
     def _cut(self, table: pa.Table) -> Generator[pa.Table, None, None]:
-        """Slices within the bounds; halves, since rows may weigh differently."""
+        """Yields slices within the bounds; tables are halved, since rows may differ in size."""
         rows = table.num_rows
         if rows > 1 and (rows > self._chunk_rows or table.nbytes > self._chunk_bytes):
             first, second = table.slice(0, rows // 2), table.slice(rows // 2)
+            # Halves that share most of their bytes get no smaller by cutting on.
             if rows > self._chunk_rows or first.nbytes + second.nbytes < _SHARED * table.nbytes:
                 del table
                 yield from self._cut(first)
                 yield from self._cut(second)
                 return
         if rows:
-            self._look_at(tuple(table.column_names), None)
+            self._check_names(tuple(table.column_names), None)
             self._before += rows
             yield table
 
     def _weighed(self, table: pa.Table) -> None:
-        """Learns from converted rows how many to convert next."""
+        """Sets the number of rows to convert next by the bytes of those converted."""
         fitting = int(self._chunk_bytes * table.num_rows / max(table.nbytes, 1))
         self.step = max(1, min(fitting, _GROWTH * self.step, self._chunk_rows))
 
@@ -273,7 +277,7 @@ class _Intake:
         return self._fields.get(name.casefold())
 
     def _columns(self, data: Mapping[Any, Any]) -> pa.Table:
-        """The table of a dict of columns."""
+        """Returns the table of a dict of columns."""
         columns: dict[str, pa.Array | pa.ChunkedArray] = {}
         for name, values in data.items():
             self._named(name)
@@ -286,7 +290,7 @@ class _Intake:
         return pa.table(columns)
 
     def _column(self, name: str, values: Any) -> pa.Array | pa.ChunkedArray:
-        """One column of a dict of columns, or of a pandas DataFrame."""
+        """Converts one column of a dict of columns, or of a pandas DataFrame."""
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return values
         if isinstance(values, list | tuple | range):
@@ -295,6 +299,7 @@ class _Intake:
         if getattr(dtype, "kind", None) == "O" and hasattr(values, "tolist"):
             return self._converted(name, values.tolist(), nan_is_null=_is_pandas(values, "Series"))
         try:
+            # A pandas Series is converted below, with NaN as null.
             if hasattr(values, "__arrow_c_stream__") and not _is_pandas(values, "Series"):
                 return pa.chunked_array(values)
             if dtype is not None or hasattr(values, "__arrow_c_array__"):
@@ -308,7 +313,7 @@ class _Intake:
         )
 
     def _frame(self, frame: Any) -> Generator[pa.Table, None, None]:
-        """The tables of a pandas DataFrame; its index is left out."""
+        """Yields the tables of a pandas DataFrame; its index is left out."""
         names = list(frame.columns)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -332,7 +337,7 @@ class _Intake:
 
 
 def _reader(data: Any) -> pa.RecordBatchReader | None:
-    """A reader of what hands out record batches; None for anything else."""
+    """Returns a reader of an object that provides record batches; None for any other object."""
     try:
         if isinstance(data, pa.RecordBatchReader):
             return data
@@ -353,13 +358,13 @@ def _reader(data: Any) -> pa.RecordBatchReader | None:
 
 
 def _is_pandas(data: object, name: str) -> bool:
-    """Whether it is of that class of pandas, which is not imported for it."""
-    # Another thread may be in the middle of importing it; then nobody has anything of it yet.
+    """Returns whether an object is of that class of pandas, without importing pandas."""
+    # Another thread may be in the middle of importing it; then no object of it exists yet.
     kind = getattr(sys.modules.get("pandas"), name, None)
     return kind is not None and isinstance(data, kind)
 
 
-def _not_accepted(data: object, row: int | None) -> InvalidInputError:
+def _not_accepted_error(data: object, row: int | None) -> InvalidInputError:
     where = "" if row is None else f" (after row {row})"
     hint = "; call .collect() first" if type(data).__name__ == "LazyFrame" else ""
     return InvalidInputError(

@@ -1,8 +1,8 @@
-"""Row keys as arrays that are quick to sort, and where in sorted rows a key belongs.
+"""Row keys as arrays that are quick to sort, and the place of a key among sorted rows.
 
-Invariant: arrays of one call compare among each other as the encoded row keys do. They are what
-the columns hold where that suffices (one column of numbers, moments, text or bytes), several
-columns of numbers packed into one where their values fit, and the encoded row keys otherwise.
+Invariant: arrays of one call compare among each other as the encoded row keys do. They are the columns
+themselves where one suffices (numbers, times, text or bytes), several columns of numbers packed into
+one where their values fit, and the encoded row keys otherwise.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from lakehouse.kernels.arrays import I64
 __all__ = ["KeyArray", "KeyColumns"]
 
 KeyArray: TypeAlias = "I64 | pa.Array"
-"""Numbers, or an Arrow array of text or bytes."""
+"""Sortable keys of rows: int64 numbers, or an Arrow array of text or bytes."""
 
 _PACKED_MAX = 1 << 62
+"""Maximum number of different packed keys: they fit a signed 64-bit integer with room to spare."""
 
 
 class KeyColumns:
-    """The key columns of a schema, as tables of rows carry them."""
+    """Key columns of a schema, which turn tables of rows into key arrays."""
 
     __slots__ = ("codec", "fields", "names")
 
@@ -36,7 +37,7 @@ class KeyColumns:
         self.codec = RowKeyCodec(self.fields)
 
     def arrays(self, tables: Sequence[pa.Table]) -> list[KeyArray]:
-        """A key array for each table; they compare among each other."""
+        """Returns a key array for each table; all of them compare with each other."""
         if len(self.fields) == 1 and isinstance(self.fields[0].type, StringType | BinaryType):
             return [_whole(table.column(self.names[0])) for table in tables]
         if all(isinstance(field.type, Primitive) for field in self.fields):
@@ -45,16 +46,18 @@ class KeyColumns:
                 return [parts[0] for parts in columns]
             if (packed := _packed(columns)) is not None:
                 return packed
+        # Encoding works for every key, also of other types and of columns too wide to pack, but is slower.
         return [self.encoded(table) for table in tables]
 
     def encoded(self, table: pa.Table) -> pa.Array:
-        """The row keys as bytes."""
+        """Returns the encoded row keys."""
         return self.codec.encode([_whole(table.column(name)) for name in self.names])
 
     def rows_below(self, table: pa.Table, key: bytes, *, included: bool = False) -> int:
-        """How many rows of a sorted table have smaller row keys than this (``included``: or the same)."""
+        """Returns the number of rows of a sorted table with row keys below this (``included``: or equal)."""
         low, high = 0, table.num_rows
         parts = self.codec.decode(pa.array([key], pa.binary()))
+        # Narrow the rows down column by column, to those whose leading columns equal the key's.
         for field, name, part in zip(self.fields, self.names, parts, strict=True):
             column = table.column(name).slice(low, high - low)
             low, high = (
@@ -67,7 +70,7 @@ class KeyColumns:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
+    """Returns the column as one array, copied only if it has several chunks."""
     if isinstance(column, pa.Array):
         return column
     return (
@@ -78,7 +81,7 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> I64:
-    """Numbers, dates, times and moments as int64, in their order."""
+    """Converts integers, dates, times and timestamps to int64, which keeps their order."""
     array = _whole(column)
     kind = array.type
     if pa.types.is_temporal(kind):
@@ -90,11 +93,12 @@ def _numbers(column: pa.Array | pa.ChunkedArray) -> I64:
 
 
 def _packed(columns: Sequence[Sequence[I64]]) -> list[KeyArray] | None:
-    """Several columns of each table as one number, or None where their ranges need more than 62 bits."""
+    """Packs several columns of each table into one number; None where their ranges need more than 62 bits."""
     packed: list[KeyArray] = [np.zeros(len(parts[0]), np.int64) for parts in columns]
     filled = [parts for parts in columns if len(parts[0])]
     room = 1
     for at in range(len(columns[0])) if filled else ():
+        # The range over all tables, so that packed keys of one compare with those of another.
         low = min(int(parts[at].min()) for parts in filled)
         span = max(int(parts[at].max()) for parts in filled) - low + 1
         room *= span
@@ -105,7 +109,7 @@ def _packed(columns: Sequence[Sequence[I64]]) -> list[KeyArray] | None:
 
 
 def _bisect(field: Field, column: pa.ChunkedArray, value: pa.Array, *, right: bool) -> int:
-    """Where in the sorted column the value belongs."""
+    """Returns the place of a value in a sorted column: before its equals, or with ``right`` behind them."""
     if isinstance(field.type, Primitive):
         side: Any = "right" if right else "left"
         return int(np.searchsorted(_numbers(column), _numbers(value)[0], side=side))
@@ -113,8 +117,8 @@ def _bisect(field: Field, column: pa.ChunkedArray, value: pa.Array, *, right: bo
     low, high = 0, len(column)
     while low < high:
         middle = (low + high) // 2
-        found = column[middle].as_py()
-        if found < wanted or (right and found == wanted):
+        probed = column[middle].as_py()
+        if probed < wanted or (right and probed == wanted):
             low = middle + 1
         else:
             high = middle

@@ -1,10 +1,10 @@
-"""Rows in the order they came in, brought into key order: which stay, and where each is found.
+"""Key order of input rows: the sort of a write, and the last row of each key.
 
-Invariant: rows of a key stay in the order of the input, and where one of them stays it is the last;
-rows that are in order already are told apart from those that are not, so that nobody copies them.
+Invariant: rows of a key keep the order of the input, and where only one of them is kept it is the last;
+rows that are in order already are recognised, so that nobody copies them.
 
-Sorting is what a write of random keys spends most of its time on, and comparing is what a sort
-spends most on. So numbers are sorted by radix, and texts as numbers, eight bytes at a time.
+A write of random keys spends most of its time on sorting, and a sort most of its time on comparing. So
+numbers are sorted by radix, and texts as numbers, eight bytes at a time.
 """
 
 from __future__ import annotations
@@ -20,28 +20,33 @@ from lakehouse.storage.rows.key_arrays import KeyArray
 __all__ = ["by_key", "last_of_each"]
 
 _FEW_BREAKS = 64
+"""Mean length of sorted stretches above which rows are merged, not sorted anew."""
 _BLOCK_ROWS = 1 << 19
+"""Number of rows that are sorted at once: their keys fit the processor's cache."""
 _DIGIT_BITS = 16
 _DIGITS = 2
-"""Numpy sorts 16 bits by radix. After two such sorts, by the highest bits that differ, rows are in
-order but for keys that agree in these, and finishing them costs less than further passes."""
+"""Number of radix sorts, each of 16 bits, which Numpy sorts so. After two, by the highest bits that differ,
+rows are in order but for keys that agree in these, and finishing them costs less than further passes."""
 _WORD = 8
+"""Bytes of text that are sorted at once, as one unsigned integer."""
 _WORDS_MAX = 16
-"""Texts that agree in more words are sorted by comparing them."""
+"""Maximum number of words sorted so; texts that agree in more are sorted by comparison."""
 
 
 def last_of_each(keys: KeyArray) -> I64 | None:
-    """The numbers of the rows that stay, in key order; None when that is every row, in place."""
-    found = by_key(keys)
-    if found is None:
+    """Returns the number of the last row of each key, in key order; None when that is every row, in place."""
+    order = by_key(keys)
+    if order is None:
         return None
-    rows, ends = found
+    rows, ends = order
     return rows if ends.all() else rows[ends]
 
 
 def by_key(keys: KeyArray) -> tuple[I64, Mask] | None:
-    """The numbers of all rows in key order, and which of them are the last of their keys; None when
-    every row is, in place."""
+    """Returns the numbers of all rows in key order, and a mask of the last row of each key.
+
+    None when the rows are in key order already and every key has one row.
+    """
     if isinstance(keys, np.ndarray):
         breaks = np.count_nonzero(keys[1:] <= keys[:-1])
         if not breaks:
@@ -59,7 +64,7 @@ def by_key(keys: KeyArray) -> tuple[I64, Mask] | None:
 
 
 def _sorted_blocks(keys: I64) -> I64:
-    """Row numbers in key order: blocks that caches hold are sorted, and then merged."""
+    """Returns row numbers in key order: blocks that fit the processor's cache are sorted, then merged."""
     if len(keys) <= _BLOCK_ROWS:
         return _sorted_numbers(_distances(keys))
     rows = np.empty(len(keys), np.int64)
@@ -73,13 +78,14 @@ def _sorted_blocks(keys: I64) -> I64:
 
 
 def _distances(keys: I64) -> U64:
-    """How far each number is from the least."""
+    """Returns the distance of each number from the least: unsigned, with as few bits as possible."""
+    # In unsigned arithmetic the difference of any two int64 is right.
     distances: U64 = keys.view(np.uint64) - keys.min().view(np.uint64)
     return distances
 
 
 def _sorted_numbers(numbers: U64) -> I64:
-    """Row numbers in the order of these numbers, equal ones in the order of their rows."""
+    """Returns row numbers in the order of these numbers, equal ones in the order of their rows."""
     bits = int(numbers.max()).bit_length()
     above = max(0, bits - _DIGITS * _DIGIT_BITS)
     rows: I64 | None = None
@@ -90,18 +96,19 @@ def _sorted_numbers(numbers: U64) -> I64:
         return np.arange(len(numbers))
     if above:
         nearly = numbers[rows]
+        # The low bits are unsorted yet: a merge of nearly sorted rows finishes them.
         if not bool((nearly[1:] >= nearly[:-1]).all()):
             rows = rows[np.argsort(nearly, kind="stable")]
     return rows
 
 
 def _then(rows: I64, digit: np.ndarray) -> I64:
-    """Rows in an order, sorted by what weighs more."""
+    """Sorts ordered rows by a digit of higher weight; rows with the same digit keep their order."""
     return rows[np.argsort(digit[rows], kind="stable")]
 
 
 def _sorted_texts(keys: pa.Array) -> tuple[I64, Mask]:
-    """Row numbers in the order of texts or bytes; of each but the last, whether the next is the same.
+    """Returns row numbers in the order of texts or bytes, and for all but the last if the next is the same.
 
     Rows are sorted by the first eight bytes, then those that tie by the next eight, and so on. A text
     that ends is filled up with zeros, and comes before a longer one that has zeros there.
@@ -112,7 +119,7 @@ def _sorted_texts(keys: pa.Array) -> tuple[I64, Mask]:
     rows = np.arange(len(keys))
     begins = np.zeros(len(keys), np.bool_)  # places in ``rows`` where another text begins
     begins[0] = True
-    tied = np.arange(len(keys))  # places where it is not known yet
+    tied = np.arange(len(keys))  # places in ``rows`` whose order is not decided yet
     for depth in range(0, _WORD * _WORDS_MAX, _WORD):
         chosen = rows[tied]
         at = np.minimum(offsets[chosen] + depth, offsets[chosen + 1])
@@ -136,7 +143,7 @@ def _sorted_texts(keys: pa.Array) -> tuple[I64, Mask]:
 
 
 def _cut_words(words: U64, left: np.ndarray) -> U64:
-    """Words without the bytes behind the end of their texts."""
+    """Clears the bytes of words that lie behind the end of their texts."""
     if bool((left == _WORD).all()):
         return words
     unused = (np.uint64(_WORD) - left.astype(np.uint64)) * np.uint64(4)

@@ -1,7 +1,8 @@
-"""How many rows a table has, as far as its metadata tells: files say how many rows are stored, which is more
-where rows replace or delete others.
+"""Row counts of a table from its metadata alone.
 
-Invariant: a number that is given is what a scan would count; where that takes reading, there is none.
+Files record how many rows they store, which is more than the table has where rows replace or delete others.
+
+Invariant: a returned number equals the count of a scan; where only reading would tell, it is None.
 """
 
 from __future__ import annotations
@@ -20,41 +21,44 @@ __all__ = ["rows_of_files", "rows_of_snapshot", "rows_of_view"]
 
 
 def _known_rows(entries: Sequence[FileEntry], schema: TableSchema) -> dict[str, int]:
-    """The rows that a table has of its files, by path: of those whose keys are in no other run."""
-    found = [file.entry for unit in plan_files(entries, schema).units for file in unit.files if file.told]
+    """Returns the rows that readers see of a file, by path, for the files whose keys are in no other run."""
+    counted = [file.entry for unit in plan_files(entries, schema).units for file in unit.files if file.told]
     if schema.primary_key:
-        # A run has a key once, in whichever of its files.
+        # A run has each key once, so that a unit of one run hides nothing.
         runs = (runs for runs in units_of(entries, schema).values() if len(runs) == 1)
-        found += [entry for (run,) in runs for entry in run]
-    return {one.path: one.rows - one.deletes for one in found}
+        counted += [entry for (run,) in runs for entry in run]
+    return {entry.path: entry.rows - entry.deletes for entry in counted}
 
 
 def rows_of_files(view: View, files: Sequence[FileEntry]) -> Mapping[str, int]:
-    """The same of the files of a state; none where rows of the log or their age may hide some."""
+    """Returns the rows that readers see of each file of a state, by path, where metadata decide that.
+
+    Empty where rows of the log, or a record TTL, may hide some.
+    """
     hidden = view.shows is not None or (view.schema.primary_key and view.snapshot.segments)
     return {} if hidden else _known_rows(files, view.schema)
 
 
 async def rows_of_view(view: View) -> int | None:
-    """The rows of a state; None where files and log do not tell."""
+    """Returns the number of rows of a state; None where only reading files or log would tell."""
     files = await view.files()
     known = rows_of_files(view, files)
     return None if view.snapshot.segments else _total(files, known)
 
 
 def _total(files: Iterable[FileEntry], known: Mapping[str, int]) -> int | None:
-    """The rows of several files; None when one of them is not known."""
-    found = [known.get(one.path) for one in files]
-    return None if None in found else sum(one or 0 for one in found)
+    """Returns the rows of several files together; None when those of one are not known."""
+    counts = [known.get(entry.path) for entry in files]
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def rows_of_snapshot(snapshot: Snapshot, schema: TableSchema) -> int | None:
-    """The rows of a snapshot, going by that object alone."""
+    """Returns the number of rows of a snapshot from that object alone; None where it does not suffice."""
     if snapshot.segments or lifetime(schema, snapshot.time_ms) is not None:
         return None
     if not schema.primary_key:
         return snapshot.total.rows
     if snapshot.manifests:
         return None
-    files = [placed(one, snapshot.id) for one in snapshot.added]
+    files = [placed(entry, snapshot.id) for entry in snapshot.added]
     return _total(files, _known_rows(files, schema))

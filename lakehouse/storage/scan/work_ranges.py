@@ -1,7 +1,7 @@
-"""Ranges of keys that work is cut by, so that several processes can share it.
+"""Key ranges that divide work, so that several processes can share it.
 
-Ranges end where pieces of files begin, so that little is read twice: of each run, the piece across an
-end.
+Ranges end where pieces of files begin, so that little is read twice: of each run, only the piece across the
+end of a range.
 
 Invariant: the ranges follow each other from no bound to no bound, so that every key is in exactly one.
 """
@@ -28,60 +28,62 @@ __all__ = [
 ]
 
 LARGE = 1.5
-"""Work is cut from so many shares on."""
+"""Number of shares from which on work is divided."""
 OPENED_MAX = 64
-"""Files that a plan opens for the sake of where to cut; of more, their own bounds will do."""
+"""Maximum number of files that a plan opens to find ends of ranges; for more, the files' own bounds serve."""
 _OPENS = 16
+"""Number of files that are opened at once."""
 
 PieceSizes = Sequence[tuple[bytes, int]]
-"""The first key and the size of each piece."""
+"""First key and size in bytes of each piece of a file."""
 
 
 async def opened_pieces(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, Sequence[Piece]]:
-    """The pieces of files, by path."""
+    """Opens files and returns their pieces, by path."""
     opened = map_bounded(source.open, entries, _OPENS, ordered=False)
     async with aclosing(opened) as readers:
         return {reader.entry.path: reader.pieces async for reader in readers}
 
 
 async def pieces_of(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, PieceSizes]:
-    """Where the pieces of files begin, by path."""
-    return {path: piece_sizes(some) for path, some in (await opened_pieces(source, entries)).items()}
+    """Opens files and returns the first keys and sizes of their pieces, by path."""
+    return {path: piece_sizes(pieces) for path, pieces in (await opened_pieces(source, entries)).items()}
 
 
 def piece_sizes(pieces: Iterable[Piece]) -> PieceSizes:
-    """Where pieces begin."""
+    """Returns the first key and the size of each piece; an unknown key counts as below all others."""
     return [(piece.min_key or b"", piece.size) for piece in pieces]
 
 
 def cut_files(
     entries: Iterable[FileEntry], share_bytes: int, pieces: Mapping[str, PieceSizes]
 ) -> list[KeyRange]:
-    """Ranges of about equal size for files of one merge unit.
+    """Divides the keys of files of one merge unit into ranges of about equal size.
 
     Args:
-        entries: of a table with a key.
-        share_bytes: what a range should have at most.
-        pieces: by path; a file that is not among them counts as one.
+        entries: files of a table with a key.
+        share_bytes: bytes that a range should have at most.
+        pieces: pieces of the files by path; a file that is not among them counts as one piece.
     """
-    known = (pieces.get(one.path, ((one.min_key or b"", one.size),)) for one in entries)
+    known = (pieces.get(entry.path, ((entry.min_key or b"", entry.size),)) for entry in entries)
     return key_ranges(itertools.chain.from_iterable(known), share_bytes)
 
 
 def key_ranges(pieces: Iterable[tuple[bytes, int]], share_bytes: int) -> list[KeyRange]:
-    """Ranges of about equal size, none much larger than a share unless a piece is.
+    """Returns ranges of about equal size, none much larger than a share unless a piece is.
 
     Args:
-        pieces: the first key and the size of each.
-        share_bytes: what a range should have at most.
+        pieces: first key and size in bytes of each piece.
+        share_bytes: bytes that a range should have at most.
     """
-    found = sorted(pieces)
-    total = sum(size for _, size in found)
+    ordered = sorted(pieces)
+    total = sum(size for _, size in ordered)
     count = max(1, -(-total // max(1, share_bytes)))
     cuts: list[bytes] = []
     before = 0
-    for (key, size), (last, _) in zip(found, [(b"", 0), *found], strict=False):
+    for (key, size), (last, _) in zip(ordered, [(b"", 0), *ordered], strict=False):
         is_due = before * count >= total * (len(cuts) + 1)
+        # Only between different keys: a range that begins and ends with one key would be empty.
         if is_due and key > last and len(cuts) + 1 < count:
             cuts.append(key)
         before += size

@@ -1,7 +1,7 @@
-"""The index files of a warehouse's tables, as its snapshots refer to them.
+"""Source of the index files to which the newest snapshots of a warehouse's tables refer.
 
-Invariant: a file is named once, by the newest snapshot of the table it belongs to; of a table that the
-caller may not see nothing is read but its name.
+Invariant: every file is listed once, by the newest snapshot of the table it belongs to. Of a table that the
+caller may not see, only the name is read.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["TableIndexSource", "table_id"]
 
 
 def table_id(table: uuid.UUID) -> int:
-    """The number of 32 bits that stands for a table in rows: the CRC32C of its uuid's bytes."""
+    """Returns the 32-bit number of a table in rows of metadata: the CRC32C of its uuid's bytes."""
     return int(google_crc32c.value(table.bytes))
 
 
 class TableIndexSource:
-    """A source of index files; see :class:`lakehouse.index.metas.sources.GuardedSource`.
+    """Source of index files; see :class:`lakehouse.index.metas.sources.GuardedSource`.
 
     Args:
-        env: what the connection shares.
-        names: of databases and tables.
-        database: only this one; None = all.
-        table: only this one of the database; None = all.
+        env: environment of the connection.
+        names: names of databases and tables.
+        database: only this database; None = all.
+        table: only this table of the database; None = all.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class TableIndexSource:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the files are."""
+        """Store that holds the files."""
         return self._env.store
 
     def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files by table, in the order of the manifests."""
+        """Yields the files table by table, in the order of the manifests."""
         return self._files(None)
 
     def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
-        """The same of tables that may be seen."""
+        """Yields the files of the tables that the caller may see, in the same order."""
         return self._files(is_visible)
 
     async def _files(self, is_visible: IsVisible | None) -> AsyncIterator[IndexFile | FileProblem]:
@@ -75,6 +75,7 @@ class TableIndexSource:
                     raise
                 continue  # dropped meanwhile
             except FormatError as error:
+                # One damaged table must not hide the files of all others.
                 yield FileProblem.of(str(error.context.get("key", directory)), error, table_dir=directory)
                 continue
             number = table_id(core.uuid)
@@ -87,19 +88,19 @@ class TableIndexSource:
             yield TableName(self._database, self._table)
             return
         databases = [self._database] if self._database is not None else self._names.databases()
-        for database in [one async for one in _each(databases)]:
+        for database in [name async for name in _each(databases)]:
             async with aclosing(self._names.tables(database)) as tables:
                 async for name in tables:
                     yield name
 
 
-async def _each(found: list[str] | AsyncIterator[str]) -> AsyncIterator[str]:
-    if isinstance(found, list):
-        for one in found:
-            yield one
+async def _each(names: list[str] | AsyncIterator[str]) -> AsyncIterator[str]:
+    if isinstance(names, list):
+        for name in names:
+            yield name
     else:
-        async for one in found:
-            yield one
+        async for name in names:
+            yield name
 
 
 def _index_file(root: str, table: int, entry: FileEntry) -> IndexFile:

@@ -1,11 +1,11 @@
-"""Upserts of some columns that keep what older rows have in the others: ``missing="keep"``.
+"""Upserts of some columns that keep the values of older rows in the others: ``missing="keep"``.
 
-The rows of the call are held in memory; those that lack a column have the older rows of their keys looked
-up at a base, and whole rows are written. Others may commit meanwhile: when they may have added or taken
-away rows of keys that were looked up, these are looked up again, and the files are written anew if that
-found something else. Rows that lack nothing are written without reading.
+The rows of the call are held in memory; for those that lack a column the older rows of their keys are looked
+up at a base, and whole rows are written. Others may commit meanwhile: when they may have added or removed
+rows of these keys, the keys are looked up again, and the files are written anew if the result differs. Rows
+that lack nothing are written without reading.
 
-Invariant: the snapshot that is made is what the upsert would have made had it read its parent.
+Invariant: the snapshot that is made equals the one that the upsert would have made by reading its parent.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ async def upsert_keeping(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Adds rows whose missing columns have the values of the older rows of their keys.
+    """Adds rows whose missing columns get the values of the older rows of their keys.
 
-    Other engines than deduplicate keep values by themselves, so nothing is read for them; columns of
-    which they would take null for a value are refused.
+    Other engines than deduplicate keep values by themselves, so nothing is read for them; missing columns
+    in which they would store null are refused.
 
     Args:
         core: a table with a primary key.
         data: rows; of several rows of a key, each column has the value of the last one that has it.
-        kind: what the snapshot says it is.
-        writer: makes the call safe to repeat.
-        message: for people.
+        kind: kind of the commit in its snapshot.
+        writer: (id, sequence) that makes the call safe to repeat.
+        message: text for the snapshot.
     """
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
@@ -80,7 +80,7 @@ async def upsert_keeping(
 
 
 async def _gathered(core: OpenTable, view: View, data: object) -> GivenRows:
-    """All rows of the call, which must not be too many."""
+    """Collects all rows of the call in memory; refuses more than ``table.keep_memory_bytes``."""
     most, held, first = core.env.settings.table.keep_memory_bytes, 0, 0
     chunks: list[GivenChunk] = []
     source = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes, marks=True)
@@ -100,15 +100,15 @@ async def _gathered(core: OpenTable, view: View, data: object) -> GivenRows:
 
 
 class _KeepMissing:
-    """Adds rows, filled from the older rows of their keys.
+    """Adds rows, filled from the older rows of their keys in the head it is committed on.
 
     Args:
         core: the table.
         view: the state whose schema the rows were fitted to.
         given: the rows.
-        kind: what the snapshot says it is.
-        must_commit: also when there are no rows.
-        message: for people.
+        kind: kind of the commit in its snapshot.
+        must_commit: make a snapshot even when there are no rows.
+        message: text for the snapshot.
     """
 
     def __init__(
@@ -129,22 +129,26 @@ class _KeepMissing:
         self._base: Base | None = None
         self._filled: pa.Table | None = None
         self.written = WrittenRows()
-        """What the last draft adds."""
+        """Files that the last draft adds."""
         self.uploaded: list[str] = []
-        """Every file that was uploaded here, for whatever base."""
+        """Paths of all files that were uploaded, for any base."""
 
     @property
     def blind(self) -> bool:
-        """Whether nothing has to be looked up."""
+        """True when no key has to be looked up."""
         return not self._names
 
     def abandoned(self) -> list[str]:
-        """Files of drafts that were given up."""
+        """Returns the uploaded files of earlier drafts, which no commit refers to."""
         kept = set(object_paths(self.written.entries))
         return [path for path in self.uploaded if path not in kept]
 
     async def draft(self, base: Base) -> Draft | None:
-        """The files of the last draft, unless older rows of the keys may be others now."""
+        """Returns the files of the last draft, or new ones when older rows of the keys may have changed.
+
+        Raises:
+            ConflictError: the schema was changed since the rows were fitted to it.
+        """
         if not self._given.rows.num_rows and not self._must_commit:
             return None
         if base.snapshot.schema != self._view.snapshot.schema:
@@ -165,11 +169,13 @@ class _KeepMissing:
         )
 
     async def _still_right(self, old: Base, new: Base) -> bool:
+        """Returns whether lookups at ``new`` are sure to find the rows that were found at ``old``."""
         if not self._names:
             return True
         if self._view.shows is not None:
             return False  # which rows are too old depends on the time of the snapshot
         known, entries = {one.path for one in await old.entries()}, await new.entries()
+        # Files are also removed by compaction; looking up again is harmless then and finds the same rows.
         if not known <= {one.path for one in entries}:
             return False
         return not any(self._may_have_keys(one) for one in entries if one.path not in known)
@@ -178,11 +184,12 @@ class _KeepMissing:
         low, high = entry.min_key, entry.max_key
         if low is None or high is None:
             return True
+        # The first of the keys, in order, that is not below the file's range decides.
         at = bisect_left(self._names, low)
         return at < len(self._names) and self._names[at] <= high
 
     async def _whole(self, base: Base) -> pa.Table:
-        """The rows with the values that rows of their keys have at the base."""
+        """Returns the rows, filled with the values that rows of their keys have at the base."""
         given = self._given
         if not self._names:
             return given.rows
@@ -198,7 +205,7 @@ class _KeepMissing:
         return await in_thread(given.filled, found)
 
     async def _write(self, whole: pa.Table) -> None:
-        """Uploads the rows, unless they are those of the last draft."""
+        """Uploads the rows, unless they equal those of the last draft."""
         if self._filled is not None and self._filled.equals(whole):
             return
         written = await self._core.write(self._view, whole)
@@ -215,5 +222,5 @@ class _KeepMissing:
 def _encoded(keys: pa.Table, schema: TableSchema) -> Sequence[bytes]:
     if not keys.num_rows:
         return []
-    found: list[bytes] = KeyColumns(schema.key_fields).encoded(keys).to_pylist()
-    return found
+    encoded: list[bytes] = KeyColumns(schema.key_fields).encoded(keys).to_pylist()
+    return encoded
