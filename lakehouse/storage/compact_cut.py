@@ -21,6 +21,7 @@ async def cut_task(task: CompactionTask, source: RunSource, share_bytes: int) ->
         source: opens its files.
         share_bytes: bytes of files that a range should have.
     """
+    # A file without bounds may hold any key: every range would have to read it.
     if task.size < LARGE * share_bytes or any(entry.min_key is None for entry in task.inputs):
         return [EVERY_KEY]
     return cut_files(task.inputs, share_bytes, await pieces_of(source, task.inputs))

@@ -51,12 +51,12 @@ async def appended_between(
                     f"{snapshot.id} on, or follow() the table, which tells the rows that come",
                     snapshot=snapshot.id,
                 )
-            async with aclosing(_brought(core, snapshot, end)) as tables:
+            async with aclosing(_rows_of_commit(core, snapshot, end)) as tables:
                 async for table in tables:
                     yield table
 
 
-async def _brought(core: OpenTable, snapshot: Snapshot, end: View) -> AsyncGenerator[pa.Table, None]:
+async def _rows_of_commit(core: OpenTable, snapshot: Snapshot, end: View) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows that a commit was the first to show."""
     # A flush adds files too, but at the older positions of the segments whose rows they hold.
     entries = [

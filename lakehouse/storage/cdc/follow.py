@@ -102,6 +102,7 @@ async def follow_changes(
             await core.env.clock.sleep(pause)
             pause = poll_s
             continue
+        # Refused before anything is yielded, not when a file turns out to be deleted.
         check_kept(core, view, newest)
         # One table is held back, since only the last one of a step has the token of its end.
         waiting: pa.Table | None = None
@@ -134,7 +135,7 @@ async def view_behind(core: OpenTable, after: str | int | None) -> View:
     """
     if after is None:
         return await core.newest()
-    if isinstance(after, int) and not isinstance(after, bool):
+    if isinstance(after, int) and not isinstance(after, bool):  # True is an int, but no id
         return await core.view(snapshot=after)
     parts = after.split(".") if isinstance(after, str) else []
     if len(parts) != _PARTS or not parts[1].isdecimal():

@@ -100,6 +100,7 @@ class ReplacePartitions:
         Raises:
             ConflictError: rows to remove are in WAL segments and in no file yet.
         """
+        # The files of the head, not of the state the caller saw: a blind overwrite replaces what is there.
         verdicts: dict[tuple[bytes, ...], bool] = {}
         removed = []
         for one in await base.entries():
@@ -141,7 +142,7 @@ class ChangeRefs:
             known = refs.get(name)
             if known is not None and not self.replace:
                 if known == ref:
-                    continue
+                    continue  # the call was repeated
                 raise AlreadyExistsError(
                     f"there is a {known.kind} {name!r} already, of snapshot {known.snapshot}: drop it first, "
                     "or pass replace=True",
@@ -175,6 +176,7 @@ class Rollback:
         """Returns the files of the target; writers, tags and the covered log stay those of the head."""
         refs = base.snapshot.refs.values()
         kept = any(ref.snapshot == self.target.id for ref in refs)
+        # It existed when the call began; since then its files may have been deleted.
         if self.target.id < base.snapshot.earliest and not kept:
             raise NotFoundError(
                 f"snapshot {self.target.id} has expired meanwhile; the earliest is {base.snapshot.earliest}",

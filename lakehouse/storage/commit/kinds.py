@@ -54,6 +54,7 @@ TRAITS: Final = MappingProxyType(
         CommitKind.EXPIRE: _KEEPS,
         CommitKind.ORPHANS: _KEEPS,
         CommitKind.INDEX: _KEEPS,
+        # Readers of files see the rows of the log from the flush on; a table without a key reports them then.
         CommitKind.FLUSH: _BRINGS,
         CommitKind.WAL: _KEEPS,
         CommitKind.RESCALE: _KEEPS,

@@ -109,6 +109,7 @@ class AutoCompaction:
         view = await core.known()
         if most_runs(await view.files(), view.schema) < view.options.compaction_stop_trigger:
             return None
+        # One at a time: two would merge the same runs, and the second to commit would give way.
         while self._running is not None:
             await self._running.wait()
         if _is_due(view, has_writer=True) and _is_due(await core.newest(), has_writer=True):

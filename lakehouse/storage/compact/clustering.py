@@ -128,7 +128,7 @@ class Curve:
             values = sample.column(name).combine_chunks().drop_null()
             values = values.take(pc.sort_indices(values))
             at = np.unique(np.linspace(0, max(0, len(values) - 1), min(most, len(values)), dtype=np.int64))
-            edges.append(_different(values.take(pa.array(at)) if len(values) else values))
+            edges.append(_distinct(values.take(pa.array(at)) if len(values) else values))
         return cls(order=order, edges=tuple(edges))
 
     def keyed(self, table: pa.Table) -> pa.Table:
@@ -174,7 +174,7 @@ def _bits(columns: int) -> int:
     return min(_BITS_MAX, _CURVE_BITS // columns)
 
 
-def _different(values: pa.Array) -> pa.Array:
+def _distinct(values: pa.Array) -> pa.Array:
     """Drops the repetitions of sorted values."""
     if len(values) < 2:
         return values

@@ -92,7 +92,7 @@ async def build_index(
     # Each failing index costs another pass over the rows without it; failures are rare.
     while left:
         try:
-            image = await _built(rows, schema, left, of, settings)
+            image = await _build(rows, schema, left, of, settings)
         except _Failed as failed:
             _log.warning(
                 "an index cannot be built for this file, which will be read without it",
@@ -143,7 +143,7 @@ class _Failed(Exception):
         self.definition, self.cause = definition, cause
 
 
-async def _built(
+async def _build(
     rows: Callable[[], AsyncIterable[pa.Table]],
     schema: TableSchema,
     definitions: Sequence[IndexDefinition],

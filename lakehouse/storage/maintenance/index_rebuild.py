@@ -263,6 +263,7 @@ class _Rebuild:
                 batch, waiting = waiting, []
                 await self._commit(batch, min(uploads, default=None))
         except BaseException:
+            # Only the files of no batch: the commit of a batch has decided about its own.
             await delete_files(self._core.env.store, self._core.root, _index_paths(waiting))
             raise
         return self._done

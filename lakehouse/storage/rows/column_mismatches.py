@@ -82,7 +82,7 @@ def _type_differences(source: pa.DataType, field: Field, path: str, case_matters
 
 
 def _shown(kind: pa.DataType) -> str:
-    """Returns the name of the type in tables, or Arrow's where no column can be of it."""
+    """Returns the name of the type as tables call it, or Arrow's name where no column can be of it."""
     try:
         return type_text(from_arrow(kind, itertools.count(1).__next__))
     except InvalidInputError:

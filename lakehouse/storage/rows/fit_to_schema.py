@@ -70,7 +70,7 @@ def conform(table: pa.Table, schema: TableSchema, *, first_row: int = 0, partial
             continue
         else:
             where = _Where(field.name, lambda index: first_row + index)
-            columns.append(_missing(field, target.type, table.num_rows, where))
+            columns.append(_default_column(field, target.type, table.num_rows, where))
         wanted.append(target)
     return pa.Table.from_arrays(columns, schema=pa.schema(wanted) if partial else schema.arrow())
 
@@ -142,7 +142,10 @@ def _column(column: pa.ChunkedArray, field: Field, kind: pa.DataType, first_row:
     return column if same else pa.chunked_array(fitted, type=kind)
 
 
-def _missing(field: Field, kind: pa.DataType, rows: int, where: _Where, first: int = 0) -> pa.ChunkedArray:
+def _default_column(
+    field: Field, kind: pa.DataType, rows: int, where: _Where, first: int = 0
+) -> pa.ChunkedArray:
+    """Returns a missing column: its write default or null in every row; ``first`` is the row to blame."""
     if field.required and field.write_default is None and rows:
         raise where.refusal(first, None, "where no null may be: the column is missing and has no default")
     return constant_column(field.write_default, kind, rows)
@@ -202,6 +205,7 @@ def _fit_nested(array: pa.Array, field: Field, kind: pa.DataType, where: _Where)
 
 
 def _fit_struct(array: pa.Array, inside: list[pa.Array], kind: StructType, where: _Where) -> list[pa.Array]:
+    """Converts the parts of structs, matched by name as columns are."""
     names = [part.name for part in array.type]
     places = _match(names, kind.fields, f"column {where.column!r}")
     fitted = []
@@ -211,7 +215,7 @@ def _fit_struct(array: pa.Array, inside: list[pa.Array], kind: StructType, where
             fitted.append(_fit(inside[places[number]], child, target, part, holder=array))
         else:
             first = array.is_valid().index(True).as_py()
-            fitted.append(_missing(child, target, len(array), part, first).combine_chunks())
+            fitted.append(_default_column(child, target, len(array), part, first).combine_chunks())
     return fitted
 
 
@@ -255,7 +259,7 @@ def _is_utf8(array: pa.Array) -> bool:
 def _check_length(array: pa.Array, kind: StringType | BinaryType, most: int, where: _Where) -> None:
     lengths = pc.binary_length(array)
     if (pc.max(lengths).as_py() or 0) <= most:
-        return  # characters are no more than bytes
+        return  # a text never has more characters than bytes, which are quicker to count
     if isinstance(kind, StringType):
         lengths = pc.utf8_length(array)
     first = pc.index(pc.greater(lengths, most), True).as_py()

@@ -100,6 +100,7 @@ def cut_rows(
     if order is not None:
         codes = codes[order]
     if len(groups) > 1:
+        # Stable, so that within a partition and bucket rows keep the order of their keys.
         places = np.argsort(codes.astype(np.uint16) if len(groups) <= _FEW else codes, kind="stable")
         order = places if order is None else order[places]
     counts = np.bincount(codes, minlength=len(groups)).tolist()

@@ -248,7 +248,7 @@ class Answers:
             keys = [()]
         groups = [self._groups.get(key, _Group()) for key in keys]
         columns = [
-            _decoded([key[place] for key in keys], field.type)
+            _decode([key[place] for key in keys], field.type)
             for place, field in enumerate(self.question.group_by)
         ]
         for aggregate in self.question.aggregates:
@@ -260,11 +260,11 @@ class Answers:
                 columns.append(pa.array([column.values for column in seen], pa.int64()))
             else:
                 bounds = [column.low if aggregate.kind == "min" else column.high for column in seen]
-                columns.append(_decoded(bounds, aggregate.field.type))
+                columns.append(_decode(bounds, aggregate.field.type))
         return pa.Table.from_arrays(columns, schema=self.schema)
 
 
-def _decoded(values: Sequence[bytes | None], kind: DataType) -> pa.Array:
+def _decode(values: Sequence[bytes | None], kind: DataType) -> pa.Array:
     """Decodes order-preserving bytes to an Arrow array of this type; None becomes null."""
     if value_width(kind) is None:
         return pa.array(values, pa.binary()).cast(arrow_type(kind))

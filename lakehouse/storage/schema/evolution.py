@@ -389,6 +389,7 @@ def _reshaped(value: Any, old: DataType, new: DataType, default: str) -> Any:
 
 
 def _refuse_for_keys(schema: TableSchema, path: ColumnPath, what: str) -> None:
+    """Refuses a change of a key or partition column: files are ordered and placed by its values."""
     for sort, names in (("primary key", schema.primary_key), ("partition", schema.partition_by)):
         if _steps(path) in [(name,) for name in names]:
             _refuse(path, f"is a {sort} column and cannot {what}")
@@ -510,6 +511,7 @@ def _default(value: Any, field: Field) -> Any:
 
 
 _INTS = ("int8", "int16", "int32", "int64")
+"""Integer types, each of which holds all values of those before it."""
 
 
 def _widened(old: DataType, new: DataType, path: ColumnPath) -> DataType:
@@ -544,6 +546,7 @@ _NO_OPTIONS = {
     "buckets": "the number of buckets of a table",
     "bucket": "the number of buckets of a table",
 }
+"""Properties fixed at creation that users may try to set as options, with their names in the refusal."""
 _FIXED = "it is said when the table is created and cannot change"
 
 

@@ -71,6 +71,7 @@ class TableIndexSource:
                     continue
                 entries = await (await core.newest()).files()
             except NotFoundError as missing:
+                # The absence of a table is an error only where that table was named.
                 if missing.kind == "missing-bucket" or self._table is not None:
                     raise
                 continue  # dropped meanwhile

@@ -53,6 +53,7 @@ def covered(head: Snapshot, tail: Tail | None, *, at: int | None) -> tuple[Segme
         at: snapshot that the new range names as covering it; None = the one that will list the range.
     """
     ranges = head.carried().segments
+    # Segments of the tail that the head covers already keep the snapshot that covered them first.
     new = tail.above(head.wal.upto, at) if tail is not None and head.wal is not None else None
     return ranges if new is None else (*ranges, new)
 
@@ -61,4 +62,5 @@ def wal_after(head: Snapshot, tail: Tail | None) -> WalRef | None:
     """Returns the covered part of the log after a commit on ``head`` that read the tail."""
     if head.wal is None or tail is None:
         return head.wal
+    # After a lost race the head may cover more than the tail, which is not read again.
     return WalRef(epoch=head.wal.epoch, upto=max(head.wal.upto, tail.upto))

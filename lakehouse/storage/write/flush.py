@@ -184,7 +184,7 @@ async def _flush_once(
         for numbers in planned:
             group = await in_thread(segment_rows, await segments(numbers), view.schema)
             rows += group.num_rows
-            entries = await _written(core, uploads, group, view)
+            entries = await _upload_rows(core, uploads, group, view)
             groups.append(_Group(numbers=numbers, entries=entries))
         done = await core.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
         fate.kept = done.changed
@@ -258,7 +258,7 @@ def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
     return bisect.bisect(starts, lo) != bisect.bisect(starts, hi)
 
 
-async def _written(
+async def _upload_rows(
     core: OpenTable, uploads: FileUploads, rows: pa.Table, view: View
 ) -> tuple[FileEntry, ...]:
     """Uploads the files of one group's rows; returns their entries in the order of the rows."""

@@ -65,7 +65,7 @@ async def upsert_keeping(
         recorded = recorded_snapshot(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
-        given = await _gathered(core, view, data)
+        given = await _collected_rows(core, view, data)
         change = _KeepMissing(core, view, given, kind=kind, must_commit=writer is not None, message=message)
         async with committed_or_deleted(core, lambda: change.uploaded) as fate:
             done = await core.commit(change, view=view, writer=writer, tail=await tail)
@@ -79,7 +79,7 @@ async def upsert_keeping(
     return await with_current_schema(core, data, attempt)
 
 
-async def _gathered(core: OpenTable, view: View, data: object) -> GivenRows:
+async def _collected_rows(core: OpenTable, view: View, data: object) -> GivenRows:
     """Collects all rows of the call in memory; refuses more than ``table.keep_memory_bytes``."""
     most, held, first = core.env.settings.table.keep_memory_bytes, 0, 0
     chunks: list[GivenChunk] = []
