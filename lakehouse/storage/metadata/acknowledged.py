@@ -5,7 +5,8 @@ same, the store ignored a condition, and only the process that had the object ac
 lost. So each process remembers the tokens of what it wrote last, and compares everything it reads or lists
 with them.
 
-Invariant: this module makes no requests. :mod:`lakehouse.storage.tables.recheck` reads the store, this one judges.
+Invariant: this module makes no requests. :mod:`lakehouse.storage.tables.recheck` reads the store, this one
+judges.
 """
 
 from __future__ import annotations
