@@ -1,6 +1,6 @@
-"""What the next snapshot is, given the head and what a commit wants: pure.
+"""The next snapshot as a pure function of the head and of a commit's draft.
 
-Invariant: the child's files are the parent's without what the draft removes and with what it adds,
+Invariant: the child's files are the parent's without those the draft removes and with those it adds,
 whether or not older entries are folded into manifests on the way.
 """
 
@@ -30,39 +30,42 @@ from lakehouse.storage.wal.tail import Tail, covered, wal_after
 __all__ = ["Draft", "child_of", "counts_of"]
 
 _GONE_MAX = 256
-"""Removed paths that a snapshot names; more are found by comparing it with its parent."""
+"""Maximum removed paths that a snapshot names; more are found by comparing it with its parent."""
 _WRITERS_MAX = 1_000
+"""Maximum writers whose last sequence a snapshot remembers; the newest stay."""
 _WRITER_IDLE_MS = 7 * 24 * 3_600_000
+"""Time after which a writer that has not committed is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a commit changes, decided against one snapshot."""
+    """Changes of a commit, decided against one snapshot."""
 
     kind: CommitKind
     added: tuple[FileEntry, ...] = ()
-    """New files; ``at`` is open, and the interval too unless it is compaction's."""
+    """New files; ``at`` is not set, nor the interval unless it is compaction's."""
     manifest: ManifestRef | None = None
-    """The manifest that lists ``added``, when they are too many for the snapshot itself."""
+    """Manifest that lists ``added``, when they are too many for the snapshot itself."""
     removed: tuple[FileEntry, ...] = ()
     """Live files of that snapshot."""
     replaced: tuple[FileEntry, ...] = ()
-    """Other words on live files of that snapshot, positions filled in: their indexes, say."""
+    """New entries for live files of that snapshot, positions filled in: with other indexes, say."""
     clears: bool = False
-    """Removes every file there is, without looking."""
+    """Whether every live file is removed, unread."""
     files: Snapshot | None = None
-    """Takes the files of this snapshot instead of the head's: rollback."""
+    """Snapshot whose files replace the head's, in a rollback."""
     flushed: frozenset[int] = frozenset()
     """WAL segments whose rows ``added`` holds."""
     begins_log: bool = False
-    """Says that there is a write-ahead log from now on."""
+    """Whether the table has a write-ahead log from this commit on."""
     schema: SchemaRef | None = None
     refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
     """Tags and pins made or, with None, dropped."""
     earliest: int | None = None
+    """Oldest snapshot that has not expired; None = unchanged."""
     orphan_horizon_ms: int | None = None
     uploaded_ms: int | None = None
-    """When the first file that was uploaded for this draft was answered, by the store's clock."""
+    """Time at which the store answered the first upload for this draft, by its clock."""
     message: str | None = None
 
 
@@ -76,7 +79,10 @@ def child_of(
     writer: tuple[str, int] | None = None,
     tail: Tail | None = None,
 ) -> Snapshot:
-    """The snapshot behind ``head`` that does what the draft says and covers the log's tail."""
+    """Returns the snapshot after ``head`` with the draft's changes, covering the log's tail.
+
+    Its time is after the head's even if the clock is behind: times grow with numbers.
+    """
     number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
     base = head.carried() if draft.files is None else draft.files.carried()
     inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
@@ -87,7 +93,7 @@ def child_of(
         minus, gone = head.total, None
     else:
         minus = counts_of(draft.removed)
-        gone = tuple(one.path for one in draft.removed) if len(draft.removed) <= _GONE_MAX else None
+        gone = tuple(entry.path for entry in draft.removed) if len(draft.removed) <= _GONE_MAX else None
     return dataclasses.replace(
         head,
         id=number,
@@ -116,7 +122,7 @@ def child_of(
 def _files(
     base: Snapshot, draft: Draft, fold: Fold | None
 ) -> tuple[tuple[FileEntry, ...], tuple[ManifestRef, ...], tuple[str, ...]]:
-    """Inline entries, manifests and removed paths of the child."""
+    """Returns the inline entries, the manifests and the removed paths of the child."""
     own_inline = () if draft.manifest else draft.added
     own_manifests = (draft.manifest,) if draft.manifest else ()
     if draft.clears:
@@ -124,13 +130,14 @@ def _files(
     inline, manifests, removed = base.added, base.manifests, base.removed
     if fold is not None and fold.fits(base):
         folded = {path for path, _ in fold.inline}
-        inline = tuple(one for one in inline if one.path not in folded)
-        manifests = (*(one for one in manifests if one.path not in fold.replaced), *fold.manifests)
+        inline = tuple(entry for entry in inline if entry.path not in folded)
+        manifests = (*(ref for ref in manifests if ref.path not in fold.replaced), *fold.manifests)
         removed = tuple(path for path in removed if path not in fold.forgotten)
     if draft.removed or draft.replaced:
-        away = {one.path for one in (*draft.removed, *draft.replaced)}
-        carried = {one.path for one in inline}
-        inline = (*(one for one in inline if one.path not in away), *draft.replaced)
+        away = {entry.path for entry in (*draft.removed, *draft.replaced)}
+        carried = {entry.path for entry in inline}
+        # A replaced entry moves from its manifest into the snapshot, so the manifest's counts as removed.
+        inline = (*(entry for entry in inline if entry.path not in away), *draft.replaced)
         listed = away - carried
         if listed & set(removed):
             raise ConflictError("a file to be removed is no longer live", paths=sorted(listed & set(removed)))
@@ -139,7 +146,7 @@ def _files(
 
 
 def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentRange, ...]:
-    """The child's segments: what is cleared or rolled back takes the tail with it."""
+    """Returns the child's log segments: a clear or a rollback takes the tail away, too."""
     if draft.clears:
         return ()
     if draft.files is not None:
@@ -147,13 +154,15 @@ def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentR
     ranges = covered(head, tail, at=None)
     if not draft.flushed:
         return ranges
-    return tuple(left for one in ranges for left in one.without(draft.flushed))
+    return tuple(left for segments in ranges for left in segments.without(draft.flushed))
 
 
 def counts_of(entries: Sequence[FileEntry]) -> Counts:
-    """Sums over these files."""
+    """Sums files, rows and bytes of these entries."""
     return Counts(
-        files=len(entries), rows=sum(one.rows for one in entries), bytes=sum(one.size for one in entries)
+        files=len(entries),
+        rows=sum(entry.rows for entry in entries),
+        bytes=sum(entry.size for entry in entries),
     )
 
 
@@ -171,7 +180,7 @@ def _writers(
 
 
 def _refs(head: Snapshot, draft: Draft, now_ms: int) -> Mapping[str, Ref]:
-    """Tags, and pins that have not ended; the times of snapshots may be ahead of the store's clock."""
+    """Returns tags, and pins that have not ended; snapshots' times may be ahead of the store's clock."""
     merged: dict[str, Ref | None] = {**head.refs, **draft.refs}
     return {
         name: ref
@@ -180,6 +189,6 @@ def _refs(head: Snapshot, draft: Draft, now_ms: int) -> Mapping[str, Ref]:
     }
 
 
-def _latest(one: int | None, other: int | None) -> int | None:
-    known = [value for value in (one, other) if value is not None]
+def _latest(first: int | None, second: int | None) -> int | None:
+    known = [value for value in (first, second) if value is not None]
     return max(known) if known else None

@@ -1,13 +1,13 @@
 """Merging the runs of a compaction task into the files of one run.
 
 Sections of the runs are read and merged as a scan does it, and their rows cut into files that are encoded
-and uploaded while further sections are read. Needs a store, a schema, options and a task, and no table:
-what runs it may be another process.
+and uploaded while further sections are read. Needs a store, a schema, options and a task, and no table,
+so that it can run in another process.
 
 Invariant: the output holds the fold of the rows of the inputs, each with the snapshot it came with
-(``_SEQUENCE_NUMBER``), and stands at the hull of their intervals. Rows that delete stay unless the task has
-the oldest run. It ends with all files in the store, or with an error and none of them (as far as the store
-lets them be deleted). Memory keeps to what it is given, however large the runs are and however many
+(``_SEQUENCE_NUMBER``), and has the hull of their intervals. Rows that delete stay unless the task has
+the oldest run. It ends with all files in the store, or with an error and none of them (if the store
+lets them be deleted). Memory keeps to its bound, however large the runs are and however many
 (:mod:`lakehouse.storage.compact.memory_passes`), as long as it has room for a few row groups.
 """
 
@@ -40,38 +40,40 @@ from lakehouse.storage.schema.row_ttl import Lifetime, may_drop_hidden
 __all__ = ["MergedRuns", "merge_runs"]
 
 _FILES_UNDER_WAY = 2
-"""Files that are cut, encoded and uploaded at once, in turns."""
+"""Files that are encoded and uploaded at once, in turns."""
 _SCAN_SHARE = 4
-"""Sections under way get one part in four of the memory."""
+"""Divisor of the memory: the part that sections under way get."""
 _FILE_SHARE = 5
-"""Rows of a file one in five: such rows are being collected, encoded, and there encoded once or twice."""
+"""Divisor of the memory: the part for a file's rows, which are collected, encoded, and then held once or
+twice more in encoded form."""
 _GUESSES = 3
-"""So much more than is guessed rows may take in memory, for all that entries tell."""
+"""Factor by which rows may take more memory than their entries let one guess."""
 _LINEAGE_BYTES = 9
-"""Of a row's snapshot and kind."""
+"""Bytes of a row's snapshot and kind."""
 _TELLING_ROWS = 1024
-"""Fewer rows do not tell what a row takes in a file."""
+"""Fewer rows are too small a sample of the bytes that a row takes in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRuns:
-    """What became of a task: files that are in the store and belong to no snapshot yet."""
+    """Result of a task: files that are in the store and in no snapshot yet."""
 
     task: CompactionTask
+    """The task, with its original inputs."""
     outputs: tuple[FileEntry, ...]
-    """By key; empty when every key was deleted."""
+    """The files, by key; empty when every key was deleted."""
     first_upload_ms: int | None = None
-    """When the first upload was answered, by the store's clock."""
+    """Time at which the store answered the first upload, by its clock."""
 
     @property
     def rows(self) -> int:
-        """Rows of every kind of the output."""
-        return sum(one.rows for one in self.outputs)
+        """Rows of the output, of every kind."""
+        return sum(entry.rows for entry in self.outputs)
 
     @property
     def size(self) -> int:
         """Bytes of the output."""
-        return sum(one.size for one in self.outputs)
+        return sum(entry.size for entry in self.outputs)
 
 
 async def merge_runs(
@@ -88,20 +90,20 @@ async def merge_runs(
     keys: KeyRange = EVERY_KEY,
     watch: Callable[[int], None] | None = None,
 ) -> MergedRuns:
-    """Writes the output of a task.
+    """Writes the output files of a task.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        schema: its schema; rows are written with it.
-        options: its options.
-        task: what to merge.
+        store: the store that holds the table.
+        root: the table's directory.
+        schema: the table's schema; rows are written with it.
+        options: the table's options.
+        task: the runs to merge.
         source: opens the files for reads with that schema.
-        memory_bytes: what rows and files under way may take.
-        settings: how many sections are read at once.
-        shows: which rows the base shows; a bottom run leaves out the others where it may.
-        keys: only rows of these keys: a part of the output, which other calls make the rest of.
-        watch: told how many rows were read so far, whenever there is news.
+        memory_bytes: memory that rows and files under way may take.
+        settings: bounds, such as the sections read at once.
+        shows: the rows that the base shows; a bottom run leaves out the others where it may.
+        keys: range of keys to merge: a part of the output, of which other calls make the rest.
+        watch: called with the number of rows read so far, whenever it has grown.
     """
     writing = _Writing(
         store, root, schema, source, memory_bytes, settings or TableSettings(), shows, keys, watch
@@ -114,20 +116,21 @@ async def merge_runs(
     try:
         while (todo := planner.next_pass(inputs)) is not None:
             made = await _done(writing, todo, task, options)
-            between += [one.path for one in made]
-            merged = {one.path for group in todo.groups for one in group}
-            inputs = (*(one for one in inputs if one.path not in merged), *made)
-            planner = planner.knowing([one.path for one in made], todo.piece_rows)
-        found = await writing.run(dataclasses.replace(task, inputs=inputs), options)
+            between += [entry.path for entry in made]
+            done = {entry.path for group in todo.groups for entry in group}
+            inputs = (*(entry for entry in inputs if entry.path not in done), *made)
+            planner = planner.knowing([entry.path for entry in made], todo.piece_rows)
+        merged = await writing.run(dataclasses.replace(task, inputs=inputs), options)
+    # The files between two passes are in no snapshot: nobody else would delete them before the grace ends.
     finally:
         await delete_files(store, root, between)
-    return dataclasses.replace(found, task=task)
+    return dataclasses.replace(merged, task=task)
 
 
 async def _planner(
     schema: TableSchema, options: TableOptions, task: CompactionTask, source: RunSource, memory_bytes: int
 ) -> PassPlanner | None:
-    """Plans passes; None where one is clearly enough. Else a piece is read, to know what rows take."""
+    """Plans passes; None where one merge clearly fits. Else a piece is read, to measure its rows."""
     if not schema.primary_key:
         return None  # nothing is merged
     guess = RowSize(schema.fields, schema.fields, task.inputs).bytes_per_row
@@ -136,9 +139,9 @@ async def _planner(
     )
     if planner.fits(task.inputs):
         return None
-    reader = await source.open(max(task.inputs, key=lambda one: one.rows))
-    some = await reader.read(schema.fields, [0])
-    row_bytes = some.nbytes / some.num_rows
+    reader = await source.open(max(task.inputs, key=lambda entry: entry.rows))
+    sample = await reader.read(schema.fields, [0])
+    row_bytes = sample.nbytes / sample.num_rows
     rows = max(group_rows(options, row_bytes), *(piece.rows for piece in reader.pieces))
     return dataclasses.replace(planner, row_bytes=row_bytes + _LINEAGE_BYTES, piece_rows=rows)
 
@@ -146,7 +149,8 @@ async def _planner(
 async def _done(
     writing: _Writing, todo: MergePass, task: CompactionTask, options: TableOptions
 ) -> list[FileEntry]:
-    """The files of a pass; none is left where it fails."""
+    """Merges the groups of a pass and returns their files; leaves none where it fails."""
+    # Parquet whatever the table's format: only its pieces have a number of rows that can be set.
     small = dataclasses.replace(
         options, file_format=FileFormat.PARQUET.value, parquet_row_group_rows=todo.piece_rows
     )
@@ -154,17 +158,17 @@ async def _done(
     made: list[FileEntry] = []
     try:
         for group in todo.groups:
-            found = await plain.run(dataclasses.replace(task, inputs=group, bottom=False), small)
-            made += found.outputs
+            merged = await plain.run(dataclasses.replace(task, inputs=group, bottom=False), small)
+            made += merged.outputs
     except BaseException:
-        await delete_files(writing.store, writing.root, [one.path for one in made])
+        await delete_files(writing.store, writing.root, [entry.path for entry in made])
         raise
     return made
 
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """What the merges of a task have in common; see :func:`merge_runs`."""
+    """State that the merges of a task share; the fields are the arguments of :func:`merge_runs`."""
 
     store: ObjectStore
     root: str
@@ -177,11 +181,11 @@ class _Writing:
     watch: Callable[[int], None] | None
 
     def without_indexes(self) -> _Writing:
-        """For files that are read once, by whoever wrote them; of whose rows nobody is told."""
+        """Returns a copy for files that only this task reads, once: without indexes and without progress."""
         return dataclasses.replace(self, schema=dataclasses.replace(self.schema, indexes=()), watch=None)
 
     async def run(self, task: CompactionTask, options: TableOptions) -> MergedRuns:
-        """Merges the runs of a task at once."""
+        """Merges the runs of a task in one go."""
         level = Level.BOTTOM if task.bottom else Level.COMPACTED
         uploads = FileUploads(
             self.store, self.root, self.schema, options, format=FileFormat(options.file_format), level=level
@@ -200,6 +204,7 @@ class _Writing:
                     async with aclosing(cutting.add(table)) as full:
                         async for job in full:
                             yield job
+                    # Dropped before the next table is awaited, or two tables would be in memory.
                     del table
             for job in cutting.rest():
                 yield job
@@ -229,13 +234,13 @@ def _scan(
     shows: Lifetime | None,
     keys: KeyRange,
 ) -> Scan:
-    """The rows of the output."""
+    """Returns the scan that yields the rows of the output."""
     return lineage_scan(
         task.inputs,
         schema,
         source,
         interval=task.interval,
-        kinds=not task.bottom and any(one.deletes or one.updates for one in task.inputs),
+        kinds=not task.bottom and any(entry.deletes or entry.updates for entry in task.inputs),
         where=shows.where if shows is not None and task.bottom else None,
         keys=keys,
         settings=settings,
@@ -249,7 +254,7 @@ def _scan(
 
 
 class _Job:
-    """A file to write; whoever takes it holds its rows alone."""
+    """A file to write, handed over so that whoever takes it holds the only reference to its rows."""
 
     __slots__ = ("_file",)
 
@@ -257,14 +262,14 @@ class _Job:
         self._file: FileRows | None = file
 
     def take(self) -> FileRows:
-        """The rows, once."""
+        """Returns the rows, once."""
         file, self._file = self._file, None
         assert file is not None
         return file
 
 
 class _Collected:
-    """Rows of one partition that are in no file yet."""
+    """Rows of one partition that are in no file yet, in order."""
 
     __slots__ = ("rows", "size", "tables")
 
@@ -274,28 +279,28 @@ class _Collected:
         self.size = 0
 
     def add(self, table: pa.Table) -> None:
-        """Takes rows, which follow those that are there."""
+        """Appends rows."""
         self.tables.append(table)
         self.rows += table.num_rows
         self.size += table.nbytes
 
     def take(self, rows: int) -> pa.Table:
-        """The first of the rows."""
+        """Removes and returns the first of the rows."""
         whole = pa.concat_tables(self.tables)
-        found, rest = whole.slice(0, rows), whole.slice(rows)
+        first, rest = whole.slice(0, rows), whole.slice(rows)
         self.tables, self.rows, self.size = [], 0, 0
         if rest.num_rows:
             self.add(rest)
-        return found
+        return first
 
 
 class _Cutting:
-    """Cuts the rows of a run, as they come, into files of a size.
+    """Cuts the rows of a run, as they arrive, into files of the table's target size.
 
     Args:
-        uploads: tells how many rows fill a file.
-        schema: of the table.
-        task: says which merge unit the rows are of.
+        uploads: measures how many rows fill a file.
+        schema: the table's schema.
+        task: the task, whose merge unit the files belong to.
         room: bytes of rows that may be collected.
     """
 
@@ -308,7 +313,7 @@ class _Cutting:
         self._files = 0
 
     async def add(self, table: pa.Table) -> AsyncGenerator[_Job, None]:
-        """Takes rows; hands out files that are full, and the largest when there are too many rows."""
+        """Takes rows; yields files that are full, and the largest when too many rows are collected."""
         for partition, rows in await self._by_partition(table):
             collected = self._collected.setdefault(partition, _Collected())
             collected.add(rows)
@@ -320,12 +325,12 @@ class _Cutting:
             fitting = min(fitting, max(1, int(self._room * collected.rows / max(1, collected.size))))
             while collected.rows >= fitting:
                 yield self._job(partition, fitting)
-        while sum(one.size for one in self._collected.values()) > self._room:
+        while sum(held.size for held in self._collected.values()) > self._room:
             largest = max(self._collected, key=lambda partition: self._collected[partition].size)
             yield self._job(largest, self._collected[largest].rows)
 
     def rest(self) -> list[_Job]:
-        """The files of what is left."""
+        """Returns the files of the rows that are left."""
         return [
             self._job(partition, collected.rows)
             for partition, collected in sorted(self._collected.items())
@@ -347,18 +352,18 @@ class _Cutting:
         return await in_thread(self._parted, table)
 
     def _parted(self, table: pa.Table) -> list[tuple[tuple[bytes, ...], pa.Table]]:
-        """The rows of each partition; those that delete know none."""
-        found: list[tuple[tuple[bytes, ...], pa.Table]] = []
+        """Separates the rows by partition; rows that delete have none."""
+        parted: list[tuple[tuple[bytes, ...], pa.Table]] = []
         if KIND_COLUMN in table.column_names:
             deletes = table.column(KIND_COLUMN).to_numpy() == RowKind.DELETE
             if deletes.any():
-                found.append(((), _where(table, deletes)))
+                parted.append(((), _where(table, deletes)))
                 table = _where(table, ~deletes)
         if table.num_rows:
             keyless = dataclasses.replace(self._schema, primary_key=())
             parts = cut_rows(table.combine_chunks(), keyless, partition_fields=self._schema.partition_fields)
-            found += [(part.partition, part.rows()) for part in parts]
-        return found
+            parted += [(part.partition, part.rows()) for part in parts]
+        return parted
 
 
 def _where(table: pa.Table, mask: np.ndarray) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Opens a data file as its entry says: the one place that knows all formats of runs."""
+"""Opening of data files by their entry: the one place that knows all formats of runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["open_run"]
 async def open_run(
     store: ObjectStore, root: str, entry: FileEntry, schema: TableSchema, caches: RunCaches
 ) -> RunReader:
-    """A reader of the file; costs a request or two unless its metadata is cached.
+    """Opens a reader of the file; costs a request or two unless its metadata is cached.
 
     Args:
-        store: where the table is.
+        store: the store that holds the table.
         root: the table's directory in the store, without a slash at the end; may be empty.
         entry: the file.
         schema: the schema that reads are made with; its key is the table's.

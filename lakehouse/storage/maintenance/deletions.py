@@ -18,10 +18,10 @@ class Deletions:
     """Deletes objects of one table, batch by batch, and counts them.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        teller: is told.
-        dry_run: count and delete nothing.
+        store: the store that holds the table.
+        root: the table's directory.
+        teller: receives the progress.
+        dry_run: whether to count only, and delete nothing.
     """
 
     def __init__(self, store: ObjectStore, root: str, teller: Teller, *, dry_run: bool) -> None:
@@ -30,12 +30,12 @@ class Deletions:
         self.bytes = 0
 
     async def delete(self, objects: Iterable[tuple[str, int]]) -> int:
-        """Deletes paths of which it is known how many bytes they have; returns how many they were."""
-        found = list(objects)
-        if found and not self._dry_run:
-            await self._store.delete_many(join(self._root, path) for path, _ in found)
-        self.objects += len(found)
-        self.bytes += sum(size for _, size in found)
-        if found:
-            self._teller.step("delete", len(found))
-        return len(found)
+        """Deletes paths, each given with the bytes of its object; returns how many they were."""
+        batch = list(objects)
+        if batch and not self._dry_run:
+            await self._store.delete_many(join(self._root, path) for path, _ in batch)
+        self.objects += len(batch)
+        self.bytes += sum(size for _, size in batch)
+        if batch:
+            self._teller.step("delete", len(batch))
+        return len(batch)

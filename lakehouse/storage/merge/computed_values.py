@@ -1,7 +1,7 @@
 """Values of a column that are computed from several rows of a key: sums, texts, lists, maps.
 
-Invariant: computing from results of neighbours is computing from what these were computed from. A
-whole number that its column has no room for is an error and never another number.
+Invariant: a value computed from results of neighbouring rows equals the value computed from the rows
+themselves. A whole number that its column has no room for is an error and never another number.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ __all__ = ["OutOfRange", "computed", "own_value"]
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64((1 << 32) - 1)
 _SAFE = 2.0**62
+"""Products below it, as floating point sees them, are exact in 64 bits; others are computed anew."""
 
 
 class OutOfRange(Exception):
     """A result that the column has no room for.
 
     Args:
-        place: of the group.
+        place: number of the group.
         value: the result.
     """
 
@@ -37,7 +38,7 @@ class OutOfRange(Exception):
 
 
 def own_value(column: pa.ChunkedArray, rule: ColumnRule) -> pa.ChunkedArray:
-    """The values of rows from outside as they count: a row that stands alone is its own merge."""
+    """Returns incoming values as a merge of one row each: what a row counts for when it stands alone."""
     match rule.aggregate:
         case Aggregate.COUNT:
             return column.is_valid().cast(column.type)
@@ -51,7 +52,7 @@ def own_value(column: pa.ChunkedArray, rule: ColumnRule) -> pa.ChunkedArray:
 
 
 def computed(column: pa.Array, groups: KeyGroups, rule: ColumnRule) -> pa.Array:
-    """One value for each group.
+    """Computes one value for each group.
 
     Raises:
         OutOfRange: the column has no room for one.
@@ -93,7 +94,7 @@ def _numbers(column: pa.Array, groups: KeyGroups, *, is_sum: bool) -> pa.Array:
 
 
 def _empty(mask: Mask | None, groups: KeyGroups) -> Mask | None:
-    """Which groups have no value."""
+    """Returns which groups have no value."""
     return None if mask is None else ~np.logical_or.reduceat(mask, groups.begins)
 
 
@@ -117,6 +118,7 @@ def _products(values: I64, groups: KeyGroups) -> I64:
     totals = np.multiply.reduceat(values, groups.begins)
     with np.errstate(over="ignore", invalid="ignore"):
         about = np.multiply.reduceat(values.astype(np.float64), groups.begins)
+    # Only groups whose product is near or beyond 64 bits pay for Python's numbers.
     for place in np.flatnonzero(~(np.abs(about) < _SAFE)).tolist():
         begin = int(groups.begins[place])
         exact = math.prod(values[begin : begin + int(groups.lengths[place])].tolist())
@@ -126,7 +128,7 @@ def _products(values: I64, groups: KeyGroups) -> I64:
 
 
 def _decimal_sums(values: pa.Array, groups: KeyGroups, nulls: Mask | None) -> pa.Array:
-    """Sums of numbers of 128 bits, as sums of their quarters."""
+    """Sums numbers of 128 bits as sums of their 32-bit quarters, which have room for the carries."""
     kind = values.type
     words = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)]
     low, high = words.reshape(-1, 2).T
@@ -134,27 +136,28 @@ def _decimal_sums(values: pa.Array, groups: KeyGroups, nulls: Mask | None) -> pa
         mask = values.is_valid().to_numpy(zero_copy_only=False)
         low, high = low * mask, high * mask
     quarters = [low & _LOW_HALF, low >> _HALF, high & _LOW_HALF]
-    sums = [np.add.reduceat(one, groups.begins) for one in quarters]
+    sums = [np.add.reduceat(quarter, groups.begins) for quarter in quarters]
     top = np.add.reduceat(high.view(np.int64) >> 32, groups.begins)
     carry = np.zeros(len(top), np.uint64)
-    for at, one in enumerate(sums):
-        sums[at], carry = (one + carry) & _LOW_HALF, (one + carry) >> _HALF
+    for at, quarter_sum in enumerate(sums):
+        sums[at], carry = (quarter_sum + carry) & _LOW_HALF, (quarter_sum + carry) >> _HALF
     top += carry.astype(np.int64)
     limit = 10**kind.precision
+    # Floating point finds the few sums that may be too large; these are then computed exactly.
     about = top * 2.0**96 + sums[2] * 2.0**64 + sums[1] * 2.0**32 + sums[0]
     for place in np.flatnonzero(np.abs(about) >= limit * 0.999).tolist():
-        exact = (int(top[place]) << 96) + sum(int(one[place]) << 32 * at for at, one in enumerate(sums))
+        exact = (int(top[place]) << 96) + sum(int(part[place]) << 32 * at for at, part in enumerate(sums))
         if abs(exact) >= limit:
             raise OutOfRange(place, _shown(exact, kind.scale))
-    found: U64 = np.empty((len(top), 2), np.uint64)
-    found[:, 0] = sums[0] | (sums[1] << _HALF)
-    found[:, 1] = sums[2] | (top.view(np.uint64) << _HALF)
+    unscaled: U64 = np.empty((len(top), 2), np.uint64)
+    unscaled[:, 0] = sums[0] | (sums[1] << _HALF)
+    unscaled[:, 1] = sums[2] | (top.view(np.uint64) << _HALF)
     present = None if nulls is None else pa.array(~nulls).buffers()[1]
-    return pa.Array.from_buffers(kind, len(top), [present, pa.py_buffer(found)])
+    return pa.Array.from_buffers(kind, len(top), [present, pa.py_buffer(unscaled)])
 
 
 def _shown(unscaled: int, scale: int) -> str:
-    """A decimal as text, of any number of digits."""
+    """Formats a decimal of any number of digits."""
     digits = f"{abs(unscaled):0{scale + 1}}"
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     return f"-{text}" if unscaled < 0 else text
@@ -164,7 +167,7 @@ def _shown(unscaled: int, scale: int) -> str:
 
 
 def _given(column: pa.Array, groups: KeyGroups) -> tuple[pa.Array, I64, Mask]:
-    """The values that are not null, where those of each group begin and end, and which have none."""
+    """Returns the values that are not null, the bounds of each group among them, and the empty groups."""
     mask = valid(column, groups.rows)
     rows = groups.rows if mask is None else groups.rows[mask]
     counts = groups.lengths if mask is None else np.add.reduceat(mask.astype(np.int64), groups.begins)
@@ -191,10 +194,11 @@ def _collected(column: pa.Array, groups: KeyGroups, *, distinct: bool) -> pa.Arr
 
 
 def _merged_maps(column: pa.Array, groups: KeyGroups) -> pa.Array:
-    """Of each key the newest entry."""
+    """Merges the maps of each group: for each of its keys the newest entry."""
     maps, ends, is_empty = _given(column, groups)
     keys, items = parts(maps)
     offsets = list_offsets(maps)[ends]
+    # Turned round, the newest entry of a key is the first.
     backwards = pa.array(np.arange(len(keys))[::-1])
     kept, turned = _first_of_each(keys.take(backwards), len(keys) - offsets[::-1])
     rows = pa.array(len(keys) - 1 - kept[::-1])
@@ -209,7 +213,7 @@ def _merged_maps(column: pa.Array, groups: KeyGroups) -> pa.Array:
 
 
 def _first_of_each(values: pa.Array, offsets: I64) -> tuple[I64, I64]:
-    """Places of values without repetition within each stretch, and where the stretches are then."""
+    """Removes repetitions within each stretch: returns the places kept and the stretches' new bounds."""
     lengths = np.diff(offsets)
     codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
     owners = np.repeat(np.arange(len(lengths)), lengths)

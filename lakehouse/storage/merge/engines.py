@@ -1,9 +1,9 @@
-"""Merge engines: what becomes of the rows of a key, for all keys at once.
+"""Merge engines: fold the rows of each key into one, for all keys at once.
 
 A row is an insert (hides everything older), an operand (is merged onto what is older) or a deletion.
 Older and newer are merged so: x∘I = I, x∘D = D, D∘U = I, I∘U = I, U∘U = U. Of the rows of a key
-those count that stand from its newest insert, or behind its newest deletion; a rule for each column
-(:mod:`lakehouse.format.schema.merge_rules`) says which of them has the value, or how it is computed.
+those count that start at its newest insert, or follow its newest deletion; a rule for each column
+(:mod:`lakehouse.format.schema.merge_rules`) decides which of them has the value, or how it is computed.
 
 Invariant: folding is associative. The fold of all rows of a key is that of some neighbours, folded
 before with operands kept, and the others. A row that stands alone is its own fold, because
@@ -45,14 +45,14 @@ _KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
 
 
 def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, finish: bool) -> pa.Table:
-    """One row for each key, by key: the fold of the key's rows, oldest first.
+    """Returns one row for each key, by key: the fold of the key's rows, oldest first.
 
     Args:
         order: of the rows of all tables, counted through
         (:func:`lakehouse.storage.merge.ordering.merge_order`).
         tables: one at least; runs, oldest first, all with the same columns, of the schema that the engine
             was made for, and ``_VALUE_KIND`` where some row is no insert. Columns may be left out, but
-            not those that a column there goes by (:meth:`MergeEngine.needed`).
+            not those that decide a column that is there (:meth:`MergeEngine.needed`).
         engine: of the table (:func:`merge_engine`); plain deduplicate is one too.
         finish: True = the rows as readers see them, and as a bottom run has them: deleted keys are left
             out, operands with nothing older are rows, and there is no ``_VALUE_KIND``. False = a run
@@ -73,7 +73,7 @@ def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, 
 
 
 def folded_input(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """Rows as they came in, those of a key folded in this order and kept as operands, by key.
+    """Returns incoming rows by key, those of one key folded in the order given and kept as operands.
 
     Nothing is copied where no key has several rows, nor where the newest row of a key hides the others.
     Computes, for a thread.
@@ -82,24 +82,24 @@ def folded_input(rows: pa.Table, schema: TableSchema) -> pa.Table:
     if not engine.folds:
         return rows
     (keys,) = KeyColumns(schema.key_fields).arrays([rows])
-    found = by_key(keys)
-    if found is None or found[1].all():
+    ordered = by_key(keys)
+    if ordered is None or ordered[1].all():
         return rows
-    order, ends = found
+    order, ends = ordered
     return fold(MergeOrder(rows=order, ends=ends), [rows], engine, finish=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
-    """The rows of each key that count, and what the key comes to."""
+    """The rows of each key that count, and the kind of their fold."""
 
     groups: KeyGroups
-    """Of a deleted key, the row that deletes it."""
+    """Rows that are folded; for a deleted key, the row that deletes it."""
     kinds: U8
-    """Of each key: INSERT where there is a full row, or a deletion below operands."""
+    """For each key, INSERT where there is a full row, or a deletion below operands; else UPDATE or DELETE."""
 
     def live(self) -> _Counted:
-        """Those of keys that are not deleted."""
+        """Returns the keys that are not deleted."""
         is_live = self.kinds != RowKind.DELETE
         if is_live.all():
             return self
@@ -112,6 +112,7 @@ def _counted(order: MergeOrder, kinds: U8 | None) -> _Counted:
         groups = KeyGroups(rows=order.rows[last], begins=np.arange(len(last)))
         return _Counted(groups=groups, kinds=np.zeros(len(last), np.uint8))
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + 1])[: len(last)]
+    # The first row that counts: an insert itself, or the row behind a deletion; operands offer none.
     of_rows = kinds[order.rows]
     if bool((of_rows == RowKind.UPDATE).all()):
         groups = KeyGroups(rows=order.rows, begins=first)
@@ -120,21 +121,22 @@ def _counted(order: MergeOrder, kinds: U8 | None) -> _Counted:
     bases[of_rows == RowKind.DELETE] += 1
     bases[of_rows == RowKind.UPDATE] = -1
     bases = np.maximum.reduceat(bases, first)
+    # A deletion as the last row leaves nothing behind it.
     is_deleted = bases > last
     begins = np.where(is_deleted, last, np.maximum(bases, first))
-    found = np.where(bases >= 0, RowKind.INSERT, RowKind.UPDATE).astype(np.uint8)
-    found[is_deleted] = RowKind.DELETE
-    return _Counted(groups=KeyGroups.of(order.rows, begins, last - begins + 1), kinds=found)
+    key_kinds = np.where(bases >= 0, RowKind.INSERT, RowKind.UPDATE).astype(np.uint8)
+    key_kinds[is_deleted] = RowKind.DELETE
+    return _Counted(groups=KeyGroups.of(order.rows, begins, last - begins + 1), kinds=key_kinds)
 
 
 @functools.lru_cache(maxsize=256)
 def merge_engine(schema: TableSchema) -> MergeEngine:
-    """The engine of a table, for the columns of one of its schemas."""
+    """Returns the engine of a table, for the columns of one of its schemas."""
     return MergeEngine(schema)
 
 
 class MergeEngine:
-    """How the rows of a table's keys are merged. Made by :func:`merge_engine`."""
+    """Rules for merging the rows of a table's keys. Made by :func:`merge_engine`."""
 
     __slots__ = ("_fields", "_key", "_rules", "folds", "ignores_deletes", "picks_rows")
 
@@ -146,21 +148,21 @@ class MergeEngine:
         self.folds = spec.folds
         """Whether rows are operands; else each hides everything older, as in plain deduplicate."""
         self.picks_rows = spec.picks_rows
-        """Whether the row that is left is one of those that were merged, whole."""
+        """Whether the merged row is always one of those that were merged, whole."""
         self.ignores_deletes = spec.ignores_deletes
         """Whether deletes of keys are dropped when they are written."""
 
     def needed(self, fields: Iterable[Field]) -> tuple[Field, ...]:
-        """These columns and those that they go by; of an engine that picks rows, what it picks them by."""
-        found = {field.name: field for field in fields}
-        for name in self._rules if self.picks_rows else tuple(found):
+        """Returns these columns and those that decide them; if rows are picked, those that decide the row."""
+        needed = {field.name: field for field in fields}
+        for name in self._rules if self.picks_rows else tuple(needed):
             rule = self._rules.get(name)
-            for one in rule.sequence if rule is not None else ():
-                found[one] = self._fields[one]
-        return tuple(found.values())
+            for member in rule.sequence if rule is not None else ():
+                needed[member] = self._fields[member]
+        return tuple(needed.values())
 
     def operands(self, rows: pa.Table) -> pa.Table:
-        """Rows from outside, with all columns of the schema, as they are written: as operands.
+        """Returns incoming rows, with all columns of the schema, as operands, the way they are written.
 
         A value that a rule changes even where it stands alone is changed here. Plain deduplicate has
         no operands, and leaves rows as they are.
@@ -176,7 +178,7 @@ class MergeEngine:
             value = own_value(column, rule)
             if rule.only_given and name not in rule.sequence:
                 if rule.sequence not in given:
-                    given[rule.sequence] = _some_given([rows.column(one) for one in rule.sequence])
+                    given[rule.sequence] = _some_given([rows.column(member) for member in rule.sequence])
                 value = _where(given[rule.sequence], value)
             if value is not column:
                 rows = rows.set_column(place, rows.schema.field(place), value)
@@ -184,7 +186,7 @@ class MergeEngine:
         return rows.append_column(_KIND, pa.array(kinds))
 
     def picked(self, order: MergeOrder, tables: Sequence[pa.Table]) -> I64:
-        """The row of each key that readers see, of an engine that picks rows; tables as for :func:`fold`."""
+        """Returns the number of the row that readers see, for each key; only for engines that pick rows."""
         groups = _counted(order, kinds_of(tables)).live().groups
         rule = next(iter(self._rules.values()), None)
         if rule is None or not groups.is_merged:
@@ -193,14 +195,15 @@ class MergeEngine:
         return groups.rows[_Picks(groups, whole).of_rows(rule)]
 
     def live_keys(self, order: MergeOrder, tables: Sequence[pa.Table]) -> Mask:
-        """Of each key, in the order of keys, whether readers see a row."""
+        """Returns for each key, in the order of keys, whether readers see a row."""
         is_live: Mask = _counted(order, kinds_of(tables)).kinds != RowKind.DELETE
         return is_live
 
     def merged(self, groups: KeyGroups, tables: Sequence[pa.Table]) -> pa.Table:
-        """The row that each group comes to."""
+        """Returns the merged row of each group."""
         names = [name for name in tables[0].column_names if name != KIND_COLUMN]
         if not names:
+            # A table without columns keeps its number of rows this way only.
             return pa.table({"": pa.nulls(len(groups.begins))}).select([])
         whole = pa.concat_tables([table.select(names) for table in tables])
         newest = groups.rows[groups.last]
@@ -225,7 +228,7 @@ class MergeEngine:
                 values = computed(column, groups, rule)
             except OutOfRange as error:
                 row = int(groups.rows[groups.begins[error.place]])
-                raise self._no_room(name, rule, whole, row, error.value) from None
+                raise self._no_room_error(name, rule, whole, row, error.value) from None
             rows = newest.copy()
             rows[several] = np.arange(len(column), len(column) + len(values))
             column = pa.concat_arrays([column, values])
@@ -234,11 +237,13 @@ class MergeEngine:
             rows[several] = groups.rows[places]
         return column.take(pa.array(rows))
 
-    def _no_room(
+    def _no_room_error(
         self, name: str, rule: ColumnRule, whole: pa.Table, row: int, value: object
     ) -> InvalidInputError:
         kind = type_text(self._fields[name].type)
-        key = {one: whole.column(one)[row].as_py() for one in self._key if one in whole.column_names}
+        key = {
+            column: whole.column(column)[row].as_py() for column in self._key if column in whole.column_names
+        }
         of_key = f", key {key}" if key else ""
         return InvalidInputError(
             f"column {name!r}{of_key}: the {rule.aggregate} of its values, {value}, has no room in {kind}; "
@@ -250,7 +255,7 @@ class MergeEngine:
 
 
 class _Picks:
-    """Places of rows that have the value of a column; found once for all columns that go alike."""
+    """Places of the rows that have a column's value, found once for all columns decided alike."""
 
     def __init__(self, groups: KeyGroups, whole: pa.Table) -> None:
         self.groups = groups
@@ -259,7 +264,7 @@ class _Picks:
         self._newest: dict[tuple[str, ...], I64] = {}
 
     def of_rows(self, rule: ColumnRule) -> I64:
-        """The first row, or the last one: of those that are greatest by the columns the rule goes by."""
+        """Returns the first row, the last one, or the one that is greatest by the rule's sequence columns."""
         if rule.aggregate is Aggregate.FIRST_VALUE:
             return self.groups.begins
         if not rule.sequence:
@@ -270,7 +275,7 @@ class _Picks:
         return self._newest[rule.sequence]
 
     def of_values(self, column: pa.Array, rule: ColumnRule) -> I64 | None:
-        """One row of each group; None = the value is computed from several."""
+        """Returns one row of each group; None = the value is computed from several."""
         groups = self.groups
         match rule.aggregate:
             case Aggregate.LAST_VALUE | Aggregate.FIRST_VALUE:
@@ -293,12 +298,12 @@ def _together(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _some_given(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """For each row, whether a column has a value."""
+    """Returns for each row whether one of the columns has a value."""
     return functools.reduce(pc.or_, (column.is_valid() for column in columns))
 
 
 def _where(mask: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values where the mask is true, else null."""
+    """Returns the values where the mask is true, else null."""
     hidden = ~mask.to_numpy()
     if not hidden.any():
         return values

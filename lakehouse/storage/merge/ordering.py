@@ -1,10 +1,10 @@
-"""The merge: rows of several sorted runs, brought into key order, and what of each key is left.
+"""The merge of sorted runs: brings their rows into key order and decides which row of each key remains.
 
 Invariant: the value of a key is the fold of its rows in the order of the runs, oldest first, and
 nothing else orders rows. :func:`merge_order` puts all rows of a key next to each other in that
-order; a merge engine decides what becomes of such a group. Deduplicate, here, keeps the newest row
-unless it deletes. Everything works on row numbers, so that columns are fetched once, when it is
-known which rows stay.
+order; a merge engine folds each such group. Deduplicate, here, keeps the newest row unless it
+deletes. Everything works on row numbers, so that columns are fetched once, when it is known which
+rows stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["MergeOrder", "kinds_of", "merge_order", "survivors"]
 
 _WORD = 8
 _TIES_WORTH_A_SORT = 0.5
-"""Share of rows with the word of the row before, another key, from which sorting words is no help."""
+"""Share of rows that have the previous row's word from which sorting by words does not pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,16 @@ class MergeOrder:
     rows: I64
     """Numbers of rows, counted through the runs as they were given (oldest first)."""
     ends: Mask
-    """For each place in ``rows``: whether it is the last, and so newest, row of its key."""
+    """For each place in ``rows``, whether it is the last, and so newest, row of its key."""
 
     @property
     def keys(self) -> int:
-        """How many different keys there are."""
+        """Number of different keys."""
         return int(np.count_nonzero(self.ends))
 
 
 def merge_order(keys: Sequence[KeyArray]) -> MergeOrder:
-    """The order of the rows of runs, oldest first, each sorted by key without repetition."""
+    """Orders the rows of runs, oldest first, each sorted by key without repetition."""
     filled = [run for run in keys if len(run)]
     if not filled or len(filled) == 1:
         count = len(filled[0]) if filled else 0
@@ -56,7 +56,7 @@ def merge_order(keys: Sequence[KeyArray]) -> MergeOrder:
 
 
 def survivors(order: MergeOrder, kinds: U8 | None) -> I64:
-    """What deduplicate leaves: the newest row of each key, unless it deletes the key.
+    """Returns the rows that deduplicate keeps: the newest of each key, unless it deletes the key.
 
     Args:
         order: of all rows.
@@ -67,7 +67,7 @@ def survivors(order: MergeOrder, kinds: U8 | None) -> I64:
 
 
 def kinds_of(tables: Sequence[pa.Table]) -> U8 | None:
-    """The kinds of the rows of all tables, counted through; None when no table has any."""
+    """Returns the kinds of the rows of all tables, counted through; None when no table has any."""
     if not any(KIND_COLUMN in table.column_names for table in tables):
         return None
     parts = [
@@ -95,7 +95,7 @@ def _ends_of_texts(keys: pa.Array, rows: I64) -> MergeOrder:
 
 
 def _order_of_texts(runs: Sequence[pa.Array]) -> MergeOrder:
-    """Text and bytes, by the first eight bytes in which keys differ at all, as a number.
+    """Orders text and bytes by the first eight bytes in which keys differ at all, as a number.
 
     Numbers sort some five times faster than texts. Where they do not hold the whole key, rows whose
     numbers tie are nearly always rows of one key; those that are not are sorted as texts, in place.
@@ -104,9 +104,11 @@ def _order_of_texts(runs: Sequence[pa.Array]) -> MergeOrder:
     texts = _Texts(keys)
     prefix = _shared_prefix(runs)
     words = texts.word(prefix)
+    # Where most words tie, all those rows would be sorted again as texts.
     if np.count_nonzero(words[1:] == words[:-1]) > _TIES_WORTH_A_SORT * len(words):
         return _ends_of_texts(keys, pc.array_sort_indices(keys).to_numpy())
     rows = np.argsort(words, kind="stable")
+    # Every word holds the rest of its key, so words tie only where keys are equal.
     if texts.is_even and texts.longest - prefix <= _WORD:
         return _ends_of_numbers(words, rows)
     ordered = words[rows]
@@ -130,7 +132,7 @@ def _equal(keys: pa.Array, left: I64, right: I64) -> Mask:
 
 
 def _groups_around(ordered: U64, places: I64) -> I64:
-    """All places whose words are those of the given places."""
+    """Returns all places whose words are those of the given places."""
     starts = np.searchsorted(ordered, np.unique(ordered[places]), side="left")
     counts = np.searchsorted(ordered, np.unique(ordered[places]), side="right") - starts
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -139,10 +141,11 @@ def _groups_around(ordered: U64, places: I64) -> I64:
 
 
 def _shared_prefix(runs: Sequence[pa.Array]) -> int:
-    """Number of bytes that all keys of sorted runs begin with."""
+    """Returns the number of bytes that all keys of sorted runs begin with."""
+    # Runs are sorted: what the least and the greatest key share, all keys between them share.
     low, high = min(_bytes(run, 0) for run in runs), max(_bytes(run, -1) for run in runs)
-    for at, (one, other) in enumerate(zip(low, high, strict=False)):
-        if one != other:
+    for at, (low_byte, high_byte) in enumerate(zip(low, high, strict=False)):
+        if low_byte != high_byte:
             return at
     return min(len(low), len(high))
 
@@ -153,7 +156,7 @@ def _bytes(keys: pa.Array, at: int) -> bytes:
 
 
 class _Texts:
-    """The bytes of keys, to be read as words."""
+    """The bytes of all keys, read eight at a time as numbers."""
 
     __slots__ = ("_begins", "_lengths", "_view", "is_even", "longest")
 
@@ -175,10 +178,10 @@ class _Texts:
         """Whether all keys have the same length."""
 
     def word(self, at: int) -> U64:
-        """Of each key, the eight bytes from place ``at`` as a number, short ones filled up with zeros."""
+        """Returns for each key the eight bytes from place ``at`` as a number, padded with zeros."""
         left = np.clip(self._lengths - at, 0, _WORD)
         words = self._view[np.minimum(self._begins + at, len(self._view) - 1)].byteswap()
         if int(left.min()) < _WORD:
             unused = ((_WORD - left) * 8).astype(np.uint64)
-            words = (words >> unused) << unused  # of a shift by 64 numpy makes zero
+            words = (words >> unused) << unused  # numpy yields zero for a shift by 64
         return words

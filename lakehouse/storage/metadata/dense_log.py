@@ -3,12 +3,12 @@
 Creating the object of the next number is the append; whoever loses the create has lost the race.
 Snapshots and WAL segments are such logs.
 
-A listing may show an object that never comes to be: MinIO takes back what it has stored when whoever creates
-it is gone before the answer. Its reads wait for the outcome, its listings do not. Only the last of a log can
-be such an object, since a number is created by those alone who know that the one below it is there.
+A listing may show an object that never comes to be: MinIO takes back what it has stored when the client
+that creates it is gone before the answer. Its reads wait for the outcome, its listings do not. Only the last
+of a log can be such an object, since only a writer that knows of a number's object creates the next one.
 
 Invariant: :meth:`DenseLog.append` returns only when the object of that number is ours. The number that is
-said to be the newest has an object that was read or created here.
+reported as the newest has an object that was read or created here.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ class DenseLog:
     """Objects ``{prefix}{number:020}{suffix}``.
 
     Args:
-        store: where they are.
-        prefix: what their keys begin with, from the store's root.
-        suffix: what their keys end with.
-        timed: whether receipts have to say when the store answered.
+        store: holds the objects.
+        prefix: beginning of their keys, from the store's root.
+        suffix: end of their keys.
+        timed: whether receipts must carry the time at which the store answered.
     """
 
     def __init__(self, store: ObjectStore, prefix: str, suffix: str = "", *, timed: bool = True) -> None:
         self._store, self._prefix, self._suffix, self._timed = store, prefix, suffix, timed
         self._known = 0
-        """The highest number whose object was created or read here."""
+        """Highest number whose object was created or read here."""
         self.ours: Acknowledged | None = None
-        """What was created here, held against all that is read or listed; None = nobody looks after it."""
+        """Record of the objects created here, checked against all that is read or listed; None = no check."""
 
     def key(self, number: int) -> str:
-        """Key of the object of that number."""
+        """Returns the key of the object of that number."""
         return dense_path(self._prefix, number, self._suffix)
 
     def number(self, key: str) -> int | None:
-        """Number of the object with that key; None for a foreign object."""
+        """Returns the number of the object with that key; None for a foreign object."""
         return dense_number(self._prefix, key, self._suffix)
 
     async def append(self, number: int, data: Buffer, *, token: str, note: str | None = None) -> Stored:
@@ -55,12 +55,12 @@ class DenseLog:
         Args:
             number: the next one.
             data: the object.
-            token: of the write.
-            note: what it holds, for whoever is told that it was lost.
+            token: identity of the write, by which a lost answer is recognised.
+            note: a description of its content, for the error that reports it lost.
 
         Raises:
-            ConflictError: another's stands there; ``context["winner"]`` is what was read.
-            CommitUnknownError: it could not be found out whether ours stands there.
+            ConflictError: another writer's object has that number; ``context["winner"]`` is what was read.
+            CommitUnknownError: it could not be found out whether the object there is ours.
         """
         stored = await self._store.put_if_absent(self.key(number), data, token=token, timed=self._timed)
         self._known = max(self._known, number)
@@ -69,50 +69,52 @@ class DenseLog:
         return stored
 
     async def read(self, number: int) -> Fetched:
-        """The object of that number."""
-        found = await self._store.get(self.key(number))
+        """Reads the object of that number; NotFoundError when there is none."""
+        fetched = await self._store.get(self.key(number))
         self._known = max(self._known, number)
         if self.ours is not None:
-            self.ours.saw(number, found.token, found.version)
-        return found
+            self.ours.saw(number, fetched.token, fetched.version)
+        return fetched
 
     async def find(self, number: int) -> Fetched | None:
-        """The object of that number; None when there is none."""
+        """Reads the object of that number; None when there is none."""
         try:
             return await self.read(number)
         except NotFoundError as missing:
+            # The bucket itself is missing: that is no sign that the number is free.
             if missing.kind == "missing-bucket":
                 raise
             return None
 
     async def sizes(self, *, after: int = 0) -> AsyncIterator[tuple[int, int]]:
-        """The numbers that a listing shows above ``after``, ascending, each with the bytes of its object.
+        """Yields the numbers that a listing shows above ``after``, ascending, each with its object's bytes.
 
-        Foreign objects are passed over. The last may come to nothing.
+        Foreign objects are passed over. The last one listed may turn out not to exist.
         """
-        async for one in self._store.list(self._prefix, start_after=self.key(after)):
-            number = self.number(one.key)
+        async for listed in self._store.list(self._prefix, start_after=self.key(after)):
+            number = self.number(listed.key)
             if number is not None:
                 if self.ours is not None:
-                    self.ours.saw_listed(number, one.version)
-                yield number, one.size
+                    self.ours.saw_listed(number, listed.version)
+                yield number, listed.size
 
     async def listed(self, *, after: int = 0) -> list[tuple[int, int]]:
-        """The numbers there are above ``after``, ascending, each with the bytes of its object.
+        """Returns the existing numbers above ``after``, ascending, each with the bytes of its object.
 
-        One request more than a listing, unless the last is known to be there.
+        Costs one request more than a listing, unless the last one is already known to exist.
         """
-        found = [one async for one in self.sizes(after=after)]
-        if found and found[-1][0] > self._known:
-            last, _ = found.pop()
+        # Only the last number can be listed and not exist, so only that one is checked by a read.
+        numbers = [entry async for entry in self.sizes(after=after)]
+        if numbers and numbers[-1][0] > self._known:
+            last, _ = numbers.pop()
             size = await self._size(last)
             if size is not None:
                 self._known = max(self._known, last)
-                found.append((last, size))
-        return found
+                numbers.append((last, size))
+        return numbers
 
     async def _size(self, number: int) -> int | None:
-        """Bytes of the object of that number, asked for by a read; None when there is none."""
+        """Returns the bytes of the object of that number, found out by a read; None when there is none."""
         try:
             return (await self._store.get_range(self.key(number), 0, 1)).size
         except NotFoundError as missing:
@@ -121,14 +123,15 @@ class DenseLog:
             return None
 
     async def newest(self, *, after: int = 0) -> int | None:
-        """The highest number above ``after``; None when there is none."""
-        found = await self.listed(after=after)
-        return found[-1][0] if found else None
+        """Returns the highest existing number above ``after``; None when there is none."""
+        numbers = await self.listed(after=after)
+        return numbers[-1][0] if numbers else None
 
     async def highest(self, *, after: int = 0) -> list[int]:
-        """The numbers above ``after`` of which the first that can be read is the newest.
+        """Returns the last two listed numbers above ``after``, newest first.
 
-        For those who read it anyhow: one request less than :meth:`newest`.
+        A listed object may not exist, so the first of them that can be read is the newest. For callers that
+        read it anyway: one request less than :meth:`newest`.
         """
-        found = [number async for number, _ in self.sizes(after=after)]
-        return found[-2:][::-1]
+        numbers = [number async for number, _ in self.sizes(after=after)]
+        return numbers[-2:][::-1]

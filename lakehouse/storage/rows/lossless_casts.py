@@ -27,7 +27,7 @@ from lakehouse.format.schema import (
 __all__ = ["Misfit", "fit_values", "may_fit", "pieces", "plain"]
 
 _TEXT_BYTES_MAX = 2**31 - 1
-"""What 32-bit offsets reach."""
+"""Most bytes of text in one array: the largest number that 32-bit offsets hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,13 @@ class Misfit:
 
     index: int
     why: str
-    """Follows the value in a sentence."""
+    """Reason, as the predicate of a sentence whose subject is the value."""
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The values themselves: extensions, dictionaries, runs, views and fixed sizes undone.
+    """Undoes extensions, dictionaries, run-end encoding, views and fixed sizes; returns the plain values.
 
-    What has text or bytes of another layout than ``string`` and ``binary`` comes out large.
+    Text and bytes of a layout other than ``string`` and ``binary`` become their large variants.
     """
     is_, kind = pa.types, array.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -63,7 +63,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def _without_views(array: pa.Array) -> pa.Array:
-    """A list view as a list. Arrow's own cast (26.0) loses rows behind a null."""
+    """Returns a list view as a list. Arrow's own cast (26.0) loses rows behind a null."""
     nulls = array.is_null()
     lengths = np.where(nulls.to_numpy(zero_copy_only=False), 0, np.asarray(array.sizes).astype(np.int64))
     offsets = pa.array(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
@@ -72,7 +72,7 @@ def _without_views(array: pa.Array) -> pa.Array:
 
 
 def pieces(array: pa.Array) -> list[pa.Array]:
-    """The rows in as few arrays as 32-bit offsets allow."""
+    """Returns the rows in as few arrays as 32-bit offsets allow."""
     array = plain(array)
     if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
         return _cut(array)
@@ -83,26 +83,26 @@ def pieces(array: pa.Array) -> list[pa.Array]:
 
 
 def _cut(array: pa.Array) -> list[pa.Array]:
-    """Large text in as few slices as have their text within reach of 32 bits."""
+    """Splits large text into as few slices as keep each one's text within 32-bit offsets."""
     offsets = _offsets(array)
-    found, start = [], 0
+    slices, start = [], 0
     while start < len(array):
         last = int(np.searchsorted(offsets, offsets[start] + _TEXT_BYTES_MAX, side="right")) - 1
-        end = max(last, start + 1)  # one value may be too long by itself, which the cast will say
-        found.append(array.slice(start, end - start))
+        end = max(last, start + 1)  # one value may be too long by itself, which the cast will report
+        slices.append(array.slice(start, end - start))
         start = end
-    return found
+    return slices
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Where the values of large text begin, and where the last one ends."""
+    """Returns where the values of large text begin, and where the last one ends."""
     if not len(array):
         return np.zeros(1, np.int64)
     return np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array) + 1]
 
 
 def _rebased(array: pa.Array) -> pa.Array:
-    """Large text with offsets from 0: Arrow's cast looks at the last offset, not at the length."""
+    """Returns large text with offsets from 0: Arrow's cast looks at the last offset, not at the length."""
     offsets = _offsets(array)
     if offsets[-1] <= _TEXT_BYTES_MAX:
         return array
@@ -116,7 +116,7 @@ def _rebased(array: pa.Array) -> pa.Array:
 
 
 def fit_values(array: pa.Array, kind: DataType) -> pa.Array | Misfit:
-    """The values as this type, which has no fields inside, or the first that cannot be."""
+    """Returns the values as this type, which has no fields inside, or the first that does not fit."""
     target = arrow_type(kind)
     if array.type == target:
         return array
@@ -124,6 +124,7 @@ def fit_values(array: pa.Array, kind: DataType) -> pa.Array | Misfit:
         return pa.nulls(len(array), target)
     route = _route(array.type, kind, target)
     if route is None:
+        # The first value that is not null: nulls fit every type.
         first = array.is_valid().index(True).as_py()
         return Misfit(index=first, why=f"is {array.type}, and the column {type_text(kind)}: cast it")
     if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
@@ -139,7 +140,7 @@ def fit_values(array: pa.Array, kind: DataType) -> pa.Array | Misfit:
 
 
 def may_fit(source: pa.DataType, kind: DataType) -> bool:
-    """Whether values of an Arrow type may be values of this type, which has no fields inside."""
+    """Returns whether values of an Arrow type may fit this type, which has no fields inside."""
     target = arrow_type(kind)
     if source == target or pa.types.is_null(source):
         return True
@@ -147,7 +148,7 @@ def may_fit(source: pa.DataType, kind: DataType) -> bool:
 
 
 def _route(source: pa.DataType, kind: DataType, target: pa.DataType) -> list[pa.DataType] | None:
-    """The types to cast through; None when values of that type do not belong here."""
+    """Returns the types to cast through; None when values of that type are refused."""
     is_ = pa.types
     direct = False
     match kind:
@@ -184,7 +185,7 @@ def _cast(array: pa.Array, route: Sequence[pa.DataType]) -> pa.Array:
 
 
 def _first_failing(array: pa.Array, route: Sequence[pa.DataType]) -> int:
-    """The first value that cannot be cast, when some cannot."""
+    """Returns the first value that cannot be cast, when some cannot, by halving."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -197,7 +198,7 @@ def _first_failing(array: pa.Array, route: Sequence[pa.DataType]) -> int:
 
 
 def _silently_lost(array: pa.Array, fitted: pa.Array, kind: DataType) -> int | None:
-    """The first value that Arrow's cast changed without a word."""
+    """Returns the first value that Arrow's cast changed without an error; None when there is none."""
     if kind == Primitive("float") and pa.types.is_float64(array.type):
         lost = pc.and_(pc.is_inf(fitted), pc.invert(pc.is_inf(array)))
     elif kind == Primitive("date") and pa.types.is_timestamp(array.type):

@@ -1,4 +1,4 @@
-"""Columns that rows come without, in tables where a row replaces an older one of its key.
+"""Columns that incoming rows lack, in tables where a row replaces an older one of its key.
 
 A column that is left out would become null, and with it the value that the older row has there. So rows
 that lack such a column are refused unless the caller says what to do: ``missing="null"`` writes null,
@@ -6,8 +6,8 @@ that lack such a column are refused unless the caller says what to do: ``missing
 (:mod:`lakehouse.storage.write.keeping_writes`).
 
 A column is missing where a table, batch or frame has no column of its name, and in each dict that has no
-such key. A value of null is a value. A column with a default is never missing: its owner has said what
-rows have that come without it. A struct is one value: fields that it lacks are null.
+such key. A value of null is a value. A column with a default is never missing: its owner has declared the
+value of rows that lack it. A struct is one value: fields that it lacks are null.
 
 ==========================================  ==========================================================
 table                                       columns that may not be missing unless the caller says so
@@ -33,13 +33,14 @@ from lakehouse.storage.rows.input_tables import CheckNames
 __all__ = ["Missing", "check_missing", "columns_lost", "refuse_keep", "refusing_missing"]
 
 Missing = Literal["error", "null", "keep"]
-"""What becomes of columns that rows come without."""
+"""Treatment of columns that rows lack: refuse the rows, write null, or keep the older row's value."""
 _CHOICES = ("error", "null", "keep")
 _SHOWN = 5
+"""Names of columns in an error message at most."""
 
 
 def check_missing(missing: object) -> None:
-    """Refuses whatever says neither what to do nor, with None, that the table decides."""
+    """Refuses any value that is neither a choice nor None, which leaves it to the table."""
     if missing is not None and missing not in _CHOICES:
         raise InvalidInputError(
             f"missing is 'error', 'null' or 'keep', not {missing!r:.80}", missing=repr(missing)[:80]
@@ -47,7 +48,7 @@ def check_missing(missing: object) -> None:
 
 
 def refuse_keep(missing: object, why: str) -> None:
-    """Refuses ``keep`` in a way of writing that reads nothing: ``why`` names it, and what to call instead."""
+    """Refuses ``keep`` in writes that read nothing; ``why`` names the write and what to call instead."""
     check_missing(missing)
     if missing == "keep":
         raise InvalidInputError(
@@ -58,7 +59,7 @@ def refuse_keep(missing: object, why: str) -> None:
 
 
 def columns_lost(schema: TableSchema, names: Collection[str]) -> tuple[str, ...]:
-    """Columns whose values rows with no more than these columns would replace by null.
+    """Returns the columns whose values would become null if rows had no more than these columns.
 
     Columns that must not be null are not among them: rows without these are refused anyway.
     """
@@ -72,14 +73,14 @@ def columns_lost(schema: TableSchema, names: Collection[str]) -> tuple[str, ...]
     lost = []
     for name in lacking:
         rule = merging.rules[name]
-        counts = not rule.only_given or any(one.casefold() in given for one in rule.sequence)
+        counts = not rule.only_given or any(member.casefold() in given for member in rule.sequence)
         if rule.aggregate is Aggregate.LAST_VALUE and counts:
             lost.append(name)
     return tuple(lost)
 
 
 def _columns_lacking(schema: TableSchema, names: Collection[str]) -> tuple[str, ...]:
-    """Columns outside the key that would be null in rows with no more than these columns."""
+    """Returns the columns outside the key that would be null in rows with no more than these columns."""
     given = {name.casefold() for name in names}
     return tuple(
         field.name
@@ -92,7 +93,7 @@ def _columns_lacking(schema: TableSchema, names: Collection[str]) -> tuple[str, 
 
 
 def refusing_missing(schema: TableSchema, missing: Missing | None) -> CheckNames | None:
-    """A check of the columns that rows come with; None where none is to be made.
+    """Returns a check of the columns that rows have; None where nothing is checked.
 
     Args:
         schema: of the table.
@@ -101,19 +102,19 @@ def refusing_missing(schema: TableSchema, missing: Missing | None) -> CheckNames
     """
     if missing == "null":
         return None
-    found = _columns_lacking if missing == "error" else columns_lost
+    lost_columns = _columns_lacking if missing == "error" else columns_lost
     known = {field.name.casefold() for field in schema.fields}
 
     def check(names: Collection[str], row: int | None) -> None:
-        lost = found(schema, names)
-        # Who misspells a name wants to know that; rows of the schema say so.
+        lost = lost_columns(schema, names)
+        # A misspelt name deserves its own error, and that comes when the rows are fitted to the schema.
         if lost and known.issuperset(name.casefold() for name in names):
-            raise _refusal(schema, lost, row)
+            raise _missing_columns_error(schema, lost, row)
 
     return check
 
 
-def _refusal(schema: TableSchema, lost: tuple[str, ...], row: int | None) -> InvalidInputError:
+def _missing_columns_error(schema: TableSchema, lost: tuple[str, ...], row: int | None) -> InvalidInputError:
     shown = ", ".join(map(repr, lost[:_SHOWN])) + (
         f" and {len(lost) - _SHOWN:,} more" if lost[_SHOWN:] else ""
     )

@@ -1,9 +1,9 @@
 """Lookups: the newest rows of given keys, found file by file from the newest run down.
 
-Invariant: the first row of a key that is met, from the newest run on, decides: it is the row, or
-says that there is none. Operands of a merge engine do not decide: they are collected, down to the
-first row that does, and folded. A file is looked into only for keys that its bucket, its partition
-and its range of keys admit and that no newer run has decided.
+Invariant: the first row of a key that is met, from the newest run on, decides: it is the row, or it deletes
+the key. Operands of a merge engine do not decide: they are collected, down to the first row that does, and
+folded. A file is read only for keys that its bucket, its partition and its range of keys admit and that no
+newer run has decided.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ from lakehouse.storage.schema.row_ttl import Lifetime
 __all__ = ["FoundRows", "Lookup"]
 
 _CHUNK_BYTES = 64 * 1024 * 1024
+"""Size of the tables that given keys are converted in."""
 _GET_BYTES = 64 * 1024
-"""About what a get costs, its request included: neighbouring pieces are read whole from there on."""
+"""Bytes at which reading a piece whole costs about as much as a get of one key, its request included."""
 _READ_ROWS = 1 << 17
-"""Pieces with so many rows in all are read at once."""
+"""Neighbouring pieces are read in one step up to this many rows."""
 _BIG_READS = 8
-"""Such reads under way at once."""
+"""Steps that read whole pieces, under way at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +61,14 @@ class FoundRows:
 
     @classmethod
     def nothing(cls, key_fields: Sequence[Field], fields: Sequence[Field]) -> Self:
-        """No row."""
+        """Returns a result without any row."""
         keys, rows = (
-            pa.schema([arrow_field(field) for field in one]).empty_table() for one in (key_fields, fields)
+            pa.schema([arrow_field(field) for field in group]).empty_table() for group in (key_fields, fields)
         )
         return cls(keys=keys, rows=rows)
 
     def places(self, keys: KeyColumns, wanted: pa.Table) -> pa.Array:
-        """For each wanted key, the number of its row; null where there is none."""
+        """Returns for each wanted key the number of its row; null where there is none."""
         if not self.keys.num_rows:
             return pa.nulls(wanted.num_rows, pa.int64())
         asked, there = keys.arrays([wanted, self.keys])
@@ -87,18 +88,20 @@ class _Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """One read of a file, for some of the keys."""
+    """One read of a file, for some of the wanted keys."""
 
     asked: I64
+    """Places of the keys in the sorted keys of the merge unit."""
     pieces: list[int] | None = None
-    """None = a get of the only key."""
+    """Numbers of the pieces to read whole; None = a get of the only key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hits:
-    """Rows, with their kinds where some are no inserts, and which keys they are of."""
+    """Rows found in one file, with their kinds where not all are inserts."""
 
     at: I64
+    """For each row, the place of its key in the sorted keys of the merge unit."""
     rows: pa.Table
 
 
@@ -106,11 +109,11 @@ class Lookup:
     """Finds rows by key in the live files of a snapshot.
 
     Args:
-        entries: with their positions filled in.
-        schema: of the snapshot, with a primary key.
+        entries: live files, with their positions filled in.
+        schema: the snapshot's schema, with a primary key.
         source: opens the files.
         shows: which rows the snapshot shows; None = all.
-        settings: bounds.
+        settings: bounds on concurrency.
     """
 
     def __init__(
@@ -135,23 +138,23 @@ class Lookup:
     async def get(
         self, key: Mapping[str, object], *, columns: Sequence[str] | None = None
     ) -> dict[str, Any] | None:
-        """The row of a key, with these columns (None = all), or None."""
+        """Returns the row of a key, with these columns (None = all), or None."""
         fields = fields_named(self._schema, columns)
         encoded = self._encoded(key)
         candidates = self._candidates(encoded, key)
         looked_at = self._looked_at(fields)
         if self._engine is not None:
-            found = await self._folded(self._engine, encoded, candidates, looked_at)
+            row = await self._folded(self._engine, encoded, candidates, looked_at)
         else:
-            found = await self._newest(encoded, candidates, looked_at)
-        if found is None or (self._shows is not None and not self._shows.shown(found)[0].as_py()):
+            row = await self._newest(encoded, candidates, looked_at)
+        if row is None or (self._shows is not None and not self._shows.shown(row)[0].as_py()):
             return None
         # Column by column: rows take to_pylist twice as long.
-        values = found.to_pydict()
+        values = row.to_pydict()
         return {field.name: values[field.name][0] for field in fields}
 
     def _looked_at(self, fields: Sequence[Field]) -> tuple[Field, ...]:
-        """The columns, and the one that tells whether a row is shown."""
+        """Returns the columns, and the one that decides whether a row is shown."""
         if self._shows is None or self._shows.field in fields:
             return tuple(fields)
         return *fields, self._shows.field
@@ -159,18 +162,18 @@ class Lookup:
     async def _newest(
         self, key: bytes, newest_first: Sequence[FileEntry], columns: Sequence[Field]
     ) -> pa.Table | None:
-        """The newest row of the key, unless it deletes the key."""
+        """Returns the newest row of the key, unless it deletes the key."""
         for entry in newest_first:
             reader = await self._source.open(entry)
-            found = await reader.get(key, columns)
-            if found.num_rows:
-                return None if found.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE else found
+            row = await reader.get(key, columns)
+            if row.num_rows:
+                return None if row.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE else row
         return None
 
     async def _folded(
         self, engine: MergeEngine, key: bytes, newest_first: Sequence[FileEntry], fields: Sequence[Field]
     ) -> pa.Table | None:
-        """What the rows of the key come to, down to the newest that is no operand."""
+        """Returns the fold of the key's rows, down to and including the newest that is no operand."""
         columns = engine.needed(fields)
 
         async def read(entry: FileEntry) -> pa.Table:
@@ -179,10 +182,10 @@ class Lookup:
         met: list[pa.Table] = []
         left = list(newest_first)
         while left:
-            # Files of nothing but operands decide nothing, so the next one is read beside them.
+            # Files of nothing but operands decide nothing, so the next one is read concurrently.
             count = 1 + sum(1 for _ in itertools.takewhile(_has_only_operands, left))
-            some, left = left[:count], left[count:]
-            tables = map_bounded(read, some, self._settings.lookup_concurrency)
+            batch, left = left[:count], left[count:]
+            tables = map_bounded(read, batch, self._settings.lookup_concurrency)
             async with aclosing(tables):
                 met += [table async for table in tables if table.num_rows]
             if any(table.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for table in met):
@@ -191,8 +194,8 @@ class Lookup:
             return None
         met.reverse()
         order = MergeOrder(rows=np.arange(len(met)), ends=np.arange(len(met)) == len(met) - 1)
-        found = fold(order, met, engine, finish=True)
-        return found if found.num_rows else None
+        row = fold(order, met, engine, finish=True)
+        return row if row.num_rows else None
 
     def _encoded(self, key: Mapping[str, object]) -> bytes:
         if set(key) != set(self._schema.primary_key):
@@ -205,14 +208,14 @@ class Lookup:
         return self._keys.codec.encode_one([key[name] for name in self._schema.primary_key])
 
     def _candidates(self, encoded: bytes, key: Mapping[str, object]) -> list[FileEntry]:
-        """The files that may have a row of the key, newest first."""
+        """Returns the files that may have a row of the key, newest first."""
         partition: tuple[bytes, ...] | None = None
         if self._schema.key_holds_partition:
             partition = tuple(
                 encode_value(key[field.name], field.type) for field in self._schema.partition_fields
             )
         buckets: dict[int, int] = {}
-        found = []
+        candidates = []
         for entry in self._entries:
             bucket = buckets.get(entry.total_buckets)
             if bucket is None:
@@ -225,13 +228,13 @@ class Lookup:
                 and entry.max_key is not None
                 and entry.min_key <= encoded <= entry.max_key
             ):
-                found.append(entry)
-        return sorted(found, key=interval, reverse=True)
+                candidates.append(entry)
+        return sorted(candidates, key=interval, reverse=True)
 
     # --- many --------------------------------------------------------------------
 
     async def get_many(self, keys: object, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of keys, by key; keys without a row are left out.
+        """Returns the rows of keys, by key; keys without a row are left out.
 
         Args:
             keys: anything that holds rows, of the key's columns and no others; order and repetition
@@ -246,7 +249,7 @@ class Lookup:
         return (await self.find(rows, fields_named(self._schema, columns))).rows
 
     async def find(self, keys: pa.Table, fields: Sequence[Field]) -> FoundRows:
-        """The rows of keys, given as a table of the key's columns in any order, repetitions too."""
+        """Returns the rows of keys, given as a table of the key's columns in any order, repetitions too."""
         found = await self._find(keys, self._looked_at(fields))
         if self._shows is None:
             return found
@@ -255,13 +258,13 @@ class Lookup:
         return FoundRows(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
 
     async def without(self, keys: pa.Table) -> pa.Table:
-        """Those of the keys, each given once, that have no row of any kind."""
+        """Returns those of the keys, each given once, without any row in these files, deletes included."""
         met = await self._find(keys, self._schema.key_fields, deletions=True)
         if not met.keys.num_rows:
             return keys
         have, given = (
-            pa.array(one) if isinstance(one, np.ndarray) else one
-            for one in self._keys.arrays([met.keys, keys])
+            pa.array(array) if isinstance(array, np.ndarray) else array
+            for array in self._keys.arrays([met.keys, keys])
         )
         return keys.filter(pc.invert(pc.is_in(given, value_set=have)))
 
@@ -275,21 +278,21 @@ class Lookup:
             deletions=deletions,
         )
         sought = await in_thread(self._sought, keys)
-        found = [
-            one async for one in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
+        results = [
+            unit async for unit in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
         ]
-        if len(found) == 1:
-            return found[0]
-        if not found:
+        if len(results) == 1:
+            return results[0]
+        if not results:
             return FoundRows.nothing(self._schema.key_fields, fields)
-        return await in_thread(self._by_key, found)
+        return await in_thread(self._by_key, results)
 
     def _sought(self, keys: pa.Table) -> list[_Sought]:
-        """The keys of each merge unit, and its files."""
+        """Groups the keys by merge unit, each with the unit's runs."""
         if not keys.num_rows or not self._entries:
             return []
         totals = {entry.total_buckets for entry in self._entries}
-        if len(totals) > 1:  # then buckets tell nothing; positions hold across all files
+        if len(totals) > 1:  # then no bucket number narrows the search; positions hold across all files
             runs: dict[Any, list[FileEntry]] = {}
             for entry in self._entries:
                 runs.setdefault(interval(entry), []).append(entry)
@@ -308,11 +311,11 @@ class Lookup:
         ]
 
     def _by_key(self, found: list[FoundRows]) -> FoundRows:
-        """What was found in several merge units, together."""
-        keys = pa.concat_tables([one.keys for one in found]).combine_chunks()
+        """Joins the results of several merge units, sorted by key."""
+        keys = pa.concat_tables([unit.keys for unit in found]).combine_chunks()
         (arrays,) = self._keys.arrays([keys])
         order = last_of_each(arrays)
-        return FoundRows(keys=taken([keys], order), rows=taken([one.rows for one in found], order))
+        return FoundRows(keys=taken([keys], order), rows=taken([unit.rows for unit in found], order))
 
 
 class _UnitLookup:
@@ -340,7 +343,7 @@ class _UnitLookup:
         self._big_reads = anyio.CapacityLimiter(_BIG_READS)
 
     async def find(self, sought: _Sought) -> FoundRows:
-        """The rows that there are."""
+        """Returns the keys' newest rows in this merge unit, reading runs from the newest down."""
         names = self._keys.encoded(sought.keys).to_pylist()
         left = np.arange(len(names))
         hits: list[_Hits] = []
@@ -359,14 +362,14 @@ class _UnitLookup:
         return await in_thread(self._gathered, sought.keys, hits)
 
     def _decided(self, hits: _Hits) -> I64:
-        """The keys of which no older row is needed."""
+        """Returns the places of the keys that need no older row."""
         if self._engine is None:
             return hits.at
         kinds = kinds_of([hits.rows])
         return hits.at if kinds is None else hits.at[kinds != RowKind.UPDATE]
 
     async def _look(self, entry: FileEntry, asked: I64, names: list[bytes], keys: pa.Table) -> list[_Hits]:
-        """What a file has of these keys."""
+        """Reads the rows of these keys in one file."""
         async with self._reads:
             reader = await self._source.open(entry)
 
@@ -384,7 +387,7 @@ class _UnitLookup:
         return [hits async for hits in map_bounded(read, steps, self._at_once)]
 
     def _matched(self, asked: I64, keys: pa.Table, table: pa.Table) -> _Hits:
-        """The rows of the table that have one of the keys."""
+        """Picks the rows of the table that have one of the keys."""
         wanted, there = self._keys.arrays([keys.take(pa.array(asked)), table])
         if isinstance(wanted, np.ndarray):
             rows = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
@@ -399,32 +402,34 @@ class _UnitLookup:
         return _Hits(at=asked[found], rows=taken([kept], rows))
 
     def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> FoundRows:
-        """The rows that do not delete their key, by key."""
+        """Returns the rows that do not delete their key, by key."""
         names = [field.name for field in self._wanted]
-        hits = [one for one in hits if len(one.at)]
+        hits = [hit for hit in hits if len(hit.at)]
         if not hits:
             return FoundRows.nothing(self._keys.fields, self._wanted)
         if self._engine is not None:
             return self._folded(self._engine, keys, hits[::-1])
-        at = np.concatenate([one.at for one in hits])
-        kinds = kinds_of([one.rows for one in hits])
+        at = np.concatenate([hit.at for hit in hits])
+        # Runs were read newest first and a decided key is asked for no more: at most one row of each is here.
+        kinds = kinds_of([hit.rows for hit in hits])
         order = np.argsort(at)
         if kinds is not None and not self._deletions:
             order = order[kinds[order] != RowKind.DELETE]
         return FoundRows(
-            keys=taken([keys], at[order]), rows=taken([one.rows.select(names) for one in hits], order)
+            keys=taken([keys], at[order]),
+            rows=taken([hit.rows.select(names) for hit in hits], order),
         )
 
     def _folded(self, engine: MergeEngine, keys: pa.Table, oldest_first: list[_Hits]) -> FoundRows:
-        """What the rows of each key come to."""
-        at = np.concatenate([one.at for one in oldest_first])
+        """Folds the rows of each key."""
+        at = np.concatenate([hit.at for hit in oldest_first])
         rows = np.argsort(at, kind="stable")
         ordered = at[rows]
         order = MergeOrder(rows=rows, ends=np.append(ordered[1:] != ordered[:-1], True))
-        tables = [one.rows for one in oldest_first]
-        found = fold(order, tables, engine, finish=True)
+        tables = [hit.rows for hit in oldest_first]
+        folded = fold(order, tables, engine, finish=True)
         kept = ordered[order.ends][engine.live_keys(order, tables)]
-        return FoundRows(keys=taken([keys], kept), rows=found.select([field.name for field in self._wanted]))
+        return FoundRows(keys=taken([keys], kept), rows=folded.select([field.name for field in self._wanted]))
 
 
 _NONE = np.empty(0, np.int64)
@@ -435,14 +440,14 @@ def _has_only_operands(entry: FileEntry) -> bool:
 
 
 def _between(asked: I64, names: list[bytes], low: bytes | None, high: bytes | None) -> I64:
-    """Those of the keys that are in a range, both ends included."""
+    """Returns the places of the keys that are in a range, both ends included."""
     begin, end = bisect_left(names, low or b""), bisect_right(names, high or b"")
     found: I64 = asked[np.searchsorted(asked, begin) : np.searchsorted(asked, end)]
     return found
 
 
 def _steps(reader: RunReader, asked: I64, names: list[bytes]) -> list[_Step]:
-    """How to read the rows of these keys: a few by themselves, many by reading their pieces."""
+    """Decides how to read the rows of these keys: a few one by one, many by reading their pieces."""
     steps = []
     pieces: list[int] = []
     keys: list[I64] = []

@@ -1,10 +1,10 @@
-"""Reads that may take long: told when their snapshot has expired, and pinned when they are slow.
+"""Guard of long reads: explains an expired snapshot, and pins the snapshots of slow reads.
 
-Objects of an expired snapshot stay for ``delete_grace_s``. Whoever reads for longer than half of that pins
-the snapshot then, in time before anything can be deleted; whoever is quicker leaves nothing in the history.
+Objects of an expired snapshot stay for ``delete_grace_s``. A read that takes longer than half of that pins
+its snapshot then, in time before anything can be deleted; a quicker one leaves nothing in the history.
 
-Invariant: a read that has begun fails of no deletion as long as its event loop runs, unless its snapshot had
-expired before half of the grace was over. Its pin is gone when it ends, or a day later.
+Invariant: no deletion makes a read fail as long as its event loop runs, unless its snapshot had expired
+before half of the grace was over. The pin is gone when the read ends, or a day later.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ __all__ = ["PIN_S", "grace_s_of", "holding", "reading", "until_pinned_s"]
 _log = get_logger(__name__)
 
 PIN_S = 24 * 3600.0
-"""How long the pin of a read holds when its process ends without taking it away."""
+"""Seconds that the pin of a read holds when its process ends without removing it."""
 _SHARE = 0.5
-"""Of the grace: when so much of it is over, what is still read is pinned."""
+"""Share of the grace after which a read that still runs is pinned."""
 _AGAIN_SHARE = 0.1
-"""Of the grace: so much later it is tried again when the store was away."""
+"""Share of the grace after which pinning is tried again when the store was unavailable."""
 _END_S = 30.0
+"""Seconds that the end of a read may take to remove its pins."""
 
 
 def grace_s_of(schema: TableSchema) -> float:
-    """The table's option ``delete_grace_s``."""
+    """Returns the table's option ``delete_grace_s``."""
     return TableOptions.parse(schema.options).delete_grace_s
 
 
 def until_pinned_s(grace_s: float) -> float:
-    """Seconds that a read may take without a pin."""
+    """Returns the seconds that a read may take without a pin."""
     return grace_s * _SHARE
 
 
 @contextlib.asynccontextmanager
 async def reading(core: OpenTable, *views: View) -> AsyncGenerator[None, None]:
-    """Holds the states that are read while the block runs."""
+    """Protects the states that are read while the block runs."""
     grace_s = min(view.options.delete_grace_s for view in views)
     numbers = [view.snapshot.id for view in views]
     segments = [view.first_segment for view in views if view.first_segment is not None]
@@ -66,7 +67,7 @@ async def holding(
     age_s: float = 0.0,
     pin: str | None = None,
 ) -> AsyncGenerator[None, None]:
-    """Holds snapshots while the block runs, and tells which has expired when something of them is missing.
+    """Protects snapshots while the block runs, and reports which has expired when an object is missing.
 
     Args:
         core: the table.

@@ -1,4 +1,4 @@
-"""Names: databases, and which directory a table's name stands for.
+"""Names: the databases of a warehouse, and the directory that each table's name refers to.
 
 Invariant: a name belongs to at most one live table; it changes hands by compare-and-swap only, so two
 creators of one name never both succeed.
@@ -40,10 +40,11 @@ from lakehouse.suggest import suggestion
 __all__ = ["Names", "taken"]
 
 _CONCURRENCY = 16
+"""Pointers and markers read at once in listings."""
 
 
 class Names:
-    """The names in one warehouse.
+    """The names of databases and tables in one warehouse.
 
     Args:
         store: its root is the warehouse.
@@ -55,56 +56,56 @@ class Names:
     # --- databases ----------------------------------------------------------------
 
     async def create_database(self, name: str, *, comment: str | None = None) -> None:
-        """Makes a database; AlreadyExistsError when there is one."""
+        """Creates a database; AlreadyExistsError when there is one."""
         check_new_name(name, "database")
         key, token = database_key(name), new_token()
         data = encode_database(DatabaseMarker(name=name, comment=comment, token=token))
         try:
             await self._store.put_if_absent(key, data, token=token)
         except ConflictError as lost:
-            found = lost.context["winner"]
-            if _decoded(found).state is NameState.LIVE:
+            winner = lost.context["winner"]
+            if _decoded(winner).state is NameState.LIVE:
                 raise AlreadyExistsError(f"there is a database {name!r} already", database=name) from lost
-            await self._store.put_if_match(key, data, version=found.version, token=token)
+            await self._store.put_if_match(key, data, version=winner.version, token=token)
 
     async def drop_database(self, name: str) -> None:
-        """Ends a database that has no tables.
+        """Drops a database that has no tables.
 
-        Its marker goes on to say the token by which tables that were dropped with it are known.
+        Its marker keeps the token by which tables that were dropped with it are recognised.
         """
-        found = await self._database(name)
+        fetched = await self._database(name)
         async with aclosing(self.tables(name)) as tables:
             async for table in tables:
                 raise InvalidInputError(
                     f"database {name!r} has tables, such as {table.table!r}: drop them, or pass cascade=True",
                     database=name,
                 )
-        marker = _decoded(found)
+        marker = _decoded(fetched)
         await self._replace_marker(
-            found, dataclasses.replace(marker, state=NameState.DROPPED, cascade=marker.token)
+            fetched, dataclasses.replace(marker, state=NameState.DROPPED, cascade=marker.token)
         )
 
-    async def _replace_marker(self, found: Fetched, marker: DatabaseMarker) -> None:
+    async def _replace_marker(self, fetched: Fetched, marker: DatabaseMarker) -> None:
         token = new_token()
         data = encode_database(dataclasses.replace(marker, token=token))
-        await self._store.put_if_match(found.key, data, version=_version(found), token=token)
+        await self._store.put_if_match(fetched.key, data, version=_version(fetched), token=token)
 
     async def cascade_token(self, database: str) -> str:
-        """The token by which tables are known that are dropped with a database, or were."""
+        """Returns the token that marks tables which are, or were, dropped together with a database."""
         marker = _decoded(await self._marker(database))
         return marker.token if marker.state is NameState.LIVE else marker.cascade or ""
 
     async def restore_database(self, name: str) -> bool:
-        """Makes a dropped database live again; False when it is."""
-        found = await self._marker(name)
-        marker = _decoded(found)
+        """Makes a dropped database live again; returns False when it is live."""
+        fetched = await self._marker(name)
+        marker = _decoded(fetched)
         if marker.state is NameState.LIVE:
             return False
-        await self._replace_marker(found, dataclasses.replace(marker, state=NameState.LIVE, cascade=None))
+        await self._replace_marker(fetched, dataclasses.replace(marker, state=NameState.LIVE, cascade=None))
         return True
 
     async def _marker(self, name: str) -> Fetched:
-        """The marker of a database, dropped or not."""
+        """Reads the marker of a database, dropped or not."""
         check_name(name, "database")
         try:
             return await self._store.get(database_key(name))
@@ -114,60 +115,61 @@ class Names:
             raise NotFoundError(f"there never was a database {name!r}", database=name) from missing
 
     async def has_database(self, name: str) -> bool:
-        """Whether there is a database of that name."""
+        """Returns whether there is a live database of that name."""
         return await self._find_database(name) is not None
 
     async def databases(self) -> AsyncGenerator[str, None]:
-        """Names of all databases, in order."""
+        """Yields the names of all databases, in order."""
 
         async def look(prefix: str) -> str | None:
             name = prefix.rstrip("/")
             return name if await self.has_database(name) else None
 
         async with aclosing(map_bounded(look, self._directories(), _CONCURRENCY)) as looked:
-            async for found in looked:
-                if found is not None:
-                    yield found
+            async for name in looked:
+                if name is not None:
+                    yield name
 
     async def _directories(self) -> AsyncGenerator[str, None]:
         page: str | None = None
         while True:
-            found = await self._store.list_page("", delimiter="/", page=page)
-            for one in found.prefixes:
-                if _NAME.fullmatch(one.rstrip("/")):
-                    yield one
-            page = found.next_page
+            listing = await self._store.list_page("", delimiter="/", page=page)
+            for prefix in listing.prefixes:
+                if _NAME.fullmatch(prefix.rstrip("/")):
+                    yield prefix
+            page = listing.next_page
             if page is None:
                 return
 
     async def _database(self, name: str) -> Fetched:
-        found = await self._find_database(name)
-        if found is None:
-            known = [one async for one in self.databases()]
+        fetched = await self._find_database(name)
+        if fetched is None:
+            known = [database async for database in self.databases()]
             raise NotFoundError(f"there is no database {name!r}; {suggestion(name, known)}", database=name)
-        return found
+        return fetched
 
     async def _find_database(self, name: str) -> Fetched | None:
         check_name(name, "database")
         try:
-            found = await self._store.get(database_key(name))
+            fetched = await self._store.get(database_key(name))
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
             return None
-        return found if _decoded(found).state is NameState.LIVE else None
+        return fetched if _decoded(fetched).state is NameState.LIVE else None
 
     # --- tables -------------------------------------------------------------------
 
     async def resolve(self, name: TableName) -> NamePointer:
-        """What a name stands for; NotFoundError when it stands for nothing live."""
+        """Returns the pointer of a live table; NotFoundError when the name refers to nothing live."""
         try:
             pointer, _ = await self._read(name)
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
+            # A database that does not exist is the better explanation, and is reported first.
             await self._database(name.database)
-            near = [one.table async for one in self.tables(name.database)]
+            near = [table.table async for table in self.tables(name.database)]
             what = suggestion(name.table, near) if near else f"database {name.database!r} has no tables"
             raise NotFoundError(f"there is no table {str(name)!r}; {what}", table=str(name)) from missing
         if pointer.state is NameState.LIVE:
@@ -175,20 +177,21 @@ class Names:
         raise NotFoundError(f"there is no table {str(name)!r}: {_fate(pointer)}", table=str(name))
 
     async def find(self, name: TableName) -> NamePointer | None:
-        """What a name stands for; None when it is free. The database must exist."""
+        """Returns the pointer of a live table; None when the name is free. The database must exist."""
         pointer = await self._find_live(name)
+        # Only then: a live pointer proves that there is a database.
         if pointer is None:
             await self._database(name.database)
         return pointer
 
     async def claim(self, name: TableName, pointer: NamePointer, *, first: bool = False) -> None:
-        """Gives a free name to a table; AlreadyExistsError when it is not free.
+        """Gives a free name to a table; AlreadyExistsError when the name is not free.
 
         Args:
             name: the name.
-            pointer: what is to stand there.
-            first: the table never had a name before. If it has lost this one when the answer comes,
-                somebody else has dropped or renamed it already, and so it stays.
+            pointer: the pointer to be written.
+            first: whether the table never had a name before. If it has lost this one when the answer comes,
+            somebody else has dropped or renamed it already, and that stays so.
         """
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         try:
@@ -196,27 +199,27 @@ class Names:
             return
         except ConflictError as lost:
             winner: Fetched = lost.context["winner"]
-        found = decode_pointer(winner.data, key=key)
-        if found.table == pointer.table and (first or found.state is NameState.LIVE):
+        current = decode_pointer(winner.data, key=key)
+        if current.table == pointer.table and (first or current.state is NameState.LIVE):
             return
-        if found.state is NameState.LIVE:
+        if current.state is NameState.LIVE:
             raise taken(name)
-        data = encode_pointer(found.given_to(pointer))
+        data = encode_pointer(current.given_to(pointer))
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
             raise taken(name) from lost
 
     async def look(self, name: TableName) -> tuple[NamePointer, str]:
-        """The pointer of a name whatever its state, and the version to replace it by.
+        """Returns the pointer of a name whatever its state, and the version to replace it by.
 
-        Whoever replaces it because of what a table's log says looks here first, then at the log: so that
-        what others did to both meanwhile is noticed.
+        To replace it because of a table's log, look here first and then at the log: so the replacement
+        fails if others have changed either meanwhile.
         """
         return await self._read(name)
 
     async def replace(self, pointer: NamePointer, *, version: str) -> None:
-        """Puts the next version of a pointer in the place of the one that was looked at, or ConflictError."""
+        """Replaces the pointer that was looked at by its next version; ConflictError if another has."""
         name = TableName.parse(pointer.name)
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         await self._store.put_if_match(key, data, version=version, token=pointer.token)
@@ -232,24 +235,24 @@ class Names:
         token: str | None = None,
         cascade: str | None = None,
     ) -> NamePointer:
-        """Takes the name from a table, if it still has it; what stands there then.
+        """Takes the name from a table, if it still has it; returns the pointer that is there then.
 
         Args:
             name: the name.
-            pointer: of the table.
-            state: what becomes of the name.
-            time_ms: when.
+            pointer: the table's pointer.
+            state: the name's state from then on.
+            time_ms: the time of the change.
             moved_to: the table's new name.
-            token: only while the version with this token stands there.
+            token: if given, the name is taken only while its pointer has this token.
             cascade: see :class:`NamePointer`.
         """
-        found, version = await self._read(name)
-        if found.table != pointer.table or found.state is not NameState.LIVE:
-            return found
-        if token is not None and found.token != token:
-            return found
+        current, version = await self._read(name)
+        if current.table != pointer.table or current.state is not NameState.LIVE:
+            return current
+        if token is not None and current.token != token:
+            return current
         ended = dataclasses.replace(
-            found, state=state, token=new_token(), time_ms=time_ms, moved_to=moved_to, cascade=cascade
+            current, state=state, token=new_token(), time_ms=time_ms, moved_to=moved_to, cascade=cascade
         )
         try:
             await self.replace(ended, version=version)
@@ -261,10 +264,11 @@ class Names:
     async def move(
         self, old: TableName, new: TableName, pointer: NamePointer, *, time_ms: int
     ) -> NamePointer:
-        """Gives a table another name; repeating it after a failure ends it."""
+        """Gives a table another name; repeated after a failure, it completes the renaming."""
         if old == new:
             raise taken(new)
         await self._database(new.database)
+        # The new name first: a failure in between leaves a table with two names, never one without.
         moved = dataclasses.replace(pointer, name=str(new), token=new_token(), time_ms=time_ms, before=())
         await self.claim(new, moved)
         try:
@@ -287,12 +291,12 @@ class Names:
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
     ) -> AsyncGenerator[TableName, None]:
-        """Live tables of a database, in order of their names.
+        """Yields the live tables of a database, in order of their names.
 
         Args:
             database: its name.
             prefix: only tables whose names begin so.
-            after: only tables behind this name, to go on with a listing.
+            after: only tables whose names follow this one, to continue a listing.
         """
         async with aclosing(self.pointers(database, prefix=prefix, after=after)) as pointers:
             async for pointer in pointers:
@@ -302,7 +306,7 @@ class Names:
     async def pointers(
         self, database: str, *, prefix: str = "", after: str | None = None
     ) -> AsyncGenerator[NamePointer, None]:
-        """The pointers of a database's names whatever their state, in order; see :meth:`tables`."""
+        """Yields the pointers of a database's names whatever their state, in order; see :meth:`tables`."""
         start = pointer_prefix(database)
 
         async def look(key: str) -> NamePointer | None:
@@ -310,37 +314,39 @@ class Names:
             return await self._find(TableName(database, key.removeprefix(start)))
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)
-        keys = (one.key async for one in listed if _NAME.fullmatch(one.key.removeprefix(start)))
+        keys = (entry.key async for entry in listed if _NAME.fullmatch(entry.key.removeprefix(start)))
         async with aclosing(map_bounded(look, keys, _CONCURRENCY)) as looked:
-            async for found in looked:
-                if found is not None:
-                    yield found
+            async for pointer in looked:
+                if pointer is not None:
+                    yield pointer
 
     async def names_of(self, tables: Mapping[uuid.UUID, TableName]) -> dict[uuid.UUID, TableName]:
-        """The names whose pointers know dropped tables, as far as there are any.
+        """Returns the names whose pointers refer to dropped tables; tables without such a name are left out.
 
         Args:
-            tables: the tables, each with the name it was made with, where it is looked for first.
+            tables: the tables, each with the name it was created with, which is tried first.
         """
-        found: dict[uuid.UUID, TableName] = {}
+        names: dict[uuid.UUID, TableName] = {}
 
-        async def look(one: tuple[uuid.UUID, TableName]) -> None:
-            pointer = await self._find(one[1])
-            if pointer is not None and pointer.state_of(one[0]) not in (None, NameState.MOVED):
-                found[one[0]] = one[1]
+        async def look(item: tuple[uuid.UUID, TableName]) -> None:
+            table, name = item
+            pointer = await self._find(name)
+            if pointer is not None and pointer.state_of(table) not in (None, NameState.MOVED):
+                names[table] = name
 
         async for _ in map_bounded(look, tables.items(), _CONCURRENCY):
             pass
-        if len(found) == len(tables):
-            return found
+        if len(names) == len(tables):
+            return names
         # Renamed before they were dropped, in another database perhaps.
         async for directory in self._directories():
             async with aclosing(self.pointers(directory.rstrip("/"))) as pointers:
                 async for pointer in pointers:
-                    for table in {pointer.table, *(one.table for one in pointer.before)} & tables.keys():
+                    earlier = (former.table for former in pointer.before)
+                    for table in {pointer.table, *earlier} & tables.keys():
                         if pointer.state_of(table) is not NameState.MOVED:
-                            found.setdefault(table, TableName.parse(pointer.name))
-        return found
+                            names.setdefault(table, TableName.parse(pointer.name))
+        return names
 
     async def _find(self, name: TableName) -> NamePointer | None:
         try:
@@ -355,25 +361,25 @@ class Names:
         return pointer if pointer is not None and pointer.state is NameState.LIVE else None
 
     async def _read(self, name: TableName) -> tuple[NamePointer, str]:
-        found = await self._store.get(pointer_key(name.database, name.table))
-        pointer = decode_pointer(found.data, key=found.key)
+        fetched = await self._store.get(pointer_key(name.database, name.table))
+        pointer = decode_pointer(fetched.data, key=fetched.key)
         if pointer.name != str(name):
             raise CorruptionError(
-                f"{found.key} holds the pointer of {pointer.name!r}: the object was put in another's place",
-                key=found.key,
+                f"{fetched.key} holds the pointer of {pointer.name!r}: the object was put in another's place",
+                key=fetched.key,
                 expected=str(name),
                 got=pointer.name,
             )
-        return pointer, _version(found)
+        return pointer, _version(fetched)
 
 
 def taken(name: TableName) -> AlreadyExistsError:
-    """The error that says a name is not free."""
+    """Returns the error for a name that is not free."""
     return AlreadyExistsError(f"there is a table {str(name)!r} already", table=str(name))
 
 
 def _fate(pointer: NamePointer) -> str:
-    """What became of a table whose name is free."""
+    """Describes, for an error, what happened to the table that had a name."""
     if pointer.moved_to is not None:
         return f"it is called {pointer.moved_to!r} now"
     if pointer.state is NameState.PURGING:
@@ -381,18 +387,18 @@ def _fate(pointer: NamePointer) -> str:
     return "it was dropped; undrop_table brings it back until it is purged"
 
 
-def _version(found: Fetched) -> str:
-    """The version to replace; empty where the store tells none: it is for reading, and refuses replaces."""
-    return found.version or ""
+def _version(fetched: Fetched) -> str:
+    """Returns the version to replace; empty where the store has none, since it refuses replaces."""
+    return fetched.version or ""
 
 
-def _decoded(found: Fetched) -> DatabaseMarker:
-    marker = decode_database(found.data, key=found.key)
-    name = found.key.rpartition("/")[0]
+def _decoded(fetched: Fetched) -> DatabaseMarker:
+    marker = decode_database(fetched.data, key=fetched.key)
+    name = fetched.key.rpartition("/")[0]
     if marker.name != name:
         raise CorruptionError(
-            f"{found.key} is not the marker of database {name!r}: another object stands in its place",
-            key=found.key,
+            f"{fetched.key} is not the marker of database {name!r}: another object stands in its place",
+            key=fetched.key,
             expected=name,
             got=marker.name,
         )

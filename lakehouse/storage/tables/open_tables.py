@@ -1,6 +1,6 @@
 """One table as this process sees it: its snapshots, schemas, files and commits, wired together.
 
-Invariant: everything a :class:`View` says is of one snapshot.
+Invariant: everything that a :class:`View` reports belongs to one snapshot.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from lakehouse.storage.wal.tail import Tail
 __all__ = ["CommitListener", "Environment", "OpenTable", "is_dropped", "shared_table"]
 
 _WRITTEN_MAX = 256
-"""Tables beyond these are looked after when the next one is written to, not when the connection is closed."""
+"""Written tables that wait for their last check until the close; with more, the oldest is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What all tables of one connection share.
+    """State that all tables of one connection share.
 
     Args:
         store: its root is the warehouse.
-        settings: bounds.
-        clock: time.
-        caches: what is remembered.
-        spawn: starts work that nobody waits for; None = there is none.
+        settings: bounds and defaults.
+        clock: the source of time.
+        caches: metadata and blocks in memory.
+        spawn: starts background work; None = there is none.
         opened: tables in use.
     """
 
@@ -65,27 +65,27 @@ class Environment:
     caches: TableCaches
     spawn: Spawn | None = None
     time: StoreTime = field(init=False)
-    """What is known of the store's clock."""
+    """Estimate of the store's clock."""
     opened: WeakValueDictionary[uuid.UUID, OpenTable] = field(default_factory=WeakValueDictionary)
-    """Tables in use. Whoever opens one again shares what is known of it, and takes turns in committing."""
+    """Tables in use. A table opened again is the same object: it shares its state and commits in turn."""
     written: dict[uuid.UUID, OpenTable] = field(default_factory=dict)
-    """Tables that were written to, where it is looked after what was acknowledged."""
+    """Tables written to whose acknowledged commits are checked again, as the store is not proven."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time", StoreTime(self.clock, self.store.url))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What was learnt stays where it was learnt, and so does the lake's background.
+        # Estimates belong to the process that made them, and background work to the lake that runs it.
         return _arrived, (self.store, self.settings, self.clock)
 
     def expect_commit(self) -> None:
-        """Says that a commit follows; refuses a store that is not safe, or begins to find out."""
+        """Announces a commit: refuses a store that is not safe, or begins to find out whether it is."""
         self.store.expect_commit(self.spawn)
 
     async def recheck(self) -> None:
-        """Looks once more after all that was acknowledged; raises what was first found lost.
+        """Checks again all that was acknowledged; raises the first loss found.
 
-        Every table is looked at, in one time for all of them: a store that is away delays the end once.
+        All tables are checked within one grace period: a store that is away delays the close only once.
         """
         ends = self.clock.steady() + self.store.settings.recheck_grace_s
         lost: CorruptionError | None = None
@@ -104,27 +104,27 @@ def _arrived(store: ObjectStore, settings: Settings, clock: Clock) -> Environmen
 
 
 class CommitListener(Protocol):
-    """Is called after each commit that this process makes to a table."""
+    """Listener that is called after each commit that this process makes to a table."""
 
     def on_commit(self, table: OpenTable, view: View, done: Committed) -> None:
-        """Takes note of a new snapshot, made under the options of ``view``; must not wait or raise."""
+        """Receives the new snapshot, made under the options of ``view``; must not wait or raise."""
         ...
 
 
 class OpenTable:
-    """One incarnation of a table.
+    """One incarnation of a table, as this process knows it.
 
     Args:
-        env: what its connection shares.
-        name: what it was opened as; for messages.
-        pointer: where it is.
+        env: the state that its connection shares.
+        name: the name it was opened by, for messages.
+        pointer: its name pointer, which holds its directory.
     """
 
     def __init__(self, env: Environment, name: TableName, pointer: NamePointer) -> None:
         self.env, self.name, self.pointer = env, name, pointer
         self.root, self.uuid = pointer.path, pointer.table
         self.listeners: list[CommitListener] = []
-        """Called in this order after every commit that this process makes."""
+        """Listeners, called in this order after every commit that this process makes."""
         store, caches = env.store, env.caches
         self.history = History(
             store,
@@ -154,15 +154,16 @@ class OpenTable:
         self.recheck = Recheck(store, self.root, self.history, self.wal, env.clock, env.spawn)
 
     def expect_commit(self) -> None:
-        """Says that a commit follows; see :meth:`Environment.expect_commit`."""
+        """Announces a commit; see :meth:`Environment.expect_commit`."""
         self.recheck.refuse()
         self.env.expect_commit()
 
     async def before_write(self) -> None:
-        """Refuses to commit or to append when something that was acknowledged is found lost."""
+        """Refuses to commit or to append when an acknowledged write is found lost."""
         await self.recheck.before_write()
         if not self.env.store.capabilities.commit_proven:
             written = self.env.written
+            # Without the proof an acknowledged object may vanish, so the table is checked again later.
             written[self.uuid] = self
             if len(written) > _WRITTEN_MAX:
                 await written.pop(next(iter(written))).recheck.at_end()
@@ -171,7 +172,7 @@ class OpenTable:
         return type(self), (self.env, self.name, self.pointer)
 
     async def known(self) -> View:
-        """The newest state this process knows: good enough to prepare a write."""
+        """Returns the newest state this process knows: good enough to prepare a write."""
         self.expect_commit()
         return await self._remembered()
 
@@ -180,7 +181,7 @@ class OpenTable:
         return await from_head(self.history, known, self.view_of)
 
     async def newest(self) -> View:
-        """The newest state there is."""
+        """Reads the newest state there is."""
         head = (await self.history.head()).snapshot
         return await from_head(self.history, head, self._live_view)
 
@@ -192,13 +193,13 @@ class OpenTable:
         tag: str | None = None,
         fresh: bool = False,
     ) -> View:
-        """The state asked for: by id, as of a time, by tag, or the newest.
+        """Returns the state asked for: by id, as of a time, by tag, or the newest.
 
         Args:
-            snapshot: its id.
-            timestamp: the last one not after it.
-            tag: a tag or pin.
-            fresh: the newest with all that the write-ahead log holds above it.
+            snapshot: id of the snapshot.
+            timestamp: moment; the newest snapshot not after it.
+            tag: name of a tag or pin.
+            fresh: whether to read the newest snapshot and all that the write-ahead log holds above it.
         """
         if fresh:
             if (snapshot, timestamp, tag) != (None, None, None):
@@ -206,7 +207,7 @@ class OpenTable:
                     "freshness='wal' reads what is newest: it goes with no snapshot, timestamp or tag"
                 )
             return await self.freshest()
-        if sum(one is not None for one in (snapshot, timestamp, tag)) > 1:
+        if sum(argument is not None for argument in (snapshot, timestamp, tag)) > 1:
             raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
         try:
             head = self.history.check_live((await self.history.head()).snapshot)
@@ -226,7 +227,7 @@ class OpenTable:
     async def _view_under(
         self, head: Snapshot, snapshot: int | None, timestamp: dt.datetime | int | str | None, tag: str | None
     ) -> View:
-        """The state asked for, as far as a head has it."""
+        """Returns the state asked for, looked up from a given head."""
         if tag is not None:
             ref = head.refs.get(tag)
             if ref is None:
@@ -244,17 +245,17 @@ class OpenTable:
         return await self.view_of(self.history.check_live(head))
 
     async def view_of(self, snapshot: Snapshot) -> View:
-        """A snapshot with its schema."""
+        """Returns a snapshot with its schema."""
         self.env.store.check_open()
-        found = await self.schemas.read(snapshot.schema)
-        return View(snapshot=snapshot, schema_object=found, manifests=self.manifests, runs=self.runs)
+        schema_object = await self.schemas.read(snapshot.schema)
+        return View(snapshot=snapshot, schema_object=schema_object, manifests=self.manifests, runs=self.runs)
 
     async def freshest(self) -> View:
-        """The newest state and every row that was acknowledged before the call.
+        """Returns the newest state with every row that was acknowledged before the call.
 
-        The log is listed first and the head read after it: what was acknowledged before one of the rows
-        was put is there too. The other way round a commit between the two would be missing below rows
-        that were put after it, and a sum would be one there never was.
+        The log is listed first and the head read after it: whatever was acknowledged before a row that is
+        seen is seen too. The other way round, a commit between the two would be missing below rows that
+        were put after it, and a sum would be one that never existed.
         """
         view = await self._remembered()
         if view.snapshot.wal is None:
@@ -264,7 +265,7 @@ class OpenTable:
         return await from_head(self.history, view.snapshot, self._fresh_above)
 
     async def _fresh_above(self, known: Snapshot) -> View:
-        """The newest state with what the log holds above it, listed from where a known snapshot covers it."""
+        """Returns the newest state and the log above it, listed from the end of a known snapshot's cover."""
         listed = await self.wal.listed(after=_covered(known))
         view = await self.newest()
         if view.snapshot.wal is None:
@@ -274,17 +275,17 @@ class OpenTable:
         return dataclasses.replace(view, fresh=fresh)
 
     async def tail(self, view: View) -> Tail | None:
-        """What the log holds that the view's snapshot does not cover; None in a table without one.
+        """Returns the part of the log that the view's snapshot does not cover; None in a table without a log.
 
-        When some of that is deleted by now, because others have covered and flushed it, it begins where the
-        newest snapshot ends.
+        If some of that is deleted by now, because others have covered and flushed it, it begins where the
+        newest snapshot's cover ends.
         """
         if view.snapshot.wal is None:
             return None
         return await from_head(self.history, view.snapshot, self.wal.tail)
 
     async def take_log_over(self, head: Snapshot, *, deadline_s: float) -> WalAppender:
-        """Fences off whoever writes the log, which the head has, and is the one to append to it."""
+        """Fences off the log's current writer and returns the only appender; the head has a log."""
 
         async def over(head: Snapshot) -> WalAppender:
             clock = self.env.clock
@@ -295,7 +296,7 @@ class OpenTable:
         return await from_head(self.history, head, over)
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
-        """A reader of one of the table's runs, for reads with a schema."""
+        """Opens a reader of one of the table's runs, for reads with a schema."""
         if entry.format is FileFormat.WAL:
             return await self.runs.open(entry, schema)
         try:
@@ -341,11 +342,11 @@ class OpenTable:
         """Commits a change under the options that ``view`` shows.
 
         Args:
-            change: what to do.
-            view: a state of the table.
+            change: the change to commit.
+            view: a state of the table, whose options apply.
             writer: see :meth:`Committer.commit`, also for what follows.
             uploaded_ms: likewise.
-            tail: of the log, if it was read.
+            tail: the uncovered end of the log, if it was read.
             undrops: likewise.
         """
         self.expect_commit()
@@ -371,10 +372,10 @@ def _covered(snapshot: Snapshot) -> int:
 
 
 def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> OpenTable:
-    """The one open table of a pointer; nothing is read.
+    """Returns the one open table of a pointer, without any read.
 
     A table that is open under an older name goes on under this one: a second object of the same table
-    would know another head, race the first in committing, and compact beside it.
+    would know another head, race the first in committing, and compact at the same time.
     """
     table = env.opened.get(pointer.table)
     if table is None:
@@ -384,7 +385,7 @@ def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> Ope
 
 
 async def is_dropped(core: OpenTable) -> bool:
-    """Whether a table's newest snapshot is a drop, or there is none."""
+    """Returns whether a table's newest snapshot is a drop, or there is none."""
     try:
         return (await core.history.head()).snapshot.kind is CommitKind.DROP
     except NotFoundError:

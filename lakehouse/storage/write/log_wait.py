@@ -1,7 +1,7 @@
-"""How long a streaming writer has waited for its log, and the log lines that say so.
+"""Reports of a streaming writer that waits for its log: how long it has waited, and log lines about it.
 
-Invariant: of a segment that is written soon nothing is said; of one that is not, something every so often,
-and once more when it is written.
+Invariant: a segment that is written soon is not mentioned; one that is not leads to a warning at intervals,
+and to one more when it is written.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ __all__ = ["LogWait"]
 
 _log = get_logger(__name__)
 _FIRST_S = 3.0
+"""Seconds of waiting before the first warning."""
 _AGAIN_S = 15.0
+"""Seconds between warnings after that."""
 
 
 class LogWait:
-    """The wait of one writer.
+    """Measures and reports the waits of one writer.
 
     Args:
-        table: its name, for people.
+        table: its name, for the log lines.
         clock: measures the wait.
-        puts: how many are queued behind the segment.
+        puts: returns how many puts are queued behind the segment that is being written.
     """
 
     def __init__(self, table: str, clock: Clock, puts: Callable[[], int]) -> None:
@@ -37,12 +39,12 @@ class LogWait:
 
     @property
     def seconds(self) -> float:
-        """For how long the segment that is being written has been; 0 when none is."""
+        """Seconds for which the current segment has been waiting to be written; 0 when none is."""
         return 0.0 if self._since is None else self._clock.steady() - self._since
 
     @contextmanager
     def waiting(self, puts: int, deadline_s: float) -> Iterator[None]:
-        """While the block runs, a segment of so many puts is being written, for at most so long."""
+        """Marks that a segment of so many puts is written inside the block, for at most ``deadline_s``."""
         self._since = self._clock.steady()
         self._has_told = False
         self._tell_after(_FIRST_S, puts, deadline_s)

@@ -2,7 +2,7 @@
 
 A memtable collects whole segments, so that it can be put into files without another look at the log.
 Rows are sorted when they are flushed, by vectors of keys; a structure that kept them sorted would cost
-more on every put than that sort costs once. Buckets are told apart at the flush as well: a segment
+more on every put than that sort costs once. Buckets are separated at the flush as well: a segment
 leaves the log with the rows of all its buckets.
 
 ::
@@ -12,8 +12,8 @@ leaves the log with the rows of all its buckets.
           │  ▲                                                │    ▲
           └──┘ add(), also while max_waiting are closed       └────┘ oldest(): the flush failed
 
-Invariant: memtables are flushed in the order they were filled; what they hold is what is counted. No more
-wait than are allowed to: while so many do, the active one stays open, whatever its size.
+Invariant: memtables are flushed in the order they were filled, and every row held is counted. No more
+than ``max_waiting`` wait: while so many do, the active one stays open, whatever its size.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from lakehouse.format.metadata import WalSegment
 __all__ = ["Memtable", "MemtableState", "Memtables"]
 
 _FULL = 0.8
-"""Part of its size at which a memtable is closed: the segment under way still fits."""
+"""Share of its maximum at which a memtable is closed: the segment under way still fits."""
 _SEGMENT_BYTES, _COLUMN_BYTES = 350, 1_000
-"""About what a segment and each of its columns take beside values: objects, buffers, what they are rounded
-up to. Of small segments it is most of what they take."""
+"""Rough bytes that a segment, and each of its columns, take beside values: objects, buffers, rounding.
+For small segments that is most of their memory."""
 
 
 class MemtableState(enum.StrEnum):
-    """How far a memtable has got."""
+    """Stage in the life of a memtable, in this order."""
 
     ACTIVE = "active"
     IMMUTABLE = "immutable"
@@ -45,14 +45,14 @@ class MemtableState(enum.StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Memtable:
-    """Neighbouring segments."""
+    """Consecutive segments of the log, held in memory until they are flushed together."""
 
     began: float
-    """When the first segment came, by the steady clock."""
+    """Time of the first segment, by the steady clock."""
     state: MemtableState = MemtableState.ACTIVE
     segments: list[WalSegment] = field(default_factory=list)
     bytes: int = 0
-    """Of keys, values and what holds them."""
+    """Bytes of keys, values and the objects that hold them."""
     rows: int = 0
 
     @property
@@ -66,7 +66,7 @@ class Memtable:
         return self.segments[-1].header.number
 
     def add(self, segment: WalSegment) -> None:
-        """Takes the next segment in."""
+        """Appends the next segment."""
         self.segments.append(segment)
         self.bytes += _SEGMENT_BYTES
         for batch in segment.batches:
@@ -78,9 +78,9 @@ class Memtables:
     """The memtables of one writer, oldest first.
 
     Args:
-        max_bytes: of one of them.
-        max_segments: likewise.
-        max_waiting: how many may be closed and not flushed.
+        max_bytes: size of a memtable at most.
+        max_segments: segments of a memtable at most.
+        max_waiting: memtables that may be closed and not flushed.
     """
 
     def __init__(self, *, max_bytes: int, max_segments: int, max_waiting: int) -> None:
@@ -91,30 +91,31 @@ class Memtables:
 
     @property
     def bytes(self) -> int:
-        """Of all rows held."""
-        return sum(one.bytes for one in self.all())
+        """Bytes of all rows held."""
+        return sum(memtable.bytes for memtable in self.all())
 
     @property
     def waiting(self) -> int:
-        """How many are closed and not flushed."""
+        """Number of memtables that are closed and not flushed."""
         return len(self._closed)
 
     @property
     def has_room(self) -> bool:
-        """Whether another one may be closed."""
+        """Whether another memtable may be closed."""
         return len(self._closed) < self.max_waiting
 
     def all(self) -> Sequence[Memtable]:
-        """Oldest first."""
+        """Returns all memtables, oldest first."""
         return (*self._closed, *([self._active] if self._active else ()))
 
     def segments(self) -> Iterator[WalSegment]:
-        """All segments held, oldest first."""
-        for one in self.all():
-            yield from one.segments
+        """Yields all segments held, oldest first."""
+        for memtable in self.all():
+            yield from memtable.segments
 
     def add(self, segment: WalSegment, now: float) -> bool:
-        """Takes a segment in; whether a memtable was closed by it."""
+        """Appends a segment; returns whether that closed a memtable."""
+        # A fence holds no rows, so there is nothing to flush.
         if segment.is_fence:
             return False
         if self._active is None:
@@ -126,7 +127,7 @@ class Memtables:
         return memtable.bytes >= _FULL * self._max_bytes or len(memtable.segments) >= self._max_segments
 
     def close(self, *, began_before: float | None = None, upto: int | None = None) -> bool:
-        """Closes the active memtable, if there is one and room for it; whether it did.
+        """Closes the active memtable if there is one and room for it; returns whether it did.
 
         Args:
             began_before: only if it began before that time.
@@ -145,14 +146,14 @@ class Memtables:
         return True
 
     def oldest(self) -> Memtable | None:
-        """The next one to be flushed, marked so; None when none is closed."""
+        """Returns the next memtable to flush, marked as being flushed; None when none is closed."""
         if not self._closed:
             return None
         self._closed[0].state = MemtableState.FLUSHING
         return self._closed[0]
 
     def flushed(self, memtable: Memtable) -> None:
-        """Lets go of the oldest, which may make room for one that is full."""
+        """Removes the oldest memtable, which may make room to close one that is full."""
         memtable.state = MemtableState.FLUSHED
         removed = self._closed.popleft()
         assert removed is memtable
