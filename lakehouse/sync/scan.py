@@ -40,7 +40,7 @@ class TableScan:
         return self._wrapped.report
 
     def tables(self) -> Generator[pa.Table, None, None]:
-        """The rows in pieces as they are read, in bounded memory."""
+        """The rows in tables as they are read, in bounded memory."""
         return self._bridge.iterate(self._wrapped.tables)
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
@@ -51,7 +51,7 @@ class TableScan:
         return self._bridge.iterate(self._wrapped.batches)
 
     def to_arrow(self) -> pa.Table:
-        """All rows."""
+        """All rows as one Arrow table."""
         return self._bridge.call(self._wrapped.to_arrow)
 
     def to_pandas(self) -> Any:
@@ -76,13 +76,13 @@ class TableScan:
         return self._bridge.call(self._wrapped.to_duckdb, name, connection)
 
     def count(self) -> int:
-        """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
+        """Number of rows; reads keys and the condition's columns only, where statistics do not suffice."""
         return self._bridge.call(self._wrapped.count)
 
     def aggregate(
         self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
     ) -> pa.Table:
-        """Counts, least and greatest values; of files whose statistics tell, no row is read.
+        """Counts, least and greatest values; files whose statistics hold the answer are not read.
 
         Args:
             wanted: by name ``"count"``, ``("count", column)`` (values that are not null),

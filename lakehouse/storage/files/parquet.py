@@ -5,9 +5,9 @@ footer does not fit, none when its metadata is cached. A small file is read whol
 request. Reading fetches the chunks of the columns and row groups asked for, neighbours together,
 and decodes them in a thread.
 
-Invariant: rows handed out are those that were written. Every byte that is decoded was checked
-against a checksum, the checksums are in a footer that has one itself, and the footer agrees with the
-snapshot's entry; what does not is a CorruptionError that names the object.
+Invariant: rows handed out are those that were written. Every byte that is decoded was checked against a
+checksum, the checksums are in a footer that has one itself, and the footer agrees with the snapshot's entry;
+any difference is a CorruptionError that names the object.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from lakehouse.storage.metadata.caches import RunCaches
 __all__ = ["WHOLE_BYTES", "ParquetRun", "open_parquet"]
 
 WHOLE_BYTES = 512 * 1024
-"""Files of up to so many bytes are read whole when they are opened: the bytes take less time than
+"""Maximum size in bytes of a file that is read whole when it is opened: its bytes take less time than
 another request would."""
 _GAP_BYTES = 512 * 1024
-"""Chunks at most this far apart share a request: what lies between takes less time than another one."""
+"""Maximum gap in bytes between chunks that share a request: reading it takes less time than a request."""
 _PORTION_BYTES = 1024 * 1024
-"""Least that a thread is worth."""
+"""Minimum bytes of encoded chunks that are worth a thread of their own."""
 _TAIL_BYTES = 64 * 1024
-"""Least that is read of the tail of larger files."""
+"""Minimum bytes that are read of the tail of larger files."""
 _CHUNK_FOOTER_BYTES = 192
-"""What a column chunk takes of the footer: 100 to 150 bytes of Parquet's, 12 of ours, bounds of text."""
+"""Estimated bytes of a column chunk in the footer: 100 to 150 of Parquet's, 12 of ours, bounds of text."""
 
 R = TypeVar("R")
 
 
 class _Opened:
-    """What is kept of a file between reads."""
+    """Metadata of a file, kept between reads."""
 
     __slots__ = ("columns", "footer", "version", "weight")
 
@@ -88,19 +88,19 @@ class _Group:
         return self.keys[row].as_py()  # type: ignore[no-any-return]
 
     def row(self, key: bytes) -> pa.Table:
-        """The row of that key, or none."""
+        """Returns the row of that key as a table of one row, or of none."""
         at = bisect_left(self, key)
-        found = at < len(self) and self[at] == key
-        return self.table.slice(at, 1 if found else 0)
+        is_there = at < len(self) and self[at] == key
+        return self.table.slice(at, 1 if is_there else 0)
 
 
 async def open_parquet(
     store: ObjectStore, root: str, entry: FileEntry, schema: TableSchema, caches: RunCaches
 ) -> ParquetRun:
-    """A reader of the file; one request, two when its footer is long, none when it is cached.
+    """Opens a reader of the file; one request, two when its footer is long, none when it is cached.
 
     Args:
-        store: where the table is.
+        store: the store that holds the table.
         root: the table's directory in the store; may be empty.
         entry: the file.
         schema: the schema that reads are made with; its key is the table's.
@@ -135,7 +135,7 @@ async def open_parquet(
 
 
 async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema) -> tuple[_Opened, bytes]:
-    """The file's metadata, and the tail that was read for it."""
+    """Reads the file's metadata; returns it with the tail that was read for it."""
     length = _tail_bytes(entry, schema)
     fetched = await store.get_tail(key, max(length, 1), size=entry.size)
     if fetched.size != entry.size or len(fetched.data) != length:
@@ -167,7 +167,7 @@ async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSch
 
 
 def _tail_bytes(entry: FileEntry, schema: TableSchema) -> int:
-    """How much to read of the end of a file: what its footer takes by estimate, or all of a small one."""
+    """Returns how many bytes to read at the end of a file: its footer by estimate, or a small file whole."""
     if entry.size <= WHOLE_BYTES:
         return entry.size
     groups = -(-entry.rows // TableOptions.parse(schema.options).parquet_row_group_rows)
@@ -176,7 +176,7 @@ def _tail_bytes(entry: FileEntry, schema: TableSchema) -> int:
 
 
 def _check_entry(footer: RunFooter, entry: FileEntry) -> None:
-    """Refuses a sound file that is not the one the snapshot speaks of."""
+    """Refuses a sound file that is not the one the snapshot refers to."""
     ends = (footer.first_keys[0], footer.last_keys[-1]) if footer.first_keys else (None, None)
     counts = (entry.size, entry.rows, entry.updates, entry.deletes)
     expected = (*counts, entry.schema_id, entry.min_key, entry.max_key)
@@ -208,12 +208,12 @@ class ParquetRun:
         self._caches = caches
         self._opened = opened
         self._image = image
-        """What need not be fetched: all of the file, or all that will be read of it."""
+        """Bytes fetched already, at their places in the file: at least all that will be read; else None."""
         self._pieces: tuple[Piece, ...] | None = None
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """The row groups."""
+        """The file's row groups."""
         if self._pieces is None:
             self._pieces = tuple(_pieces(self._opened))
         return self._pieces
@@ -226,9 +226,9 @@ class ParquetRun:
         kinds: bool = False,
         rows: I64 | None = None,
     ) -> pa.Table:
-        """These columns of these row groups (None = all), and ``_VALUE_KIND`` last when asked for.
+        """Reads these columns of these row groups (None = all), with ``_VALUE_KIND`` last when asked for.
 
-        Fetches the column chunks that are needed and no others, but for gaps too small to be worth
+        Fetches the column chunks that are needed and no others, except gaps that are too small to be worth
         a request.
         """
         groups, wanted = self._groups(pieces), _with_kinds(fields, kinds)
@@ -240,7 +240,7 @@ class ParquetRun:
     async def load(
         self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
     ) -> ParquetRun:
-        """This file with these columns of these row groups fetched and not decoded."""
+        """Returns this file with these columns of these row groups fetched and not yet decoded."""
         groups = self._groups(pieces)
         leaves = self._opened.columns.needed(_with_kinds(fields, kinds))
         if self._image is not None or not groups or not leaves:
@@ -252,7 +252,7 @@ class ParquetRun:
         )
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none.
+        """Returns the row of that row key, with its ``_VALUE_KIND``, as a table of one row, or of none.
 
         Reads one row group in one request; its decoded columns are kept for the next.
         """
@@ -264,13 +264,13 @@ class ParquetRun:
         leaves = self._opened.columns.needed((*wanted, *self._schema.key_fields))
 
         async def load(_: object) -> _Group:
-            # One request: what lies between the columns asked for is part of the same row group.
+            # One request: the bytes between the chosen columns belong to the same row group.
             gap = self._store.settings.coalesce_max_bytes
             (rows,) = await self._decoded((group,), leaves, self._keyed, gap_bytes=gap)
             return rows
 
         rows = await self._caches.blocks.get((*self._where, group, leaves), load)
-        assert rows is not None  # load never says that there is nothing
+        assert rows is not None  # load always returns a row group
         return project(rows.row(key), wanted)
 
     def _keyed(self, table: pa.Table) -> _Group:
@@ -286,10 +286,10 @@ class ParquetRun:
         gap_bytes: int = _GAP_BYTES,
         rows: I64 | None = None,
     ) -> list[R]:
-        """What ``finish`` makes, in threads, of these leaves of these row groups, in some portions."""
+        """Decodes these leaves of these row groups in portions, in threads; ``finish`` makes the results."""
         footer = self._opened.footer
         if not groups or not leaves:
-            # One column nobody knows says how many rows there are.
+            # Without columns, one column of nulls carries the number of rows.
             count = sum(footer.pieces.rows[list(groups)].tolist()) if rows is None else len(rows)
             return [finish(pa.table([pa.nulls(count)], [""]))]
         with reading(self._key):
@@ -298,8 +298,10 @@ class ParquetRun:
                 image = await self._fetched(groups, leaves, gap_bytes)
 
             async def decode(portion: tuple[Sequence[int], I64 | None]) -> R:
-                some, taken = portion
-                return await in_thread(lambda: finish(decode_chunks(footer, image, some, leaves, rows=taken)))
+                its_groups, its_rows = portion
+                return await in_thread(
+                    lambda: finish(decode_chunks(footer, image, its_groups, leaves, rows=its_rows))
+                )
 
             portions = list(_with_rows(footer, _portions(footer, groups, leaves), rows))
             return [done async for done in map_bounded(decode, portions, len(portions))]
@@ -320,7 +322,7 @@ def _with_kinds(fields: Sequence[Field], kinds: bool) -> tuple[Field, ...]:
 
 
 def _portions(footer: RunFooter, groups: Sequence[int], leaves: Sequence[int]) -> list[Sequence[int]]:
-    """The row groups in neighbouring portions that are worth a thread each, one for each core."""
+    """Divides the row groups into neighbouring portions, one for each core, that are worth a thread each."""
     sizes = footer.pieces.sizes[np.ix_(groups, leaves)].sum(axis=1, dtype=np.int64).cumsum()
     count = max(1, min(pa.cpu_count(), len(groups), int(sizes[-1]) // _PORTION_BYTES))
     bounds = [0, *np.searchsorted(sizes, [sizes[-1] * n // count for n in range(1, count)]).tolist()]
@@ -331,7 +333,7 @@ def _portions(footer: RunFooter, groups: Sequence[int], leaves: Sequence[int]) -
 def _with_rows(
     footer: RunFooter, portions: Iterable[Sequence[int]], rows: I64 | None
 ) -> Iterator[tuple[Sequence[int], I64 | None]]:
-    """The portions, each with the rows that are wanted of it; None = all."""
+    """Yields the portions, each with the numbers of the rows wanted of it; None = all."""
     begin = 0
     for portion in portions:
         if rows is None:

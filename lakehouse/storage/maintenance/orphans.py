@@ -1,12 +1,12 @@
-"""Orphans: objects that were uploaded for a commit which never came.
+"""Orphans: objects that were uploaded for a commit that never happened.
 
-First a commit says the *orphan horizon*: from then on no commit takes files that were uploaded before
-it. Then what all snapshots refer to is gathered, and only then the directory is listed. An object from
-before the horizon that nothing refers to can be needed by nobody any more.
+First a commit records the *orphan horizon*: from then on no commit takes files that were uploaded before
+it. Then the paths that all snapshots refer to are gathered, and only then the directory is listed. An object
+from before the horizon that nothing refers to cannot be needed any more.
 
-Invariant: what a snapshot object of whatever id refers to is kept, expired or not; so is what is younger
-than the horizon by the store's clock, and what does not look like an object of ours. Memory holds eight
-bytes for each object that is referred to, whatever the directory holds.
+Invariant: objects that a snapshot of whatever id refers to are kept, expired or not; so are objects younger
+than the horizon by the store's clock, and foreign ones. Memory holds eight bytes for each object that is
+referred to, however many the directory holds.
 """
 
 from __future__ import annotations
@@ -43,40 +43,44 @@ __all__ = [
 ]
 
 _METADATA_AGE_MS = 30 * 60_000
-"""No horizon stops a commit with the manifests and schemas it writes itself, but none takes half as long."""
+"""Minimum age of manifests and schemas. Commits write these themselves, so no horizon protects them, but no
+commit takes half as long."""
 _PATHS_SHOWN = 1_000
+"""Paths in a report at most."""
 _BATCH = 1_000
+"""Listed objects that are judged and deleted together."""
 _READS = 16
+"""Snapshots read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanReport:
-    """What a sweep did, or with ``dry_run`` would do now."""
+    """Result of a sweep, or with ``dry_run`` its estimate."""
 
     snapshot: int
-    """The newest snapshot: the sweep's own when it made one."""
+    """Id of the newest snapshot: the sweep's own when it made one."""
     horizon_ms: int
-    """Uploads that began before were looked at; milliseconds since 1970 by the store's clock."""
+    """Uploads that began before may be orphans; milliseconds since 1970 by the store's clock."""
     objects: int = 0
-    """Orphans deleted."""
+    """Number of orphans deleted."""
     bytes: int = 0
-    """Of these."""
+    """Bytes of the orphans deleted."""
     by_kind: Mapping[str, int] = field(default_factory=dict)
-    """Orphans deleted: ``data``, ``index``, ``manifest``, ``schema``."""
+    """Orphans deleted, by kind: ``data``, ``index``, ``manifest``, ``schema``."""
     young: int = 0
-    """Objects that nothing refers to, too young to be orphans."""
+    """Objects that nothing refers to, but too young to be orphans."""
     foreign: int = 0
-    """Objects in our directories that are none of ours; they are never deleted."""
+    """Objects in our directories that are not ours; they are never deleted."""
     listed: int = 0
-    """Objects looked at."""
+    """Objects listed."""
     paths: tuple[str, ...] = ()
-    """The first thousand of the orphans, relative to the table's directory."""
+    """The first thousand orphans, relative to the table's directory."""
     dry_run: bool = False
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
     def with_part(self, other: OrphanReport) -> OrphanReport:
-        """Both, of different objects."""
+        """Returns the sum of two reports about different objects."""
         return dataclasses.replace(
             self,
             objects=self.objects + other.objects,
@@ -99,13 +103,13 @@ class OrphanReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SetHorizon:
-    """Says up to when uploads may be orphans."""
+    """Records the time before which uploads may be orphans."""
 
     horizon_ms: int
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """Nothing when the horizon is there already: it never goes back."""
+        """Drafts nothing when the horizon is there already: it never goes back."""
         if (base.snapshot.orphan_horizon_ms or 0) >= self.horizon_ms:
             return None
         return Draft(kind=CommitKind.ORPHANS, orphan_horizon_ms=self.horizon_ms)
@@ -123,60 +127,62 @@ async def remove_orphans(
         sweep = await begin_sweep(core, older_than_ms=older_than_ms, dry_run=dry_run)
         teller = Teller(progress)
         needed = await needed_paths(core, sweep, teller)
-        found = sweep.report
+        report = sweep.report
         for span in every_span():
-            found = found.with_part(await sweep_span(core, sweep, needed, span, teller))
-    return dataclasses.replace(found, cost=cost)
+            report = report.with_part(await sweep_span(core, sweep, needed, span, teller))
+    return dataclasses.replace(report, cost=cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathSpan:
-    """Objects in a row, of one directory."""
+    """A contiguous range of objects in one directory, by path."""
 
     directory: str
     first: str | None = None
-    """Path of the first; None = from the beginning."""
+    """Path of the first object, inclusive; None = from the beginning."""
     end: str | None = None
-    """Path behind the last; None = to the end."""
+    """Path at which the range ends, exclusive; None = to the end."""
 
 
 def every_span() -> list[PathSpan]:
-    """All objects of a table that may be orphans."""
+    """Returns the ranges that hold all objects of a table that may be orphans."""
     return [PathSpan(directory=directory) for directory in UUID_DIRECTORIES]
 
 
 def spans_of(paths: Iterable[str], count: int) -> list[PathSpan]:
-    """The same, cut into about so many spans that have about as many objects each.
+    """Divides those ranges into about ``count`` spans with about as many objects each.
 
     Args:
-        paths: of objects there are, which tell where others are.
-        count: of spans.
+        paths: of objects that exist; others are assumed to be spread like them.
+        count: number of spans.
     """
     known = list(paths)
+    # Objects not in ``paths`` may be anywhere among the random uuids, so cuts between digits are offered too.
     digits = {f"{path.rpartition('/')[0]}/{digit}" for path in known for digit in "0123456789abcdef"}
     marks = sorted({*known, *digits})
     cuts = marks[:: max(1, len(marks) // max(1, count))]
-    found: list[PathSpan] = []
+    spans: list[PathSpan] = []
     for directory in UUID_DIRECTORIES:
         inside = [cut for cut in cuts if cut.startswith(directory)]
         ends = itertools.pairwise([None, *inside, None])
-        found += [PathSpan(directory=directory, first=first, end=end) for first, end in ends]
-    return found
+        spans += [PathSpan(directory=directory, first=first, end=end) for first, end in ends]
+    return spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanSweep:
-    """What orphans are, as a snapshot says it; a value that travels."""
+    """State of a sweep that decides which objects are orphans; a value that travels to other processes."""
 
     head: Snapshot
     horizon_ms: int
+    """Data and index files modified before may be orphans."""
     metadata_ms: int
-    """The same for manifests and schemas."""
+    """Manifests and schemas modified before may be orphans."""
     dry_run: bool
 
     @property
     def report(self) -> OrphanReport:
-        """Of a sweep that has found nothing yet."""
+        """Report of a sweep that has not deleted anything yet."""
         return OrphanReport(snapshot=self.head.id, horizon_ms=self.horizon_ms, dry_run=self.dry_run)
 
 
@@ -199,47 +205,47 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
 
 
 async def needed_paths(core: OpenTable, sweep: OrphanSweep, teller: Teller) -> PathSet:
-    """What snapshot objects refer to: those that exist for readers, and those that wait to be deleted.
+    """Returns the paths that snapshots refer to: readable ones, and expired ones that still exist.
 
-    To be asked for when the sweep has begun, and before anything is listed.
+    Call it when the sweep has begun, and before anything is listed.
     """
     needed, history, head = Reachable(core.manifests, core.schemas), core.history, sweep.head
     tagged = {ref.snapshot for ref in head.refs.values()}
     kept = {*tagged, *range(head.earliest, head.id + 1)}
-    waiting = [one async for one, _ in history.log.sizes() if one not in kept]
+    waiting = [number async for number, _ in history.log.sizes() if number not in kept]
 
     async def read(number: int) -> Snapshot | None:
         if number in kept:
             return await history.snapshot(number, head)
         try:
-            found = await history.log.find(number)
-            return history.decoded(found) if found is not None else None
+            fetched = await history.log.find(number)
+            return history.decoded(fetched) if fetched is not None else None
         except FormatError:
             return None  # expired and damaged: nobody can read it
 
     total = len(kept) + len(waiting)
-    async for one in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
+    async for snapshot in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
         teller.step("read snapshots", 1, total)
-        if one is not None:
-            needed.add(one, expired=one.id not in kept)
+        if snapshot is not None:
+            needed.add(snapshot, expired=snapshot.id not in kept)
     return await needed.paths()
 
 
 async def sweep_span(
     core: OpenTable, sweep: OrphanSweep, needed: PathSet, span: PathSpan, teller: Teller
 ) -> OrphanReport:
-    """Deletes the orphans of a span; where that is done need not be where the sweep began."""
+    """Deletes the orphans of a span; this may run in another process than the one the sweep began in."""
     run = _Run(core, sweep, needed, teller)
     root = core.root
     after = None if span.first is None else _before(join(root, span.first))
     listed: dict[str, ObjectMeta] = {}
-    async for one in core.env.store.list(join(root, span.directory), start_after=after):
-        path = relative(root, one.key)
+    async for listed_object in core.env.store.list(join(root, span.directory), start_after=after):
+        path = relative(root, listed_object.key)
         if span.first is not None and path < span.first:
             continue
         if span.end is not None and path >= span.end:
             break
-        listed[path] = one
+        listed[path] = listed_object
         if len(listed) == _BATCH:
             await run.delete(listed)
             listed = {}
@@ -248,13 +254,13 @@ async def sweep_span(
 
 
 def _before(key: str) -> str:
-    """A key that sorts before this one, and behind few others: listings begin behind what they are given."""
+    """Returns a key just before this one, since listings begin after the key they are given."""
     last = chr(ord(key[-1]) - 1)
     return f"{key[:-1]}{'.' if last == '/' else last}~"
 
 
 class _Run:
-    """One span under way."""
+    """One span being swept."""
 
     def __init__(self, core: OpenTable, sweep: OrphanSweep, needed: PathSet, teller: Teller) -> None:
         self._sweep, self._needed, self._teller = sweep, needed, teller
@@ -265,7 +271,7 @@ class _Run:
 
     @property
     def report(self) -> OrphanReport:
-        """What was found so far."""
+        """Report of the objects judged so far."""
         return dataclasses.replace(
             self._sweep.report,
             objects=self._deletions.objects,
@@ -278,7 +284,7 @@ class _Run:
         )
 
     async def delete(self, listed: Mapping[str, ObjectMeta]) -> None:
-        """Deletes the orphans among some objects."""
+        """Deletes the orphans among these objects."""
         self._counts["listed"] += len(listed)
         self._teller.step("list", len(listed))
         orphans: list[tuple[str, int]] = []
@@ -289,6 +295,7 @@ class _Run:
                 continue
             is_file = kind in (ObjectKind.DATA, ObjectKind.INDEX)
             limit = self._sweep.horizon_ms if is_file else self._sweep.metadata_ms
+            # Without a time nothing proves that an object is old, so it stays.
             if about.modified_ms is None or about.modified_ms >= limit:
                 self._counts["young"] += 1
                 continue

@@ -1,7 +1,7 @@
 """Expiry of partitions: the rows of all partitions before a moment are deleted by one commit.
 
-Invariant: what is deleted is what ``delete`` of the condition *column < moment* deletes. Whole files are
-taken away unread where they cannot hide a row of another partition; else keys are deleted.
+Invariant: the rows deleted are those that ``delete`` of the condition *column < moment* deletes. Whole files
+are removed unread where they cannot hide a row of another partition; else keys are deleted.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _MOMENTS = ("timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiryReport:
-    """What an expiry of partitions did, or with ``dry_run`` would do now."""
+    """Result of an expiry of partitions, or with ``dry_run`` its estimate."""
 
     snapshot: int
-    """Its snapshot; the newest one when there was nothing to do."""
+    """Id of its snapshot; of the newest one when there was nothing to do."""
     changed: bool
     """Whether rows were deleted."""
     condition: str
-    """What the deleted rows match, as SQL."""
+    """Condition that the deleted rows match, as SQL."""
     partitions: int = 0
-    """Partitions before the moment that had files."""
+    """Number of partitions before the moment that had files."""
     files: int = 0
-    """Files of these partitions."""
+    """Number of files of these partitions."""
     rows: int = 0
     """Rows of these files, of every kind."""
     bytes: int = 0
-    """Of these files."""
+    """Bytes of these files."""
     dry_run: bool = False
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
@@ -62,11 +62,11 @@ async def expire_partitions(
     """Deletes the rows of old partitions; see ``Table.expire_partitions``."""
     with measure() as cost:
         view = await core.newest()
-        one = _column(view.schema, column)
-        limit = _limit(one, older_than)
-        old = _before(await view.files(), view.schema, one, limit)
+        partition_column = _column(view.schema, column)
+        limit = _limit(partition_column, older_than)
+        old = _before(await view.files(), view.schema, partition_column, limit)
         snapshot, changed = view.snapshot.id, False
-        where: Expr = col(one.name) < limit
+        where: Expr = col(partition_column.name) < limit
         if not dry_run:
             done = await delete_matching(core, where)
             snapshot, changed = done.snapshot, done.changed
@@ -84,10 +84,10 @@ async def expire_partitions(
 
 
 def _column(schema: TableSchema, name: str | None) -> Field:
-    """The partition column that tells how old rows are."""
-    fields = {one.name: one for one in schema.partition_fields}
+    """Returns the partition column that holds the age of rows."""
+    fields = {field.name: field for field in schema.partition_fields}
     if name is None:
-        dated = [one for one in fields.values() if _is_moment(one)]
+        dated = [field for field in fields.values() if _is_moment(field)]
         if len(dated) == 1:
             return dated[0]
         raise InvalidInputError(
@@ -107,16 +107,16 @@ def _column(schema: TableSchema, name: str | None) -> Field:
     return fields[name]
 
 
-def _is_moment(one: Field) -> bool:
-    return isinstance(one.type, Primitive) and one.type.name in ("date", *_MOMENTS)
+def _is_moment(field: Field) -> bool:
+    return isinstance(field.type, Primitive) and field.type.name in ("date", *_MOMENTS)
 
 
-def _limit(one: Field, older_than: object) -> object:
-    """The first value that stays, as the column has values."""
-    if isinstance(one.type, StringType):
+def _limit(field: Field, older_than: object) -> object:
+    """Returns the first value that stays, typed like the column."""
+    if isinstance(field.type, StringType):
         if isinstance(older_than, str):
             return older_than
-        raise InvalidInputError(f"{one.name} is text, so older_than is too, not {older_than!r}")
+        raise InvalidInputError(f"{field.name} is text, so older_than is too, not {older_than!r}")
     if isinstance(older_than, dt.date) and not isinstance(older_than, dt.datetime):
         older_than = dt.datetime(older_than.year, older_than.month, older_than.day, tzinfo=dt.UTC)
     if not isinstance(older_than, dt.datetime | int | str):
@@ -124,12 +124,14 @@ def _limit(one: Field, older_than: object) -> object:
             f"older_than is a date, a datetime, ISO text or milliseconds, not {older_than!r}"
         )
     moment = dt.datetime.fromtimestamp(time_ms_of(older_than) / 1000, dt.UTC)
-    if one.type == Primitive("date"):
+    if field.type == Primitive("date"):
         return moment.date()
-    return moment if one.type == Primitive("timestamp") else moment.replace(tzinfo=None)
+    return moment if field.type == Primitive("timestamp") else moment.replace(tzinfo=None)
 
 
-def _before(entries: Sequence[FileEntry], schema: TableSchema, one: Field, limit: object) -> list[FileEntry]:
-    """Files of partitions before the limit; those that delete keys of any partition are of none."""
-    place, bound = schema.partition_by.index(one.name), encode_value(limit, one.type)
+def _before(
+    entries: Sequence[FileEntry], schema: TableSchema, field: Field, limit: object
+) -> list[FileEntry]:
+    """Returns the files of partitions before the limit; files that delete keys of any partition have none."""
+    place, bound = schema.partition_by.index(field.name), encode_value(limit, field.type)
     return [entry for entry in entries if entry.partition and entry.partition[place] < bound]

@@ -1,14 +1,14 @@
-"""What dropped tables leave behind: their objects are deleted when the grace since the drop is over.
+"""Purging of dropped tables: their objects are deleted when the grace since the drop is over.
 
-A directory is of a dropped table when its newest snapshot says so. That snapshot is deleted last, so a
-run that ended anywhere is gone on with by the next.
+A directory belongs to a dropped table when its newest snapshot is a drop. That snapshot is deleted last,
+so that the next run completes one that ended anywhere.
 
-Before anything is deleted, the pointer that knows the table is turned to ``purging``, by replacing the
-version that was looked at before the log. An undrop replaces the same pointer: one of the two succeeds.
+Before anything is deleted, the pointer that refers to the table is set to ``purging``, by replacing the
+version that was read before the log. An undrop replaces the same pointer: one of the two succeeds.
 
 Invariant: a directory whose newest snapshot is anything but an old drop loses nothing, nor does one whose
-table a pointer calls live. Name pointers stay: a store cannot delete one only if nobody has taken the name
-meanwhile.
+table is live by its pointer. Name pointers stay: stores have no conditional delete, so a pointer could be
+deleted after somebody has taken the name.
 """
 
 from __future__ import annotations
@@ -42,25 +42,27 @@ __all__ = ["PurgeReport", "purge_dropped"]
 
 _TABLE = re.compile(r"[^/]+/[^/]+-(?P<uuid>[0-9a-f]{8})/")
 _BATCH = 1_000
+"""Objects deleted together."""
 _LOOKS = 16
+"""Directories examined at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeReport:
-    """What a purge did, or with ``dry_run`` would do now."""
+    """Result of a purge, or with ``dry_run`` its estimate."""
 
     tables: tuple[str, ...] = ()
     """Directories of dropped tables whose objects were deleted."""
     waiting: tuple[str, ...] = ()
-    """Directories of tables that were dropped too lately, or whose name others changed meanwhile."""
+    """Directories of tables that were dropped too recently, or whose name was changed meanwhile."""
     unreadable: tuple[str, ...] = ()
     """Directories whose newest snapshot cannot be read; they are left alone."""
     objects: int = 0
-    """Objects deleted."""
+    """Number of objects deleted."""
     bytes: int = 0
-    """Of these."""
+    """Bytes of the objects deleted."""
     foreign: int = 0
-    """Objects in the directories that are none of ours; they stay."""
+    """Objects in the directories that are not ours; they stay."""
     dry_run: bool = False
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
@@ -74,12 +76,13 @@ class PurgeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What a directory turned out to be: nothing set = a live table, or none."""
+    """Findings about a directory; with only ``root`` set it holds a live table, or none."""
 
     root: str
     head: Snapshot | None = None
-    """The newest snapshot, of a table that is or was dropped."""
+    """Newest snapshot of a table that is or was dropped."""
     waits: bool = False
+    """Whether the grace since the drop is not over."""
     unreadable: bool = False
 
 
@@ -100,18 +103,18 @@ async def purge_dropped(
     deletions = Deletions(env.store, "", teller, dry_run=dry_run)
 
     async def look(root: str) -> _Look:
-        found = await _look_at(env.store, root, grace_s)
+        findings = await _look_at(env.store, root, grace_s)
         teller.step("look at tables")
-        return found
+        return findings
 
     with measure() as cost:
-        looks = [one async for one in map_bounded(look, _directories(env.store, database), _LOOKS)]
+        looks = [findings async for findings in map_bounded(look, _directories(env.store, database), _LOOKS)]
         run = _Run(env, names, deletions, dry_run=dry_run)
         await run.purge(looks)
     return PurgeReport(
         tables=tuple(run.purged),
         waiting=tuple(run.waiting),
-        unreadable=tuple(one.root for one in looks if one.unreadable),
+        unreadable=tuple(findings.root for findings in looks if findings.unreadable),
         objects=deletions.objects,
         bytes=deletions.bytes,
         foreign=run.foreign,
@@ -121,7 +124,7 @@ async def purge_dropped(
 
 
 class _Run:
-    """One purge of the directories that were looked at."""
+    """One purge of the directories that were examined."""
 
     def __init__(self, env: Environment, names: Names, deletions: Deletions, *, dry_run: bool) -> None:
         self._env, self._names, self._deletions, self._dry_run = env, names, deletions, dry_run
@@ -130,24 +133,24 @@ class _Run:
         self.foreign = 0
 
     async def purge(self, looks: Sequence[_Look]) -> None:
-        """Deletes what has waited long enough and cannot come back any more."""
-        heads = [(one, one.head) for one in looks if one.head is not None]
-        # Of those that wait only what was brought back has to be told from what was not.
-        unclear = [(one, head) for one, head in heads if not one.waits or head.kind is CommitKind.UNDROP]
-        names = await self._names.names_of({head.table: _made_as(one.root) for one, head in unclear})
-        for one, head in heads:
-            turn = await self._turned(one, head, names.get(head.table))
+        """Deletes tables that have waited long enough and cannot come back any more."""
+        heads = [(look, look.head) for look in looks if look.head is not None]
+        # Among those that wait, only tables brought back must be separated from those that were not.
+        unclear = [(look, head) for look, head in heads if not look.waits or head.kind is CommitKind.UNDROP]
+        names = await self._names.names_of({head.table: _made_as(look.root) for look, head in unclear})
+        for look, head in heads:
+            turn = await self._turned(look, head, names.get(head.table))
             if turn is _Turn.WAITS:
-                self.waiting.append(one.root)
+                self.waiting.append(look.root)
             elif turn is _Turn.GOES:
-                self.purged.append(one.root)
-                self.foreign += await _purge(self._env.store, one.root, head, self._deletions)
+                self.purged.append(look.root)
+                self.foreign += await _purge(self._env.store, look.root, head, self._deletions)
 
     async def _turned(self, look: _Look, head: Snapshot, name: TableName | None) -> _Turn:
-        """Turns the pointer, so that nobody brings the table back, and says whether its objects may go."""
+        """Sets the pointer to purging, so that nobody restores the table, and returns what to do with it."""
         is_drop = head.kind is CommitKind.DROP
         if name is None:
-            # No pointer knows it, so nobody can bring it back.
+            # No pointer refers to it, so nobody can bring it back.
             if not is_drop:
                 return _Turn.STAYS
             return _Turn.WAITS if look.waits else _Turn.GOES
@@ -167,35 +170,37 @@ class _Run:
                 return _Turn.WAITS
         if await is_dropped(core):
             return _Turn.GOES
-        # An undrop made its commit and did not get the name: whoever has the table open is told once more.
+        # An undrop made its commit and did not get the name: drop the table again, for those who opened it.
         await drop_table(core)
         return _Turn.WAITS
 
 
 class _Turn(enum.Enum):
-    """What becomes of a directory in this run."""
+    """Decision about a directory in this run."""
 
     GOES = enum.auto()
+    """Its objects are deleted now."""
     WAITS = enum.auto()
+    """It is decided about in a later run."""
     STAYS = enum.auto()
-    """Its table is live."""
+    """Its table is live, or was never dropped."""
 
 
 def _made_as(root: str) -> TableName:
-    """The name that a table had when its directory was made."""
+    """Returns the name that a table had when its directory was made."""
     database, _, directory = root.rpartition("/")
     return TableName(database, directory.rpartition("-")[0])
 
 
 async def _directories(store: ObjectStore, database: str | None) -> AsyncGenerator[str, None]:
-    """Directories that may be tables', of dropped databases too."""
+    """Yields directories that may be tables', of dropped databases too."""
     databases = _prefixes(store, "") if database is None else _one(f"{database}/")
     async with aclosing(databases):
-        async for found in databases:
-            async with aclosing(_prefixes(store, found)) as directories:
-                async for one in directories:
-                    if _TABLE.fullmatch(one):
-                        yield one.removesuffix("/")
+        async for database_prefix in databases:
+            async with aclosing(_prefixes(store, database_prefix)) as directories:
+                async for directory in directories:
+                    if _TABLE.fullmatch(directory):
+                        yield directory.removesuffix("/")
 
 
 async def _one(item: str) -> AsyncGenerator[str, None]:
@@ -203,13 +208,13 @@ async def _one(item: str) -> AsyncGenerator[str, None]:
 
 
 async def _prefixes(store: ObjectStore, prefix: str) -> AsyncGenerator[str, None]:
-    """The directories in a directory."""
+    """Yields the directories in a directory."""
     page: str | None = None
     while True:
-        found = await store.list_page(prefix, delimiter="/", page=page)
-        for one in found.prefixes:
-            yield one
-        page = found.next_page
+        listing = await store.list_page(prefix, delimiter="/", page=page)
+        for directory in listing.prefixes:
+            yield directory
+        page = listing.next_page
         if page is None:
             return
 
@@ -243,16 +248,17 @@ async def _newest(store: ObjectStore, root: str, log: DenseLog) -> Fetched | Non
             raise
         hint = b""
     known = decode_hint(hint, None).snapshot
+    # The hint may be ahead of a log whose newest objects are gone: then the log is read from its beginning.
     for after in dict.fromkeys((max(known - 1, 0), 0)):
         for number in await log.highest(after=after):
-            found = await log.find(number)
-            if found is not None:
-                return found
+            fetched = await log.find(number)
+            if fetched is not None:
+                return fetched
     return None
 
 
 async def _grace_of(store: ObjectStore, root: str, head: Snapshot) -> float:
-    """The table's option; the default where its schema cannot be read any more."""
+    """Returns the table's option; the default where its schema cannot be read any more."""
     key = join(root, head.schema.path)
     try:
         schema = decode_schema((await store.get(key)).data, key=key).schema
@@ -262,22 +268,23 @@ async def _grace_of(store: ObjectStore, root: str, head: Snapshot) -> float:
 
 
 async def _purge(store: ObjectStore, root: str, drop: Snapshot, deletions: Deletions) -> int:
-    """Deletes what is ours, the drop last; returns how many foreign objects there are."""
+    """Deletes our objects, the drop last; returns how many foreign objects there are."""
     foreign, batch = 0, list[tuple[str, int]]()
     snapshots: list[tuple[str, int]] = []
-    async for one in store.list(f"{root}/"):
-        kind = object_kind(relative(root, one.key))
+    async for listed in store.list(f"{root}/"):
+        kind = object_kind(relative(root, listed.key))
         if kind is None:
             foreign += 1
         elif kind in (ObjectKind.SNAPSHOT, ObjectKind.HINT):
-            snapshots.append((one.key, one.size))
+            snapshots.append((listed.key, listed.size))
         else:
-            batch.append((one.key, one.size))
+            batch.append((listed.key, listed.size))
         if len(batch) == _BATCH:
             await deletions.delete(batch)
             batch = []
     await deletions.delete(batch)
+    # The drop goes last: as long as it is there, the next run knows that the table is dropped.
     key = DenseLog(store, join(root, SNAPSHOT_PREFIX)).key(drop.id)
-    await deletions.delete(one for one in snapshots if one[0] != key)
-    await deletions.delete(one for one in snapshots if one[0] == key)
+    await deletions.delete(snapshot for snapshot in snapshots if snapshot[0] != key)
+    await deletions.delete(snapshot for snapshot in snapshots if snapshot[0] == key)
     return foreign

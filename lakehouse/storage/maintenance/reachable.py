@@ -1,8 +1,8 @@
-"""Which objects some snapshots refer to, gathered in bounded memory.
+"""Reachability: the objects that some snapshots refer to, gathered in bounded memory.
 
-Invariant: an object that one of the snapshots needs is never said to be unreachable. Paths are kept as
-64-bit hashes, eight bytes each; two paths of one hash can only make an object seem to be needed, which
-is then kept. A manifest or schema that cannot be read is an error, since what it needs is not known,
+Invariant: an object that one of the snapshots needs is never reported as unreachable. Paths are kept as
+64-bit hashes, eight bytes each; two paths of one hash can only make an object seem to be needed, so that
+it is kept. A manifest or schema that cannot be read is an error, since the objects it needs are unknown,
 unless only expired snapshots refer to it, which may have been deleted in part.
 """
 
@@ -24,25 +24,26 @@ from lakehouse.storage.metadata.schemas import Schemas
 __all__ = ["PathSet", "Reachable", "paths_of"]
 
 _FRESH = 65_536
-"""Paths that are looked up one by one before they are put with the others."""
+"""Maximum paths that are held in a Python set before they are sorted into the array of hashes."""
 _CONCURRENCY = 16
+"""Manifests read at once."""
 
 
 class PathSet:
-    """A set of paths, which may travel to other processes."""
+    """A set of paths, held as hashes, that may travel to other processes."""
 
     def __init__(self) -> None:
         self._fresh: set[int] = set()
         self._hashes: U64 = np.empty(0, np.uint64)
 
     def add(self, paths: Iterable[str]) -> None:
-        """Puts paths in."""
+        """Adds paths."""
         self._fresh.update(map(_hash, paths))
         if len(self._fresh) > _FRESH:
             self._settle()
 
     def others(self, paths: Sequence[str]) -> list[str]:
-        """Those of the paths that are not in the set."""
+        """Returns the paths that are not in the set."""
         self._settle()
         hashes = np.fromiter(map(_hash, paths), np.uint64, len(paths))
         places = np.minimum(np.searchsorted(self._hashes, hashes), max(0, len(self._hashes) - 1))
@@ -57,12 +58,12 @@ class PathSet:
 
 
 def _hash(path: str) -> int:
-    """The same in every process, which Python's own is not."""
+    """Hashes a path alike in every process, which Python's own hash does not."""
     return xxhash.xxh3_64_intdigest(path.encode())
 
 
 def paths_of(entry: FileEntry) -> Iterable[tuple[str, int]]:
-    """The objects of a data file, itself and its index, with their sizes."""
+    """Yields the objects of a data file, itself and its index, with their sizes in bytes."""
     yield entry.path, entry.size
     if entry.index is not None:
         yield entry.index.path, entry.index.size
@@ -75,17 +76,17 @@ class _Listing:
     ref: ManifestRef
     snapshot: Snapshot
     dead: frozenset[str]
-    """Paths that none of those snapshots has as live."""
+    """Paths that are live in none of those snapshots."""
     expired: bool
     """Whether all of those snapshots are expired."""
 
 
 class Reachable:
-    """What snapshots refer to: first each is added, then the set is asked for.
+    """Gathers the objects that snapshots refer to: add every snapshot, then ask for the set.
 
     Args:
-        manifests: of the table.
-        schemas: of the table.
+        manifests: the table's manifests.
+        schemas: the table's schemas.
     """
 
     def __init__(self, manifests: Manifests, schemas: Schemas) -> None:
@@ -96,7 +97,7 @@ class Reachable:
         self._segments: set[int] = set()
 
     def add(self, snapshot: Snapshot, *, expired: bool = False) -> None:
-        """Takes what a snapshot refers to, as far as it can be read if the snapshot is expired."""
+        """Adds the objects of a snapshot; if it is expired, those of metadata that can be read."""
         for entry in snapshot.added:
             self._paths.add(path for path, _ in paths_of(entry))
         removed = frozenset(snapshot.removed)
@@ -105,36 +106,39 @@ class Reachable:
             if known is None:
                 self._listings[ref.path] = _Listing(ref, snapshot, removed, expired)
             else:
+                # A manifest's file is dead only if it is removed in all the snapshots that list it.
                 known.dead &= removed
                 known.expired &= expired
-        for one in snapshot.segments:
-            self._segments.update(range(one.first, one.last + 1))
+        for segments in snapshot.segments:
+            self._segments.update(range(segments.first, segments.last + 1))
         self._schema_refs[snapshot.schema] = expired and self._schema_refs.get(snapshot.schema, True)
 
     @property
     def segments(self) -> frozenset[int]:
-        """Numbers of the WAL segments that are covered and in no file."""
+        """Numbers of the WAL segments that the snapshots cover and whose rows are in no file."""
         return frozenset(self._segments)
 
     async def paths(self) -> PathSet:
-        """Every data file, index, manifest and schema that one of the snapshots refers to."""
+        """Returns every data file, index, manifest and schema that one of the snapshots refers to."""
         self._paths.add(self._listings)
 
-        async def listed(one: _Listing) -> Sequence[str]:
+        async def listed(listing: _Listing) -> Sequence[str]:
             try:
-                (entries,) = await self._manifests.listed(one.snapshot, [one.ref])
+                (entries,) = await self._manifests.listed(listing.snapshot, [listing.ref])
             except FormatError:
-                if not one.expired:
+                if not listing.expired:
                     raise
                 return ()
-            return [path for entry in entries if entry.path not in one.dead for path, _ in paths_of(entry)]
+            return [
+                path for entry in entries if entry.path not in listing.dead for path, _ in paths_of(entry)
+            ]
 
         async for paths in map_bounded(listed, self._listings.values(), _CONCURRENCY, ordered=False):
             self._paths.add(paths)
         for ref, expired in self._schema_refs.items():
             self._paths.add([ref.path])
             try:
-                self._paths.add(one.path for one in (await self._schemas.read(ref)).ancestors)
+                self._paths.add(ancestor.path for ancestor in (await self._schemas.read(ref)).ancestors)
             except FormatError:
                 if not expired:
                     raise

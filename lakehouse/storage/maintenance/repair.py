@@ -1,13 +1,13 @@
-"""Repair: a new snapshot of what can still be read, and a list of what cannot.
+"""Repair: a new snapshot of everything that can still be read, and a list of what cannot.
 
 The state that is repaired is that of the newest snapshot that can be read. A manifest of it that cannot
-be read is put together from the snapshots around the one that began it, where they tell all its entries;
-a schema is replaced by the newest that can be read; data files are read in full, and of damaged ones what
-is sound is written anew, at the same place in the order of runs.
+be read is rebuilt from the snapshots around the one that began it, where they hold all its entries;
+a schema is replaced by the newest that can be read; data files are read in full, and the sound rows of
+damaged ones are written anew, at the same place in the order of runs.
 
 Invariant: a repair deletes nothing and overwrites nothing; older snapshots read as before, damage
-included. What the new snapshot lacks is in the report. Where newer rows are lost, older ones of their
-keys come to light again, deleted ones too: the ranges of keys say which.
+included. The report lists what the new snapshot lacks. Where newer rows are lost, older ones of their
+keys reappear, deleted ones too: the report has the ranges of these keys.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["repair_table"]
 
 _LOST_MAX = 1_000
-"""Snapshots in a row that may have been lost; a hint that names one further off needs a person's look."""
+"""Maximum consecutive snapshots that may be lost; a hint further ahead needs a person's decision."""
 _FILES = 2
-"""Data files that are read at once."""
+"""Data files read at once."""
 
 
 async def repair_table(
@@ -68,15 +68,15 @@ async def repair_table(
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> RepairReport:
-    """Makes a snapshot of what can be read; see ``Table.repair``."""
+    """Makes a snapshot of everything that can be read; see ``Table.repair``."""
     with measure() as cost:
         repair = _Repair(core, Teller(progress), deep=deep, dry_run=dry_run)
-        found = await repair.run()
-    return dataclasses.replace(found, cost=cost)
+        report = await repair.run()
+    return dataclasses.replace(report, cost=cost)
 
 
 class _Repair:
-    """One repair; as a change, it leaves out of any head what was found to be lost."""
+    """One repair; as a change, it leaves the losses it found out of any head."""
 
     blind: ClassVar[bool] = False
 
@@ -87,15 +87,15 @@ class _Repair:
         self._manifests = Manifests(core.env.store, core.root, core.uuid, caches.manifests)
         self._losses: dict[tuple[str, str], list[Loss]] = {}
         self._lists: dict[str, tuple[FileEntry, ...]] = {}
-        """Entries of damaged manifests, as far as they could be told."""
+        """Entries of damaged manifests, where they could be rebuilt; else none."""
         self._files: dict[str, Salvaged] = {}
         self._recovered = 0
         self._schema: SchemaRef | None = None
-        """The schema that takes the place of the one that cannot be read."""
+        """The schema that replaces one that cannot be read."""
         self.uploaded: list[str] = []
 
     async def run(self) -> RepairReport:
-        """Finds a state, repairs it, commits it."""
+        """Chooses a state, repairs it and commits it."""
         core = self._core
         newest, base = await self._newest()
         schema = await self._readable_schema(base, newest)
@@ -118,16 +118,16 @@ class _Repair:
             report,
             files=len(kept),
             rows=counts_of(kept).rows,
-            rewritten=sum(one.rewritten for one in self._files.values()),
+            rewritten=sum(salvaged.rewritten for salvaged in self._files.values()),
             recovered=self._recovered,
             losses=tuple(loss for losses in self._losses.values() for loss in losses),
         )
 
     async def draft(self, base: Base) -> Draft:
-        """The head's state without what is lost; files that others added meanwhile are taken as they are."""
+        """Drafts the head's state without the losses; files that others added meanwhile stay as they are."""
         entries = self._kept(await self._entries(base.snapshot))
         state = await self._state(base.snapshot, entries, await self._segments(base.segments))
-        uploads = [one.uploaded_ms for one in self._files.values() if one.uploaded_ms is not None]
+        uploads = [file.uploaded_ms for file in self._files.values() if file.uploaded_ms is not None]
         return Draft(
             kind=CommitKind.REPAIR, files=state, schema=self._schema, uploaded_ms=min(uploads, default=None)
         )
@@ -140,24 +140,24 @@ class _Repair:
     # --- which state --------------------------------------------------------------
 
     async def _newest(self) -> tuple[int, Snapshot]:
-        """The highest id that was committed, and the newest snapshot that can be read."""
+        """Returns the highest id that was committed, and the newest snapshot that can be read."""
         history = self._core.history
-        numbers = [one for one, _ in await history.log.listed()]
+        numbers = [number for number, _ in await history.log.listed()]
         began = self._core.env.clock.steady()
         newest = await self._newest_committed(numbers[-1]) if numbers else 0
         for number in reversed(numbers):
             try:
-                found = await history.log.find(number)
-                if found is None and history.is_late(began):
+                fetched = await history.log.find(number)
+                if fetched is None and history.is_late(began):
                     raise UnavailableError(
                         f"snapshot {number} of {self._core.root} is gone since it was listed, and that was "
                         "longer ago than the commit deadline: it may have expired. Repair again.",
                         kind="timeout",
                         snapshot=number,
                     )
-                if found is None:
+                if fetched is None:
                     continue
-                return newest, history.check_live(history.decoded(found))
+                return newest, history.check_live(history.decoded(fetched))
             except FormatError as error:
                 self._lose(Loss(kind=LossKind.COMMIT, object=snapshot_path(number), reason=error.message))
         raise CorruptionError(
@@ -166,7 +166,7 @@ class _Repair:
         )
 
     async def _newest_committed(self, newest: int) -> int:
-        """The highest id that was committed, of the highest there is; those that are gone are noted."""
+        """Returns the highest committed id, which may be above the highest listed; notes lost snapshots."""
         hint = await self._core.history.lost_above(newest)
         if hint is None:
             return newest
@@ -184,22 +184,22 @@ class _Repair:
         return hint.snapshot
 
     def _shown(self, base: Snapshot) -> Snapshot:
-        """The snapshot with a schema that can be read."""
+        """Returns the snapshot with a schema that can be read."""
         return base if self._schema is None else dataclasses.replace(base, schema=self._schema)
 
     async def _readable_schema(self, base: Snapshot, newest: int) -> SchemaObject:
-        """The schema to go on with; another one when it is damaged, or when a lost commit made a newer."""
+        """Chooses a readable schema: another one when its own is damaged or a lost commit made a newer."""
         known = await self._schemas()
         mine = known.get(base.schema.path)
         sound = mine is not None and mine.schema.id == base.schema.id
-        highest = max((one.schema.id for one in known.values()), default=base.schema.id)
+        highest = max((known_schema.schema.id for known_schema in known.values()), default=base.schema.id)
         if sound and mine is not None and (newest == base.id or highest <= base.schema.id):
             return mine
-        older = [one for one in known.items() if one[1].schema.id <= base.schema.id]
+        older = [item for item in known.items() if item[1].schema.id <= base.schema.id]
         path, best = (
             (base.schema.path, mine)
             if sound
-            else max(older, key=lambda one: one[1].schema.id, default=("", None))
+            else max(older, key=lambda item: item[1].schema.id, default=("", None))
         )
         if best is None:
             raise CorruptionError(
@@ -209,8 +209,8 @@ class _Repair:
         if not sound:
             reason = f"it cannot be read; schema {best.schema.id} takes its place"
             self._lose(Loss(kind=LossKind.SCHEMA, object=base.schema.path, reason=reason))
-        # An id and field ids that were given out already are not given out again.
-        fields = max(one.schema.highest_field_id for one in known.values())
+        # Ids of schemas and of fields are never given out twice.
+        fields = max(known_schema.schema.highest_field_id for known_schema in known.values())
         number = max(highest, base.schema.id) + 1
         again = dataclasses.replace(best.schema, id=number, highest_field_id=fields)
         if self._dry_run:
@@ -230,21 +230,21 @@ class _Repair:
             if object_kind(path) is not ObjectKind.SCHEMA:
                 continue
             try:
-                schema = decode_schema((await core.env.store.get(one.key)).data, key=one.key)
+                schema = decode_schema((await core.env.store.get(listed.key)).data, key=listed.key)
             except (FormatError, NotFoundError):
                 continue
             if schema.table == core.uuid:
-                found[path] = schema
-        return found
+                schemas[path] = schema
+        return schemas
 
     # --- entries ------------------------------------------------------------------
 
     async def _entries(self, snapshot: Snapshot) -> list[FileEntry]:
-        """The live files as far as it can be told which they are."""
-        removed, found = frozenset(snapshot.removed), list[FileEntry]()
+        """Returns the live files that are known."""
+        removed, entries = frozenset(snapshot.removed), list[FileEntry]()
         for ref in snapshot.manifests:
-            found += [one for one in await self._listed(snapshot, ref) if one.path not in removed]
-        return found + [placed(one, snapshot.id) for one in snapshot.added]
+            entries += [entry for entry in await self._listed(snapshot, ref) if entry.path not in removed]
+        return entries + [placed(entry, snapshot.id) for entry in snapshot.added]
 
     async def _listed(self, snapshot: Snapshot, ref: ManifestRef) -> Sequence[FileEntry]:
         if ref.path in self._lists:
@@ -253,54 +253,56 @@ class _Repair:
             (entries,) = await self._manifests.listed(snapshot, [ref])
             return entries
         except FormatError as error:
-            told = await self._told(snapshot, ref)
-            if told is None:
+            rebuilt = await self._rebuilt(snapshot, ref)
+            if rebuilt is None:
                 reason = f"{error.message} Its {ref.entries:,} files are told by nothing else."
                 self._lose(Loss(kind=LossKind.MANIFEST, object=ref.path, rows=ref.rows, reason=reason))
             else:
-                self._recovered += len(told)
-            self._lists[ref.path] = told or ()
+                self._recovered += len(rebuilt)
+            self._lists[ref.path] = rebuilt or ()
         return self._lists[ref.path]
 
-    async def _told(self, snapshot: Snapshot, ref: ManifestRef) -> tuple[FileEntry, ...] | None:
-        """Entries of a damaged manifest: what the snapshot before it had, and the first with it has not.
+    async def _rebuilt(self, snapshot: Snapshot, ref: ManifestRef) -> tuple[FileEntry, ...] | None:
+        """Rebuilds a damaged manifest from the snapshot before it: entries listed nowhere else afterwards.
 
-        A manifest takes over entries of the snapshot before; they are all of it when their numbers agree.
+        A manifest takes over entries of the snapshot before; the result is complete if the numbers agree.
         """
         first = snapshot
         while first.id > 1:
             before = await self._read(first.id - 1)
             if before is None:
                 return None
-            if all(one.path != ref.path for one in before.manifests):
+            if all(manifest.path != ref.path for manifest in before.manifests):
                 break
             first = before
         else:
             return None
         try:
             had = await self._manifests.entries(before)
-            others = [one for one in first.manifests if one.path != ref.path]
+            others = [manifest for manifest in first.manifests if manifest.path != ref.path]
             lists = await self._manifests.listed(first, others)
         except FormatError:
             return None
-        elsewhere = {one.path for entries in lists for one in entries} | {one.path for one in first.added}
-        told = tuple(one for one in had if one.path not in elsewhere)
-        same = (len(told), counts_of(told).rows) == (ref.entries, ref.rows)
-        return told if same else None
+        elsewhere = {entry.path for entries in lists for entry in entries}
+        elsewhere |= {entry.path for entry in first.added}
+        rebuilt = tuple(entry for entry in had if entry.path not in elsewhere)
+        same = (len(rebuilt), counts_of(rebuilt).rows) == (ref.entries, ref.rows)
+        return rebuilt if same else None
 
     async def _read(self, number: int) -> Snapshot | None:
         history = self._core.history
         try:
-            found = await history.log.find(number)
-            return history.decoded(found) if found is not None else None
+            fetched = await history.log.find(number)
+            return history.decoded(fetched) if fetched is not None else None
         except FormatError:
             return None
 
     # --- rows ---------------------------------------------------------------------
 
     async def _salvage(self, entries: Sequence[FileEntry], schema: SchemaObject) -> None:
-        """Looks at every file."""
+        """Reads every file, and rewrites the sound rows of damaged ones."""
         core = self._core
+        # One listing instead of a request for each file: most damage is a missing object or a wrong size.
         sizes: dict[str, int] = {}
         async for one in core.env.store.list(join(core.root, DATA_PREFIX)):
             sizes[relative(core.root, one.key)] = one.size
@@ -311,48 +313,48 @@ class _Repair:
         async def look(entry: FileEntry) -> tuple[FileEntry, Salvaged]:
             size = sizes.get(entry.path)
             if size is None:
-                found = salvager.missing(entry, "there is no such object")
+                salvaged = salvager.missing(entry, "there is no such object")
             elif size != entry.size:
-                found = salvager.missing(entry, f"it has {size} bytes, the snapshot says {entry.size}")
+                salvaged = salvager.missing(entry, f"it has {size} bytes, the snapshot says {entry.size}")
             else:
-                found = await salvager.file(entry) if self._deep else Salvaged(entries=(entry,))
+                salvaged = await salvager.file(entry) if self._deep else Salvaged(entries=(entry,))
             self._teller.step("read files", 1, len(entries))
-            return entry, found
+            return entry, salvaged
 
-        async for entry, found in map_bounded(look, entries, _FILES, ordered=False):
-            self.uploaded += found.paths
-            for loss in found.losses:
+        async for entry, salvaged in map_bounded(look, entries, _FILES, ordered=False):
+            self.uploaded += salvaged.paths
+            for loss in salvaged.losses:
                 self._lose(loss)
-            if found.entries != (entry,):
-                self._files[entry.path] = found
+            if salvaged.entries != (entry,):
+                self._files[entry.path] = salvaged
 
     def _kept(self, entries: Sequence[FileEntry]) -> list[FileEntry]:
-        """What stands for these files now."""
+        """Returns the files that replace these, themselves where they are sound."""
         return [
-            one
+            kept
             for entry in entries
-            for one in (self._files[entry.path].entries if entry.path in self._files else (entry,))
+            for kept in (self._files[entry.path].entries if entry.path in self._files else (entry,))
         ]
 
     async def _segments(self, ranges: Sequence[SegmentRange]) -> tuple[SegmentRange, ...]:
-        """The covered WAL segments that can be read."""
+        """Returns the covered WAL segments that can be read; notes the others."""
         lost: dict[int, str] = {}
-        for one in ranges:
-            for number in range(one.first, one.last + 1):
+        for segments in ranges:
+            for number in range(segments.first, segments.last + 1):
                 try:
                     await self._core.wal.read(number)
                 except FormatError as error:
                     lost[number] = error.message
         for number, reason in lost.items():
             self._lose(Loss(kind=LossKind.SEGMENT, object=segment_path(number), reason=reason))
-        return tuple(left for one in ranges for left in one.without(lost.keys()))
+        return tuple(left for segments in ranges for left in segments.without(lost.keys()))
 
     # --- the new snapshot ---------------------------------------------------------
 
     async def _state(
         self, like: Snapshot, entries: Sequence[FileEntry], segments: Sequence[SegmentRange]
     ) -> Snapshot:
-        """A state of these files, as if it were a snapshot."""
+        """Returns a snapshot with these files and segments, as the source of a draft's files."""
         files = tuple(entries)
         manifest = await self._own.of(files, like)
         return dataclasses.replace(
@@ -367,16 +369,16 @@ class _Repair:
     async def _append(
         self, base: Snapshot, newest: int, entries: Sequence[FileEntry], segments: Sequence[SegmentRange]
     ) -> Snapshot:
-        """Creates the snapshot behind a newest one that cannot be read, or is gone.
+        """Creates the next snapshot after one that cannot be read, or is gone.
 
-        Ids above the highest there is that were given out are taken too: whoever knows of nothing newer would
-        commit there, and be overlooked.
+        Lost ids above the highest existing one are filled too: a process that knows of nothing newer would
+        commit there, and its commit would be overlooked.
         """
         history, head, kept = self._core.history, base, tuple(self._kept(entries))
         there = await history.log.newest(after=base.id)
         if there is not None:
-            found = await history.log.find(there)
-            token = (found.token if found is not None else None) or ""
+            fetched = await history.log.find(there)
+            token = (fetched.token if fetched is not None else None) or ""
             head = dataclasses.replace(base.carried(), id=there, token=token)
         for _ in range(head.id, newest):
             head = await self._create_behind(head, kept, segments, "in place of a lost snapshot")

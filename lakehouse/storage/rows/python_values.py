@@ -1,8 +1,8 @@
-"""Python values become Arrow arrays, as the values say and shaped as the column is.
+"""Conversion of Python values into Arrow arrays, typed as the values are and shaped as the column is.
 
 Invariant: no value is changed and no part of one is dropped. Arrow's own conversion to a wanted type
-cuts fractions, times of day and unknown parts of structs without a word; so leaves get the type that
-their values show, and it is left to ``conform`` what may become what. The column's type is needed
+cuts fractions, times of day and unknown parts of structs without an error; so leaves get the type of
+their values, and ``conform`` decides which types may become which. The column's type is needed
 only for shape: which dict is a map, and which parts a struct has.
 """
 
@@ -22,20 +22,20 @@ from lakehouse.format.schema import DataType, Field, ListType, MapType, StructTy
 __all__ = ["column_of", "said"]
 
 _REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What pyarrow raises about a value it cannot convert."""
+"""Errors that pyarrow raises for a value it cannot convert."""
 
 
 def column_of(
     name: str, values: Sequence[Any], field: Field | None, *, first_row: int, nan_is_null: bool = False
 ) -> pa.Array:
-    """A column of Python values.
+    """Returns a column of Python values.
 
     Args:
-        name: of the column.
-        values: None is null.
+        name: name of the column.
+        values: the values; None is null.
         field: the table's column of that name, if there is one.
         first_row: number of the first value's row in the input, for messages.
-        nan_is_null: as pandas has it.
+        nan_is_null: whether NaN becomes null, as in pandas.
 
     Raises:
         InvalidInputError: names column, row and value.
@@ -55,7 +55,7 @@ def column_of(
 
 
 def said(value: object) -> str:
-    """A value and its type in few words."""
+    """Formats a value and its type in at most about 80 characters."""
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
@@ -65,29 +65,30 @@ def _array(values: Sequence[Any], kind: DataType | None, nan_is_null: bool) -> p
         case StructType(fields):
             missing = pa.array([value is None for value in values], pa.bool_())
             parts = _parts(values, fields)
-            arrays = [_array(parts[one.name], one.type, nan_is_null) for one in fields]
-            return pa.StructArray.from_arrays(arrays, [one.name for one in fields], mask=missing)
+            arrays = [_array(parts[part.name], part.type, nan_is_null) for part in fields]
+            return pa.StructArray.from_arrays(arrays, [part.name for part in fields], mask=missing)
         case ListType(element):
             offsets = _offsets(values)
-            inner = list(itertools.chain.from_iterable(one for one in values if one is not None))
+            inner = list(itertools.chain.from_iterable(items for items in values if items is not None))
             return pa.ListArray.from_arrays(offsets, _array(inner, element.type, nan_is_null))
         case MapType(key, value):
-            entries = [one.items() if isinstance(one, Mapping) else one for one in values]
+            entries = [pairs.items() if isinstance(pairs, Mapping) else pairs for pairs in values]
             offsets = _offsets(entries)
-            pairs = list(itertools.chain.from_iterable(one for one in entries if one is not None))
-            keys = _array([one for one, _ in pairs], key.type, nan_is_null)
-            items = _array([one for _, one in pairs], value.type, nan_is_null)
+            pairs = list(itertools.chain.from_iterable(entry for entry in entries if entry is not None))
+            keys = _array([key_value for key_value, _ in pairs], key.type, nan_is_null)
+            items = _array([item for _, item in pairs], value.type, nan_is_null)
             return pa.MapArray.from_arrays(offsets, keys, items)
         case _:
             array = pa.array(values, from_pandas=nan_is_null)
-            if pa.types.is_date(array.type) and any(isinstance(one, dt.datetime) for one in values):
+            # A datetime is a date to Python, and Arrow would keep its day alone.
+            if pa.types.is_date(array.type) and any(isinstance(value, dt.datetime) for value in values):
                 raise TypeError("some are dates and some are moments, whose time of day would be lost")
             return array
 
 
 def _parts(values: Sequence[Any], fields: Sequence[Field]) -> dict[str, list[Any]]:
-    """The values of a struct's parts, each a column of its own."""
-    known = {one.name for one in fields}
+    """Returns the values of a struct's parts, each as a column of its own."""
+    known = {field.name for field in fields}
     for value in values:
         if value is not None and not isinstance(value, Mapping):
             raise TypeError(f"a struct is a dict, not a {type(value).__name__}")
@@ -96,16 +97,19 @@ def _parts(values: Sequence[Any], fields: Sequence[Field]) -> dict[str, list[Any
             raise ValueError(f"there is no part {unknown!r}; there are {', '.join(sorted(known))}")
     empty: Mapping[str, Any] = {}
     return {
-        one.name: [(empty if value is None else value).get(one.name, one.write_default) for value in values]
-        for one in fields
+        field.name: [
+            (empty if value is None else value).get(field.name, field.write_default) for value in values
+        ]
+        for field in fields
     }
 
 
 def _offsets(values: Iterable[Any]) -> pa.Array:
-    """Where each list begins among the elements of all; null where there is no list."""
+    """Returns where each list begins among the elements of all; null where there is no list."""
     offsets: list[int | None] = []
     end = 0
     for value in values:
+        # Python iterates over these too, by character, byte or key.
         if isinstance(value, str | bytes | Mapping):
             raise TypeError(f"a list has its elements in a list, not in a {type(value).__name__}")
         offsets.append(None if value is None else end)
@@ -116,7 +120,7 @@ def _offsets(values: Iterable[Any]) -> pa.Array:
 def _first_refused(
     values: Sequence[Any], field: Field | None, nan_is_null: bool, error: Exception
 ) -> tuple[int, Exception]:
-    """The first value that its column cannot hold, else the first that does not go with those before."""
+    """Returns the first value that its column cannot hold, else the first that those before it exclude."""
     kind = None if field is None else field.type
     if kind is not None:
         for row, value in enumerate(values):
@@ -133,4 +137,5 @@ def _first_refused(
             return True
         return False
 
+    # Values up to a count fail together from the first misfit on, so halving finds it.
     return bisect.bisect_left(range(1, len(values)), True, key=fails), error

@@ -1,14 +1,14 @@
-"""Which files of a snapshot a scan reads, and how much of them: decided without I/O.
+"""Planner of scans: which files of a snapshot are read, and how much of them, decided without I/O.
 
-The files of a merge unit are put into runs by their intervals, oldest first. What a condition
-excludes is left out under the rule of pruning: a file without a wanted row may still hide older
+The files of a merge unit are put into runs by their intervals, oldest first. Files that a condition
+excludes are left out under the rule of pruning: a file without a wanted row may still hide older
 rows, so that where it overlaps an older file that has wanted ones, its keys are read.
 
-Where a merge engine folds rows, none is a version that another replaces: what a key comes to may
-match though no row of it does. So there a file is left out only if no other overlaps it.
+Where a merge engine folds rows, no row replaces another: the fold of a key's rows may match
+though none of them does. So there a file is left out only if no other overlaps it.
 
 Invariant: leaving a file out never changes the answer. Conditions on key columns judge all rows of
-a key alike and so always exclude; conditions on other columns exclude under the rule alone.
+a key alike and so always exclude; conditions on other columns exclude under that rule alone.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ __all__ = ["FilePlan", "PlannedFile", "PlannedUnit", "Prunes", "overlapping", "p
 
 
 class Prunes(Protocol):
-    """What a condition says of files and their pieces; deleted rows never match it."""
+    """Judge of files and their pieces by a condition, which deleted rows never match."""
 
     def excludes_keys(self, entry: FileEntry) -> str | None:
-        """By what (``partition``, ``bucket``, ``key range``) no key of the file can match; None = one may."""
+        """Returns why no key matches (``partition``, ``bucket``, ``key range``); None = one may."""
         ...
 
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
-        """Whether rows of the file match, and what tells (``partition``, ``stats``, ``index``)."""
+        """Returns whether rows of the file match, and the reason (``partition``, ``stats``, ``index``)."""
         ...
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
-        """Whether no key of a piece of the file can match."""
+        """Returns whether no key of a piece of the file can match."""
         ...
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
-        """Whether rows of a piece of the file match."""
+        """Returns whether rows of a piece of the file match."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:
-    """A file that is read."""
+    """A file that a scan reads."""
 
     entry: FileEntry
     age: int
-    """Place of its run among those of the merge unit, oldest first."""
+    """Place of its run among the runs of the merge unit, oldest first, from 0."""
     wanted: bool = True
-    """Whether rows of it may match; else only its keys are read."""
+    """Whether rows of the file may match; else only its keys are read."""
     matches: bool = False
     """Whether all its rows are known to match."""
     alone: bool = False
@@ -65,13 +65,13 @@ class PlannedFile:
 
     @property
     def told(self) -> bool:
-        """Whether the entry tells which rows there will be, were it not for their values."""
+        """Whether the entry alone determines the rows that the scan returns, except for their values."""
         return self.alone and self.matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedUnit:
-    """The files of one merge unit that are read, by first key (append-only tables: as they came)."""
+    """The files of one merge unit that are read, by first key (append-only tables: in order of commit)."""
 
     unit: Unit
     files: tuple[PlannedFile, ...]
@@ -79,25 +79,26 @@ class PlannedUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlan:
-    """The files a scan reads, and what became of the others."""
+    """The files that a scan reads, and counts of the others."""
 
     units: tuple[PlannedUnit, ...]
     considered: int
+    """Number of the snapshot's files."""
     pruned: dict[str, int]
-    """How many files were left out, by what told that they can be."""
+    """Number of files left out, by reason: ``partition``, ``bucket``, ``key range``, ``stats``, ``index``."""
 
     @property
     def keys_only(self) -> int:
-        """Files of which no row is wanted, read because they may hide older rows."""
+        """Number of files without a wanted row that are read because they may hide older rows."""
         return sum(not file.wanted for unit in self.units for file in unit.files)
 
 
 def plan_files(entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes | None = None) -> FilePlan:
-    """The plan of a scan of these files, the live ones of one snapshot.
+    """Plans a scan of these files, the live ones of one snapshot.
 
     Args:
-        entries: with their positions filled in.
-        schema: of the snapshot.
+        entries: the files, with their positions filled in.
+        schema: the snapshot's schema.
         prunes: the condition; None = every row is wanted.
     """
     plan = _plan_keyed if schema.primary_key else _plan_appended
@@ -108,19 +109,19 @@ def plan_files(entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes
 
 
 def overlapping(files: Iterable[PlannedFile]) -> Iterator[list[PlannedFile]]:
-    """The files of a merge unit, by first key, in groups that share keys as far as their bounds tell."""
+    """Groups the files of a merge unit, given by first key, so that no two groups can share keys."""
     return apart(files, lambda file: key_ends(file.entry))
 
 
 def _plan_appended(
     entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes | None, pruned: dict[str, int]
 ) -> Iterable[PlannedUnit]:
-    """Rows that no other hides: what cannot match is left out."""
+    """Plans files whose rows hide no others: whatever cannot match is left out."""
     files = []
     for entry in sorted(entries, key=appended_order):
-        verdict, told = prunes.judge(entry) if prunes else (Verdict.ALL, "")
+        verdict, reason = prunes.judge(entry) if prunes else (Verdict.ALL, "")
         if verdict is Verdict.NONE:
-            _count(pruned, told)
+            _count(pruned, reason)
         else:
             files.append(PlannedFile(entry=entry, age=0, matches=verdict is Verdict.ALL, alone=True))
     if files:
@@ -132,11 +133,11 @@ def _plan_keyed(
 ) -> Iterable[PlannedUnit]:
     kept = []
     for entry in entries:
-        told = prunes.excludes_keys(entry) if prunes else None
-        if told is None:
+        reason = prunes.excludes_keys(entry) if prunes else None
+        if reason is None:
             kept.append(entry)
         else:
-            _count(pruned, told)
+            _count(pruned, reason)
     plan_unit = _plan_folded if schema.merging.folds and prunes else _plan_unit
     for unit, runs in units_of(kept, schema).items():
         files = plan_unit(runs, prunes, pruned)
@@ -153,14 +154,15 @@ def _plan_unit(
     for age, run in enumerate(runs):
         wanted = []
         for entry in run:
-            verdict, told = prunes.judge(entry) if prunes else (Verdict.ALL, "")
+            verdict, reason = prunes.judge(entry) if prunes else (Verdict.ALL, "")
             if verdict is not Verdict.NONE:
                 wanted.append(entry)
                 files.append(PlannedFile(entry=entry, age=age, matches=verdict is Verdict.ALL))
+            # Its rows do not match, but they may replace rows of older files that do.
             elif any(ranges.overlap(entry) for ranges in older):
                 files.append(PlannedFile(entry=entry, age=age, wanted=False))
             else:
-                _count(pruned, told)
+                _count(pruned, reason)
         if wanted:
             older.append(_KeyRanges(wanted))
     return files
@@ -175,10 +177,11 @@ def _plan_folded(
     for age, run in enumerate(runs):
         others = ranges[:age] + ranges[age + 1 :]
         for entry in run:
-            verdict, told = prunes.judge(entry)
-            is_folded = verdict is not Verdict.SOME and any(one.overlap(entry) for one in others)
+            verdict, reason = prunes.judge(entry)
+            # One row's verdict decides nothing for its key when it is folded with rows of other files.
+            is_folded = verdict is not Verdict.SOME and any(other_run.overlap(entry) for other_run in others)
             if verdict is Verdict.NONE and not is_folded:
-                _count(pruned, told)
+                _count(pruned, reason)
             else:
                 matches = verdict is Verdict.ALL and not is_folded
                 files.append(PlannedFile(entry=entry, age=age, matches=matches))
@@ -186,7 +189,7 @@ def _plan_folded(
 
 
 class _KeyRanges:
-    """The key ranges of the files of a run; they may overlap where a run has files in several partitions."""
+    """Key ranges of the files of a run; they may overlap where a run has files in several partitions."""
 
     __slots__ = ("_lows", "_reach")
 
@@ -196,13 +199,13 @@ class _KeyRanges:
         self._reach = list(itertools.accumulate((file.max_key or b"" for file in files), max))
 
     def overlap(self, entry: FileEntry) -> bool:
-        """Whether a file has keys between the entry's first and last, as far as ranges tell."""
+        """Returns whether a file may have keys between the entry's first and last."""
         below = bisect.bisect_right(self._lows, entry.max_key or b"")
         return below > 0 and self._reach[below - 1] >= (entry.min_key or b"")
 
 
 def _marked_alone(files: Sequence[PlannedFile]) -> Iterator[PlannedFile]:
-    """The files, by first key, with word of which overlap none of the others."""
+    """Yields the files, given by first key, with those marked that overlap no other."""
     for group in overlapping(files):
         if len(group) == 1:
             yield dataclasses.replace(group[0], alone=True)
@@ -210,5 +213,5 @@ def _marked_alone(files: Sequence[PlannedFile]) -> Iterator[PlannedFile]:
             yield from group
 
 
-def _count(pruned: dict[str, int], told: str) -> None:
-    pruned[told] = pruned.get(told, 0) + 1
+def _count(pruned: dict[str, int], reason: str) -> None:
+    pruned[reason] = pruned.get(reason, 0) + 1

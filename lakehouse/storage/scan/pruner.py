@@ -1,14 +1,14 @@
-"""What a condition says of data files and their pieces before they are opened.
+"""Pruning: judges data files and their pieces by a condition before they are opened.
 
-A condition is looked at in two ways. By *keys*: the rows that match have keys in a certain range,
-are in certain buckets, or are among a few known ones; what lies outside holds no version of a key
+A condition is judged in two ways. By *keys*: the rows that match have keys in a certain range,
+are in certain buckets, or are among a few known ones; a file outside holds no version of a key
 that matters, not even one that deletes it, so it can always be left out. By *values*: whether rows
-of a file match, from its partition and the bounds of its columns; what holds none may still hide
+of a file match, from its partition and the bounds of its columns; a file without one may still hide
 older rows (see :mod:`lakehouse.storage.scan.file_plan`).
 
-Invariant: what is left out holds no row that matches, and by keys no deletion of one either. Bounds
-of columns say nothing of deleted rows, so where there are any, keys are judged by the least and
-greatest key alone. What is not known is kept, as for fields that a file does not have.
+Invariant: a file or piece left out holds no row that matches, and by keys no deletion of one either.
+Bounds of columns do not cover deleted rows, so where there are any, keys are judged by the least and
+greatest key alone. Anything unknown is kept, as for fields that a file does not have.
 
 Everything is compared as order-preserving bytes; nothing is decoded.
 """
@@ -39,26 +39,26 @@ from lakehouse.storage.scan.file_plan import Prunes
 __all__ = ["IndexedPruner", "KeyBounds", "Pruner"]
 
 _KEYS_MAX = 1_000
-"""Most keys that are listed one by one."""
+"""Maximum keys that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBounds:
-    """Row keys that can match."""
+    """Range of the row keys that can match."""
 
     low: bytes = b""
-    """Least."""
+    """Least key, included."""
     end: bytes | None = None
-    """Least above; None = to the last key."""
+    """End of the range, excluded; None = it goes to the last key."""
 
     def overlaps(self, first: bytes, last: bytes) -> bool:
-        """Whether a key from ``first`` to ``last``, both included, is in the range."""
+        """Returns whether a key from ``first`` to ``last``, both included, is in the range."""
         return last >= self.low and (self.end is None or (first < self.end and self.low < self.end))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """A column that the condition names."""
+    """A column that the condition mentions."""
 
     name: str
     at: int
@@ -66,13 +66,13 @@ class _Known:
     is_float: bool
 
     def bounds(self, low: bytes | None, high: bytes | None, nulls: int, rows: int) -> ColumnBounds:
-        if self.is_float:  # NaN has to be no bound
+        if self.is_float:  # NaN must not be a bound
             low, high = (None if bound == NAN_BYTES else bound for bound in (low, high))
         return ColumnBounds(low=low, high=high, nulls=nulls, rows=rows)
 
 
 class Pruner:
-    """A condition made ready for the files of a table; see :class:`lakehouse.storage.scan.file_plan.Prunes`.
+    """A condition prepared for judging a table's files; see :class:`lakehouse.storage.scan.file_plan.Prunes`.
 
     Args:
         where: a condition, bound to ``schema.arrow()``.
@@ -101,15 +101,15 @@ class Pruner:
         )
         self._buckets: dict[int, frozenset[int]] = {}
         self.keys: tuple[bytes, ...] | None = None
-        """The only row keys that can match, ascending; None = there may be others."""
+        """All row keys that can match, ascending; None = they are too many or not known."""
         self.key_range: KeyBounds | None = None
-        """Where the row keys that can match are; None = anywhere."""
+        """Range of the row keys that can match; None = any may."""
         if self._codec is not None:
             self.keys, self.key_range = _keys_of(where, self._codec, self._key_fields, self._encoded)
 
     def _encoded(self, name: str, constant: object) -> Any:
         field = self._fields.get(name)
-        if field is None:  # within a struct, of which no bounds are known
+        if field is None:  # inside a struct, whose members have no bounds
             return plain_value(constant)
         if isinstance(field.type, BinaryType) and isinstance(constant, str):
             return constant.encode()
@@ -118,19 +118,19 @@ class Pruner:
         return encode_value(constant, field.type)
 
     def bucket_set(self, total_buckets: int) -> frozenset[int] | None:
-        """The buckets in which keys that can match are; None = any."""
+        """Returns the buckets of the keys that can match; None = any."""
         if self.keys is None:
             return None
-        found = self._buckets.get(total_buckets)
-        if found is None:
-            found = frozenset(bucket_of_key(key, self._key_fields, total_buckets) for key in self.keys)
-            self._buckets[total_buckets] = found
-        return found
+        buckets = self._buckets.get(total_buckets)
+        if buckets is None:
+            buckets = frozenset(bucket_of_key(key, self._key_fields, total_buckets) for key in self.keys)
+            self._buckets[total_buckets] = buckets
+        return buckets
 
     def excludes_keys(self, entry: FileEntry) -> str | None:
-        """By what (``partition``, ``bucket``, ``key range``) no key of the file can match; None = one may.
+        """Returns why no key matches (``partition``, ``bucket``, ``key range``); None = one may.
 
-        What is excluded holds no deletion of a key that can match either.
+        An excluded file holds no deletion of a key that can match either.
         """
         if self._partition_is_key and self._of_partition(entry.partition) is Verdict.NONE:
             return "partition"
@@ -140,7 +140,7 @@ class Pruner:
         return "key range" if self._excludes(entry, entry, entry.stats) else None
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
-        """Whether no key of a piece of the file can match."""
+        """Returns whether no key of a piece of the file can match."""
         return self._excludes(entry, piece, piece.stats or {})
 
     def _excludes(self, entry: FileEntry, part: FileEntry | Piece, stats: Mapping[int, ColumnStats]) -> bool:
@@ -155,6 +155,7 @@ class Pruner:
                 return True
         if not self._key_columns:
             return False
+        # Bounds leave deleted rows out; the first and the last key of a file do not.
         bounds = self._bounds(self._key_columns, {} if entry.deletes else stats, part.rows)
         if self._first_key is not None:
             low, high = (self._codec.split(key)[0] for key in (first, last))
@@ -164,7 +165,7 @@ class Pruner:
         return self._judge(bounds) is Verdict.NONE
 
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
-        """Whether rows of the file match, deleted ones aside, and what tells (``partition``, ``stats``)."""
+        """Returns whether rows of the file match, deleted ones aside, and why (``partition``, ``stats``)."""
         live = entry.rows - entry.deletes
         if live:
             verdict = self._of_partition(entry.partition)
@@ -173,11 +174,11 @@ class Pruner:
         return self._of_stats(entry, entry.stats, live), "stats"
 
     def verdicts(self, entries: Iterable[FileEntry]) -> list[Verdict]:
-        """Whether rows match, of each file."""
+        """Returns for each file whether its rows match."""
         return [self.judge(entry)[0] for entry in entries]
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
-        """Whether rows of a piece of the file match, deleted ones aside."""
+        """Returns whether rows of a piece of the file match, deleted ones aside."""
         return self._of_stats(entry, piece.stats or {}, piece.rows)
 
     def _of_stats(self, entry: FileEntry, stats: Mapping[int, ColumnStats], rows: int) -> Verdict:
@@ -189,7 +190,7 @@ class Pruner:
         return self._judge(bounds)
 
     def _of_partition(self, values: tuple[bytes, ...]) -> Verdict:
-        """What the partition alone says; files share partitions, so it is found once for each."""
+        """Judges a partition by its values alone, once for all its files."""
         if not self._partition:
             return Verdict.SOME
         verdict = self._by_partition.get(values)
@@ -198,7 +199,7 @@ class Pruner:
         return verdict
 
     def _partition_bounds(self, values: tuple[bytes, ...], rows: int) -> dict[str, ColumnBounds]:
-        """Empty where a file does not tell its partition: it deletes keys wherever they are."""
+        """Returns bounds of a file's partition; none for a file that deletes keys in all partitions."""
         if not values:
             return {}
         return {
@@ -210,14 +211,14 @@ class Pruner:
         columns: Sequence[_Known], stats: Mapping[int, ColumnStats], rows: int
     ) -> dict[str, ColumnBounds]:
         return {
-            known.name: known.bounds(found.low, found.high, found.nulls, rows)
+            known.name: known.bounds(column_stats.low, column_stats.high, column_stats.nulls, rows)
             for known in columns
-            if (found := stats.get(known.at)) is not None
+            if (column_stats := stats.get(known.at)) is not None
         }
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether a value is soonest encoded as what Python has for it; Arrow takes its time with single ones."""
+    """Returns whether a scalar is encoded faster as a Python value: Arrow is slow with single values."""
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
@@ -228,7 +229,7 @@ def _known(field: Field, at: int) -> _Known:
 def _keys_of(
     where: Expr, codec: RowKeyCodec, fields: Sequence[Field], encoded: Callable[[str, object], bytes]
 ) -> tuple[tuple[bytes, ...] | None, KeyBounds | None]:
-    """The keys that can match, when they are few, and the range they are in."""
+    """Returns the keys that can match, when they are few, and their range."""
     needs = [required(where, field.name, partial(encoded, field.name)) for field in fields]
     if any(need is not None and need.values == () for need in needs):
         return (), KeyBounds(end=b"")
@@ -241,12 +242,12 @@ def _keys_of(
         if need is None or need.values is None or len(need.values) > 1:
             break
         leading.append(need.values[0])
-    found = _range(codec, leading, needs[len(leading)], is_last=len(leading) + 1 == len(fields))
-    return None, None if found == KeyBounds() else found
+    key_range = _range(codec, leading, needs[len(leading)], is_last=len(leading) + 1 == len(fields))
+    return None, None if key_range == KeyBounds() else key_range
 
 
 def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, is_last: bool) -> KeyBounds:
-    """Keys with these leading values and the next one as required."""
+    """Returns the range of keys with these leading values and the next value as required."""
     base = codec.join(leading)
     low, end = base, prefix_successor(base)
     after = _after if is_last else prefix_successor
@@ -265,7 +266,7 @@ def _range(codec: RowKeyCodec, leading: list[bytes], need: Required | None, *, i
 
 
 def _after(key: bytes) -> bytes:
-    """The least bytes above a whole key."""
+    """Returns the least bytes above a whole key."""
     return key + b"\x00"
 
 

@@ -1,4 +1,4 @@
-"""Rows of several parts as one numbered sequence, and the columns of those that stay.
+"""Rows of several parts as one numbered sequence, and the columns of the rows that survive a merge.
 
 Invariant: rows are numbered through the parts in the order given; a row keeps its columns, wherever
 and whenever they are fetched.
@@ -22,30 +22,30 @@ __all__ = ["PartHits", "PartRows", "among_wanted", "candidates", "hits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartRows:
-    """The rows of a part that lie in a section."""
+    """Rows of a part that lie in a section."""
 
     part: SectionPart
     table: pa.Table
     skipped: int = 0
-    """Rows of the part before them."""
+    """Number of rows of the part before them."""
     rest: RunReader
-    """Where further columns of them are read."""
+    """Reader of their other columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartHits:
-    """Those of the rows that stay that are in one part."""
+    """The surviving rows of one part."""
 
     of: PartRows
     places: I64
-    """Their places among all that stay."""
+    """Their places among all surviving rows."""
     rows: I64
     """Their numbers in the part."""
     pieces: I64
-    """The pieces of the part they are in, each once, ascending."""
+    """Numbers of the part's pieces they are in, each once, ascending."""
 
     def rows_in_pieces(self) -> I64:
-        """The numbers of the rows when only these pieces are read."""
+        """Returns the numbers that the rows have when only these pieces are read."""
         counts = np.asarray(self.of.part.piece_rows)
         begins = np.cumsum(counts) - counts
         hit = counts[self.pieces]
@@ -55,42 +55,42 @@ class PartHits:
 
 
 def among_wanted(parts: Sequence[PartRows], rows: I64) -> I64:
-    """The rows that are of wanted parts, numbered through those alone."""
-    counts = [one.table.num_rows for one in parts]
-    wanted = np.repeat([one.part.wanted for one in parts], counts)
+    """Returns the rows that are of wanted parts, numbered through those parts alone."""
+    counts = [part.table.num_rows for part in parts]
+    wanted = np.repeat([part.part.wanted for part in parts], counts)
     numbers = np.cumsum(wanted) - 1
     kept: I64 = numbers[rows[wanted[rows]]]
     return kept
 
 
 def candidates(parts: Sequence[PartRows], selections: Mapping[str, RowSelection]) -> Mask | None:
-    """Which rows may match, going by what indexes say of the files; None = any may."""
-    found: list[Mask] = []
+    """Returns which rows may match according to the indexes of their files; None = any may."""
+    masks: list[Mask] = []
     for rows in parts:
-        said = selections.get(rows.part.reader.entry.path)
-        if said is None or said.is_all:
-            found.append(np.ones(rows.table.num_rows, np.bool_))
+        selection = selections.get(rows.part.reader.entry.path)
+        if selection is None or selection.is_all:
+            masks.append(np.ones(rows.table.num_rows, np.bool_))
             continue
-        of_file = said.mask()
+        of_file = selection.mask()
         pieces = [rows.part.reader.pieces[number] for number in rows.part.pieces]
         of_part = np.concatenate(
             [of_file[piece.first_row : piece.first_row + piece.rows] for piece in pieces]
         )
-        found.append(of_part[rows.skipped : rows.skipped + rows.table.num_rows])
-    return None if all(mask.all() for mask in found) else np.concatenate(found)
+        masks.append(of_part[rows.skipped : rows.skipped + rows.table.num_rows])
+    return None if all(mask.all() for mask in masks) else np.concatenate(masks)
 
 
 def hits(parts: Sequence[PartRows], rows: I64) -> list[PartHits]:
-    """Where rows that stay are, part by part; parts without any are left out."""
-    found = []
+    """Locates surviving rows in their parts, part by part; parts without any are left out."""
+    hits_by_part = []
     begin = 0
-    for one in parts:
-        end = begin + one.table.num_rows
+    for part_rows in parts:
+        end = begin + part_rows.table.num_rows
         places = np.flatnonzero((rows >= begin) & (rows < end))
         if len(places):
-            within = rows[places] - begin + one.skipped
-            ends = np.cumsum(one.part.piece_rows)
+            within = rows[places] - begin + part_rows.skipped
+            ends = np.cumsum(part_rows.part.piece_rows)
             pieces = np.unique(np.searchsorted(ends, within, side="right"))
-            found.append(PartHits(of=one, places=places, rows=within, pieces=pieces))
+            hits_by_part.append(PartHits(of=part_rows, places=places, rows=within, pieces=pieces))
         begin = end
-    return found
+    return hits_by_part

@@ -1,6 +1,6 @@
-"""Reading a table as of a snapshot: what a scan of it is asked for, and the forms its rows come in.
+"""Reads of a table as of a snapshot: the arguments of a scan, and the forms that its rows are returned in.
 
-Invariant: one :class:`TableScan` reads one snapshot, found when it is first asked for anything,
+Invariant: one :class:`TableScan` reads one snapshot, chosen when it first reads anything,
 however often and in whatever forms its rows are taken.
 """
 
@@ -34,18 +34,18 @@ from lakehouse.storage.tables.view import View
 __all__ = ["Freshness", "TableRuns", "TableScan", "ask_table", "is_fresh", "to_expr"]
 
 Freshness = Literal["snapshot", "wal"]
-"""Whether a read sees one snapshot, or also what the write-ahead log holds above the newest."""
+"""``snapshot`` reads one snapshot; ``wal`` also reads the write-ahead log above the newest."""
 
 
 def is_fresh(freshness: object) -> bool:
-    """Whether it says ``wal``; InvalidInputError when it says neither."""
+    """Returns whether a freshness is ``wal``; InvalidInputError when it is neither word."""
     if freshness not in ("snapshot", "wal"):
         raise InvalidInputError(f"freshness is 'snapshot' or 'wal', not {freshness!r}")
     return freshness == "wal"
 
 
 def to_expr(where: Expr | str | None) -> Expr | None:
-    """A condition as an expression; text is SQL."""
+    """Returns a condition as an expression; text is parsed as SQL."""
     if where is None or isinstance(where, Expr):
         return where
     if isinstance(where, str):
@@ -57,18 +57,18 @@ def to_expr(where: Expr | str | None) -> Expr | None:
 
 @dataclass(frozen=True, slots=True)
 class TableRuns:
-    """Opens a table's files for reads with one schema."""
+    """Opens a table's files for reads with one schema: the source of runs for a scan."""
 
     core: OpenTable
     schema: TableSchema
 
     async def open(self, entry: FileEntry) -> RunReader:
-        """A reader of the file."""
+        """Opens a reader of the file."""
         return await self.core.open(entry, self.schema)
 
 
 async def ask_table(core: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-    """What the indexes of some files of a table say, unless ``table.scan_indexes`` is off."""
+    """Asks the indexes of some files of a table, unless the setting ``table.scan_indexes`` is off."""
     if not core.env.settings.table.scan_indexes:
         return IndexAnswers()
     return await ask_indexes(
@@ -114,7 +114,7 @@ class TableScan:
         self._at["fresh"] = is_fresh(freshness)
         self._view: View | None = None
         self.report = ScanReport()
-        """What the last reading looked at, left out and paid."""
+        """Report of the last reading: files looked at and left out, rows read, and their cost."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InvalidInputError(
@@ -132,9 +132,9 @@ class TableScan:
         return reading(self._core, view)
 
     async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
-        """A scan, planned and not begun."""
+        """Returns a scan, planned and not begun."""
         view = await self._read_view()
-        found = Scan(
+        scan = Scan(
             await view.entries(),
             view.schema,
             TableRuns(self._core, view.schema),
@@ -143,12 +143,12 @@ class TableScan:
             limit=self._limit,
             settings=self._core.env.settings.table,
         )
-        self.report = found.report
-        await found.ask_indexes(partial(ask_table, self._core))
-        return found
+        self.report = scan.report
+        await scan.ask_indexes(partial(ask_table, self._core))
+        return scan
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:
-        """The rows in pieces as they are read, in bounded memory."""
+        """The rows in tables as they are read, in bounded memory."""
         async with await self._reading():
             scan = await self._scan()
             async with aclosing(scan.tables()) as tables:
@@ -166,11 +166,11 @@ class TableScan:
                     yield batch
 
     async def to_arrow(self) -> pa.Table:
-        """All rows."""
+        """All rows as one Arrow table."""
         async with await self._reading():
             scan = await self._scan()
-            found = [table async for table in scan.tables()]
-        return pa.concat_tables(found) if found else scan.schema.empty_table()
+            tables = [table async for table in scan.tables()]
+        return pa.concat_tables(tables) if tables else scan.schema.empty_table()
 
     async def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame."""
@@ -189,8 +189,8 @@ class TableScan:
     async def to_pylist(self) -> list[dict[str, Any]]:
         """All rows as dicts."""
         rows = await self.to_arrow()
-        found: list[dict[str, Any]] = await in_thread(rows.to_pylist)
-        return found
+        dicts: list[dict[str, Any]] = await in_thread(rows.to_pylist)
+        return dicts
 
     async def to_duckdb(self, name: str = "rows", connection: Any = None) -> Any:
         """All rows as a table of a DuckDB connection, which is returned.
@@ -204,12 +204,12 @@ class TableScan:
         except ImportError as error:
             raise _missing("duckdb") from error
         rows = await self.to_arrow()
-        found = connection if connection is not None else duckdb.connect()
-        found.register(name, rows)
-        return found
+        database = connection if connection is not None else duckdb.connect()
+        database.register(name, rows)
+        return database
 
     async def count(self) -> int:
-        """Number of rows; reads keys and the condition's columns only, and nothing of files that tell."""
+        """Number of rows; reads keys and the condition's columns only, where statistics do not suffice."""
         async with await self._reading():
             scan = await self._scan(columns=())
             return await scan.count()
@@ -217,7 +217,7 @@ class TableScan:
     async def aggregate(
         self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
     ) -> pa.Table:
-        """Counts, least and greatest values; of files whose statistics tell, no row is read.
+        """Counts, least and greatest values; files whose statistics hold the answer are not read.
 
         Args:
             wanted: by name ``"count"``, ``("count", column)`` (values that are not null),

@@ -1,6 +1,6 @@
-"""Pins: names that keep a snapshot for as long as somebody reads it, made and dropped by commits.
+"""Pins: names that protect a snapshot from expiry while it is read, made and dropped by commits.
 
-Invariant: when a pin ends is a moment by the store's clock, which is asked when the pin is made.
+Invariant: the end of a pin is a time of the store's clock, which is asked when the pin is made.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _log = get_logger(__name__)
 
 
 async def make_pin(core: OpenTable, snapshot: int, *, name: str, ttl_s: float) -> None:
-    """Keeps a snapshot, until the pin is dropped or so many seconds have passed by the store's clock.
+    """Protects a snapshot until the pin is dropped or so many seconds have passed by the store's clock.
 
     Args:
         core: the table.
         snapshot: id of the snapshot.
-        name: of the pin.
-        ttl_s: seconds.
+        name: name of the pin.
+        ttl_s: seconds until the pin ends by itself.
     """
     view = await core.known()
     expires = await core.history.store_now_ms(view.snapshot) + int(ttl_s * 1000)
@@ -32,7 +32,7 @@ async def make_pin(core: OpenTable, snapshot: int, *, name: str, ttl_s: float) -
 
 
 async def drop_pin(core: OpenTable, name: str) -> None:
-    """Takes a pin away; one that cannot be taken away is told of, and ends by itself."""
+    """Drops a pin; one that cannot be dropped is logged, and ends by itself."""
     try:
         await core.commit(ChangeRefs(drop=(name,)), view=await core.known())
     except NotFoundError:

@@ -1,11 +1,12 @@
-"""Finding out that something acknowledged is gone, saying what, and committing no more.
+"""Rechecks of acknowledged writes: finds out that one is gone, reports it, and stops commits.
 
-It is looked for in whatever is read anyway, by one listing of each log beside the commits of a process, at
-most once in ``io.recheck_interval_s``, and when a writer or the connection is closed. Only stores that may
-ignore conditions are looked at.
+Lost objects are noticed in whatever is read anyway, and by a listing of each log beside the commits of a
+process, at most once in ``io.recheck_interval_s``, and when a writer or the connection is closed. Only
+stores that may ignore conditions are checked.
 
-Invariant: once something acknowledged was found lost, every write of this process to the table is refused
-with what is at stake, and the proof of the store is withdrawn, so that no process that begins later commits.
+Invariant: once an acknowledged object was found lost, every write of this process to the table is refused
+with the list of what may be lost, and the proof of the store is withdrawn, so that later processes do not
+commit either.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ __all__ = ["Recheck"]
 
 _log = get_logger(__name__)
 _NAMED_MAX = 10
+"""Lost objects that a message names."""
 
 
 class Recheck:
-    """Looks after what this process had acknowledged of one table.
+    """Checks that the objects this process wrote to one table, and had acknowledged, still exist.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        history: its snapshots.
-        wal: its write-ahead log.
-        clock: measures how long ago it was looked.
-        spawn: starts work that nobody waits for; None = it is looked only when the connection is closed.
+        store: the store that holds the table.
+        root: the table's directory.
+        history: the table's snapshots.
+        wal: the table's write-ahead log.
+        clock: measures the time since the last check.
+        spawn: starts background work; None = the check waits until the connection is closed.
     """
 
     def __init__(
@@ -54,35 +56,37 @@ class Recheck:
 
     @property
     def _logs(self) -> list[tuple[DenseLog, Acknowledged, Callable[[Snapshot, int], bool]]]:
-        """Each log with what is ours of it, and whether a number is needed by nobody any more."""
+        """Each log with our objects in it, and a test of numbers whose object may rightly be gone."""
         both = ((self._history.log, _is_expired), (self._wal.log, _is_flushed))
         return [(log, log.ours, is_past) for log, is_past in both if log.ours]
 
     def refuse(self) -> None:
-        """Raises what was found lost."""
+        """Raises the loss that was found, if any."""
         if self._error is not None:
             raise self._error
 
     async def before_write(self) -> None:
-        """Refuses to write when something acknowledged was found lost."""
+        """Refuses to write when an acknowledged object was found lost."""
         if self._error is None and any(
-            ours.lost or ours.doubtful or ours.is_full for _, ours, _ in self._logs
+            # A suspicion has to be settled first, and a full record must not forget what it has not checked.
+            ours.lost or ours.doubtful or ours.is_full
+            for _, ours, _ in self._logs
         ):
             await self.look()
         self.refuse()
 
     def beside_write(self) -> None:
-        """Looks beside other work when it is time to."""
+        """Begins a check in the background when it is time to."""
         interval = self._store.settings.recheck_interval_s
         if self._spawn is not None and self._logs and self._clock.steady() - self._looked_s >= interval:
             self._looked_s = self._clock.steady()
             self._spawn(self._look_quietly, optional=True)
 
     async def at_end(self, *, grace_s: float | None = None) -> None:
-        """Looks once more, for so many seconds at most; raises what was found lost.
+        """Checks once more, for so many seconds at most; raises the loss that was found, if any.
 
         Args:
-            grace_s: what is left of ``io.recheck_grace_s``; None = all of it.
+            grace_s: what is left of ``io.recheck_grace_s``, in seconds; None = all of it.
         """
         if self._logs and self._error is None:
             try:
@@ -105,14 +109,15 @@ class Recheck:
             _log.info("not looked after what was acknowledged", table=self._root, kind=error.kind)
 
     async def look(self) -> None:
-        """Compares what is there with what was acknowledged."""
+        """Compares the logs with the objects that were acknowledged."""
         self._looked_s = self._clock.steady()
         logs = self._logs
         for log, ours, _ in logs:
-            for other in await _look_at(log, ours):
+            for replaced in await _look_at(log, ours):
                 if log is self._history.log:
-                    self._history.decoded(other)  # says what it builds upon
+                    self._history.decoded(replaced)  # says what it builds upon
         await self._look_at_children()
+        # Only now the head is read: without a loss, this costs no request.
         if any(ours.lost for _, ours, _ in logs):
             await self._pardon_past()
         if any(ours.lost for _, ours, _ in logs):
@@ -122,7 +127,7 @@ class Recheck:
             ours.looked_at()
 
     async def _look_at_children(self) -> None:
-        """Reads snapshots that came after ours and were not read yet: each says what it builds upon."""
+        """Reads the snapshots after ours that were not read yet: each names the one it builds upon."""
         ours = self._history.log.ours
         for number in [] if ours is None else ours.unfollowed:
             child = await self._history.log.find(number + 1)
@@ -130,11 +135,12 @@ class Recheck:
                 self._history.decoded(child)
 
     async def _pardon_past(self) -> None:
-        """Forgets what was rightly deleted since: of snapshots that expired, and dropped tables."""
+        """Forgets objects that were rightly deleted: of expired snapshots, and of dropped tables."""
         self._history.forget()
         try:
             head = (await self._history.head()).snapshot
         except NotFoundError:
+            # Without a head the table was dropped and purged.
             head = None
         for _, ours, is_past in self._logs:
             for number in list(ours.lost):
@@ -152,10 +158,10 @@ class Recheck:
             "Look for these rows, mend the store, and write again what is missing.",
             kind="acknowledged-lost",
             key=self._root,
-            snapshots=[one.number for one in of_snapshots],
-            segments=[one.number for one in of_segments],
-            tokens=[one.token for one in (*of_snapshots, *of_segments)],
-            notes=[one.note for one in (*of_snapshots, *of_segments) if one.note],
+            snapshots=[written.number for written in of_snapshots],
+            segments=[written.number for written in of_segments],
+            tokens=[written.token for written in (*of_snapshots, *of_segments)],
+            notes=[written.note for written in (*of_snapshots, *of_segments) if written.note],
         )
         self._error = lost
         _log.error("acknowledged rows were lost", table=self._root, what=what)
@@ -164,27 +170,27 @@ class Recheck:
 
 
 async def _look_at(log: DenseLog, ours: Acknowledged) -> list[Fetched]:
-    """One listing; whatever it shows otherwise is read and returned."""
+    """Lists a log; reads and returns the objects that the listing does not confirm."""
     mine, read = list(ours.numbers), list[Fetched]()
     there = {number async for number, _ in log.sizes(after=mine[0] - 1)}
     for number in mine:
         if number in there and number not in ours.doubtful:
             continue
-        found = await log.find(number)
-        if found is None:
+        fetched = await log.find(number)
+        if fetched is None:
             ours.saw_nothing(number)
         else:
-            read.append(found)
+            read.append(fetched)
     return read
 
 
-def _named(what: str, found: list[Written]) -> list[str]:
-    """Each of them in words, as far as a message has room."""
+def _named(what: str, lost: list[Written]) -> list[str]:
+    """Names each lost object, up to a limit."""
     texts = [
-        f"{what} {one.number} (token {one.token}{', ' + one.note if one.note else ''})"
-        for one in found[:_NAMED_MAX]
+        f"{what} {written.number} (token {written.token}{', ' + written.note if written.note else ''})"
+        for written in lost[:_NAMED_MAX]
     ]
-    more = len(found) - _NAMED_MAX
+    more = len(lost) - _NAMED_MAX
     return [*texts, f"{more} more"] if more > 0 else texts
 
 
@@ -193,7 +199,7 @@ def _is_expired(head: Snapshot, number: int) -> bool:
 
 
 def _is_flushed(head: Snapshot, number: int) -> bool:
-    """Whether the rows of a segment are in data files, so that it may be deleted."""
+    """Returns whether the rows of a segment are in data files, so that it may be deleted."""
     if head.wal is None or number > head.wal.upto:
         return False
-    return not any(one.first <= number <= one.last for one in head.carried().segments)
+    return not any(segments.first <= number <= segments.last for segments in head.carried().segments)

@@ -1,8 +1,8 @@
-"""What a table says about itself, as Arrow tables: snapshots, schemas, files, manifests, partitions, tags.
+"""Metadata of a table as Arrow tables: snapshots, schemas, files, manifests, partitions, tags.
 
 Invariant: a relation is made of metadata alone; no data file is opened for it. Column names and types
-never change, columns may be added at the end. ``rows`` is what a scan counts, and null where metadata does
-not tell; ``stored_rows`` counts what files hold: rows that others replace or delete, and deletes, too.
+never change, columns may be added at the end. ``rows`` is the number a scan counts, and null where metadata
+does not hold it; ``stored_rows`` is the number that files hold: replaced and deleted rows, and deletes, too.
 """
 
 from __future__ import annotations
@@ -90,40 +90,40 @@ _TAGS = pa.schema({"name": pa.string(), "snapshot": pa.int64(), "kind": pa.strin
 def snapshots_relation(
     snapshots: Iterable[Snapshot], head: Snapshot, rows_of: Mapping[int, int | None] = _NONE
 ) -> pa.Table:
-    """One row per snapshot; ``rows_of`` says how many rows those have of which it is known."""
+    """Returns one row per snapshot; ``rows_of`` holds the numbers of rows that are known, by snapshot."""
     tags: dict[int, list[str]] = {}
     for name, ref in sorted(head.refs.items()):
         tags.setdefault(ref.snapshot, []).append(name)
     rows = [
         {
-            "snapshot": one.id,
-            "parent": one.parent.id if one.parent else None,
-            "kind": one.kind.value,
-            "time": one.time_ms,
-            "schema": one.schema.id,
-            "files": one.total.files,
-            "rows": rows_of.get(one.id),
-            "stored_rows": one.total.rows,
-            "bytes": one.total.bytes,
-            "added_files": one.plus.files,
-            "added_rows": one.plus.rows,
-            "removed_files": one.minus.files,
-            "removed_rows": one.minus.rows,
-            "tags": tags.get(one.id, []),
-            "message": one.message,
-            "token": one.token,
+            "snapshot": snapshot.id,
+            "parent": snapshot.parent.id if snapshot.parent else None,
+            "kind": snapshot.kind.value,
+            "time": snapshot.time_ms,
+            "schema": snapshot.schema.id,
+            "files": snapshot.total.files,
+            "rows": rows_of.get(snapshot.id),
+            "stored_rows": snapshot.total.rows,
+            "bytes": snapshot.total.bytes,
+            "added_files": snapshot.plus.files,
+            "added_rows": snapshot.plus.rows,
+            "removed_files": snapshot.minus.files,
+            "removed_rows": snapshot.minus.rows,
+            "tags": tags.get(snapshot.id, []),
+            "message": snapshot.message,
+            "token": snapshot.token,
         }
-        for one in snapshots
+        for snapshot in snapshots
     ]
     return pa.Table.from_pylist(rows, _SNAPSHOTS)
 
 
 def schemas_relation(schemas: Iterable[SchemaObject]) -> pa.Table:
-    """One row per schema."""
+    """Returns one row per schema."""
     rows = [
         {
-            "schema": one.schema.id,
-            "time": one.time_ms,
+            "schema": schema.schema.id,
+            "time": schema.time_ms,
             "columns": [
                 {
                     "id": field.id,
@@ -131,15 +131,15 @@ def schemas_relation(schemas: Iterable[SchemaObject]) -> pa.Table:
                     "type": type_text(field.type),
                     "required": field.required,
                 }
-                for field in one.schema.fields
+                for field in schema.schema.fields
             ],
-            "primary_key": list(one.schema.primary_key),
-            "partition_by": list(one.schema.partition_by),
-            "buckets": one.schema.buckets,
-            "options": list(one.schema.options.items()),
-            "comment": one.schema.comment,
+            "primary_key": list(schema.schema.primary_key),
+            "partition_by": list(schema.schema.partition_by),
+            "buckets": schema.schema.buckets,
+            "options": list(schema.schema.options.items()),
+            "comment": schema.schema.comment,
         }
-        for one in schemas
+        for schema in schemas
     ]
     return pa.Table.from_pylist(rows, _SCHEMAS)
 
@@ -147,15 +147,15 @@ def schemas_relation(schemas: Iterable[SchemaObject]) -> pa.Table:
 def files_relation(
     entries: Sequence[FileEntry], schema: TableSchema, rows_of: Mapping[str, int] = _NONE
 ) -> pa.Table:
-    """One row per live data file; keys and partition values as the table's own types.
+    """Returns one row per live data file; keys and partition values have the table's own types.
 
     Args:
         entries: the files.
-        schema: of the table.
-        rows_of: how many rows of the table those have, by path, of which it is known.
+        schema: the table's schema.
+        rows_of: numbers of rows that are known, by the file's path.
     """
     partition = _partition_struct(schema)
-    keys = pa.struct([pa.field(one.name, arrow_type(one.type)) for one in schema.key_fields])
+    keys = pa.struct([pa.field(field.name, arrow_type(field.type)) for field in schema.key_fields])
     codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
 
     def key(data: bytes | None) -> dict[str, Any] | None:
@@ -176,24 +176,24 @@ def files_relation(
     }
     rows = [
         {
-            "path": one.path,
-            "bucket": one.bucket,
-            "level": int(one.level),
-            "format": one.format.value,
-            "bytes": one.size,
-            "rows": rows_of.get(one.path),
-            "stored_rows": one.rows,
-            "deletes": one.deletes,
-            "schema": one.schema_id,
-            "snapshot": one.at,
-            "partition": _partition_values(one.partition, schema),
-            "min_key": key(one.min_key),
-            "max_key": key(one.max_key),
-            "index_bytes": one.index.size if one.index else None,
-            "index_path": one.index.path if one.index else None,
-            "indexes": list(one.index.ids) if one.index else [],
+            "path": entry.path,
+            "bucket": entry.bucket,
+            "level": int(entry.level),
+            "format": entry.format.value,
+            "bytes": entry.size,
+            "rows": rows_of.get(entry.path),
+            "stored_rows": entry.rows,
+            "deletes": entry.deletes,
+            "schema": entry.schema_id,
+            "snapshot": entry.at,
+            "partition": _partition_values(entry.partition, schema),
+            "min_key": key(entry.min_key),
+            "max_key": key(entry.max_key),
+            "index_bytes": entry.index.size if entry.index else None,
+            "index_path": entry.index.path if entry.index else None,
+            "indexes": list(entry.index.ids) if entry.index else [],
         }
-        for one in entries
+        for entry in entries
     ]
     more = {"partition": partition, "min_key": keys, "max_key": keys, "index_bytes": pa.int64()}
     more |= {"index_path": pa.string(), "indexes": pa.list_(pa.int32()), "stored_rows": pa.int64()}
@@ -201,30 +201,30 @@ def files_relation(
 
 
 def indexes_relation(entries: Sequence[FileEntry], schema: TableSchema) -> pa.Table:
-    """One row per index that the table has."""
+    """Returns one row per index of the table."""
     names = by_id(schema.fields)
-    counts = Counter(number for one in entries if one.index for number in one.index.ids)
+    counts = Counter(number for entry in entries if entry.index for number in entry.index.ids)
     rows = [
         {
-            "index": one.id,
-            "target": target_text(one.target, names),
-            "kind": one.kind.value,
-            "options": [(name, str(value)) for name, value in one.options.items()],
-            "target_key": one.target.key,
-            "files": counts[one.id],
+            "index": index.id,
+            "target": target_text(index.target, names),
+            "kind": index.kind.value,
+            "options": [(name, str(value)) for name, value in index.options.items()],
+            "target_key": index.target.key,
+            "files": counts[index.id],
         }
-        for one in schema.indexes
+        for index in schema.indexes
     ]
     return pa.Table.from_pylist(rows, _INDEXES)
 
 
 def _partition_struct(schema: TableSchema) -> pa.StructType:
-    """The Arrow type of a partition."""
-    return pa.struct([pa.field(one.name, arrow_type(one.type)) for one in schema.partition_fields])
+    """Returns the Arrow type of a partition."""
+    return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in schema.partition_fields])
 
 
 def _partition_values(partition: tuple[bytes, ...], schema: TableSchema) -> Mapping[str, Any] | None:
-    """A partition's values by column; None for rows that delete keys of any partition."""
+    """Returns a partition's values by column; None for files that delete keys of any partition."""
     if len(partition) != len(schema.partition_by):
         return None
     fields = schema.partition_fields
@@ -240,25 +240,26 @@ def partitions_relation(
     *,
     is_all: bool = True,
 ) -> pa.Table:
-    """One row per partition that has files.
+    """Returns one row per partition that has files.
 
     Args:
         entries: the files.
-        schema: of the table.
-        rows_of: how many rows of the table those have, by path, of which it is known.
-        is_all: no row of the table is elsewhere than in files.
+        schema: the table's schema.
+        rows_of: numbers of rows that are known, by the file's path.
+        is_all: whether every row of the table is in a file, none in the log alone.
     """
     sums: dict[tuple[bytes, ...], list[int]] = {}
-    unknown: set[tuple[bytes, ...]] = set() if is_all else {one.partition for one in entries}
+    unknown: set[tuple[bytes, ...]] = set() if is_all else {entry.partition for entry in entries}
     known: Counter[tuple[bytes, ...]] = Counter()
-    for one in entries:
-        if one.path in rows_of:
-            known[one.partition] += rows_of[one.path]
+    for entry in entries:
+        if entry.path in rows_of:
+            known[entry.partition] += rows_of[entry.path]
         else:
-            unknown.add(one.partition)
-        found = sums.setdefault(one.partition, [0, 0, 0, 0])
-        for at, value in enumerate((1, one.rows, one.size, one.at or 0)):
-            found[at] = max(found[at], value) if at == 3 else found[at] + value
+            unknown.add(entry.partition)
+        totals = sums.setdefault(entry.partition, [0, 0, 0, 0])
+        for at, value in enumerate((1, entry.rows, entry.size, entry.at or 0)):
+            # The last is the newest snapshot; the others are sums.
+            totals[at] = max(totals[at], value) if at == 3 else totals[at] + value
     rows = [
         {
             "partition": _partition_values(partition, schema),
@@ -282,23 +283,23 @@ def partitions_relation(
 
 
 def manifests_relation(snapshot: Snapshot) -> pa.Table:
-    """One row per manifest of a snapshot."""
+    """Returns one row per manifest of a snapshot."""
     rows = [
         {
-            "path": one.path,
-            "bytes": one.size,
-            "files": one.entries,
+            "path": manifest.path,
+            "bytes": manifest.size,
+            "files": manifest.entries,
             "rows": None,
-            "stored_rows": one.rows,
-            "snapshot": one.at or snapshot.id,
+            "stored_rows": manifest.rows,
+            "snapshot": manifest.at or snapshot.id,
         }
-        for one in snapshot.manifests
+        for manifest in snapshot.manifests
     ]
     return pa.Table.from_pylist(rows, _MANIFESTS)
 
 
 def tags_relation(snapshot: Snapshot) -> pa.Table:
-    """One row per tag and pin."""
+    """Returns one row per tag and pin."""
     rows = [
         {"name": name, "snapshot": ref.snapshot, "kind": ref.kind.value, "expires": ref.expires_ms}
         for name, ref in sorted(snapshot.refs.items())

@@ -1,9 +1,9 @@
-"""Writes that read: delete and overwrite by a condition, inserts that must not meet a row.
+"""Writes that read: delete and overwrite by a condition, and inserts whose keys must be new.
 
-Each is decided at a base. When others commit first, it looks at what they added: files that cannot
+Each is decided at a base. When others commit first, it checks what they added: files that cannot
 match the condition, and hold no key it wrote, change nothing; otherwise it decides again.
 
-Invariant: the snapshot that a reading write makes is what it would have made had it begun when its
+Invariant: the snapshot that such a write makes is the one it would have made had it begun when its
 parent was committed.
 """
 
@@ -65,14 +65,14 @@ _REWRITES = 4
 async def delete_matching(
     core: OpenTable, where: Expr, *, writer: WriterId | None = None, message: str | None = None
 ) -> CommitResult:
-    """Deletes the rows that match."""
+    """Deletes the rows that match a condition."""
     return await _replace_matching(core, where, None, CommitKind.DELETE, writer, message)
 
 
 async def overwrite_matching(
     core: OpenTable, data: object, where: Expr, *, writer: WriterId | None = None, message: str | None = None
 ) -> CommitResult:
-    """Replaces the rows that match by others, which must match too."""
+    """Replaces the rows that match a condition by others, which must match too."""
     view = await core.known()
     if partition_test(where, view.schema) is not None:
 
@@ -120,8 +120,10 @@ async def commit_replacing(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Takes the rows away that match, and adds others that are uploaded; their files are the caller's to
-    delete if nothing comes of it."""
+    """Removes the rows that match, and adds others that are uploaded.
+
+    If nothing is committed, the files of the added rows are left to the caller to delete.
+    """
     change = _ReplaceMatching(core, where, new, kind=kind, must_commit=writer is not None, message=message)
     async with committed_or_deleted(core, lambda: change.uploaded) as fate:
         done = await core.commit(
@@ -129,13 +131,14 @@ async def commit_replacing(
         )
         fate.kept = done.changed
     if done.changed:
+        # Files of drafts that lost against other commits are in no snapshot.
         await delete_files(core.env.store, core.root, change.abandoned())
-    found = result_of(done, change.written)
-    return dataclasses.replace(found, rows=change.deleted if kind is CommitKind.DELETE else new.rows)
+    result = result_of(done, change.written)
+    return dataclasses.replace(result, rows=change.deleted if kind is CommitKind.DELETE else new.rows)
 
 
 def refuse_ignored_deletes(core: OpenTable, view: View) -> None:
-    """Nothing when rows of the table can be taken away by a condition."""
+    """Raises if rows of the table cannot be removed by a condition."""
     if view.schema.merging.ignores_deletes:
         raise InvalidInputError(
             f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
@@ -147,12 +150,13 @@ def refuse_ignored_deletes(core: OpenTable, view: View) -> None:
 async def matching_rows(
     data: object, schema: TableSchema, where: Expr, *, chunk_bytes: int
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows handed in, each of which must match."""
+    """Yields the rows handed in, each of which must match."""
     bound, first = bind_where(where, schema), 0
     chunks = chunks_of(data, schema.fields, chunk_bytes=chunk_bytes)
     async with aclosing(chunks):
         async for chunk in chunks:
             rows = conform(chunk, schema, first_row=first)
+            # A row for which the condition is null does not match.
             outside = rows.filter(pa.compute.invert(pa.compute.fill_null(matching(bound, rows), False)))
             if outside.num_rows:
                 raise InvalidInputError(
@@ -169,15 +173,15 @@ def _shown(rows: pa.Table) -> str:
 
 
 class _ReplaceMatching:
-    """Takes the rows away that match a condition, and adds others.
+    """Change that removes the rows that match a condition, and adds others.
 
     Args:
         core: the table.
         where: the condition.
-        new: rows to add, uploaded.
-        kind: what the snapshot says it is.
-        must_commit: also when nothing matches.
-        message: for people.
+        new: uploaded rows to add.
+        kind: kind of the snapshot.
+        must_commit: whether to commit even if nothing matches, to record a writer's sequence.
+        message: the snapshot's message, for people.
     """
 
     blind: ClassVar[bool] = False
@@ -198,20 +202,20 @@ class _ReplaceMatching:
         self._base: Base | None = None
         self._draft: Draft | None = None
         self.uploaded: list[str] = []
-        """Every file that was uploaded here, for whatever base."""
+        """Paths of every file that was uploaded by this change, for whatever base."""
         self.first_upload_ms = new.first_upload_ms
         self.written = new
-        """What the last draft adds."""
+        """Rows and files that the last draft adds."""
         self.deleted = 0
-        """Rows that the last draft takes away."""
+        """Number of rows that the last draft removes."""
 
     def abandoned(self) -> list[str]:
-        """Files of drafts that were given up."""
+        """Returns the files of drafts that were given up."""
         kept = set(object_paths(self.written.entries))
         return [path for path in self.uploaded if path not in kept]
 
     async def draft(self, base: Base) -> Draft | None:
-        """The same as before when what others committed meanwhile cannot matter."""
+        """Returns the same draft as before when the commits made meanwhile cannot matter to it."""
         if self._base is None or not await self._still_right(self._base, base):
             self._draft = await self._decide(base)
             self._base = base
@@ -220,19 +224,19 @@ class _ReplaceMatching:
     async def _still_right(self, old: Base, new: Base) -> bool:
         if self._draft is None or self._draft.removed or new.snapshot.schema != old.snapshot.schema:
             return False
-        known, entries = {one.path for one in await old.entries()}, await new.entries()
-        if not known <= {one.path for one in entries}:
-            # What is gone may have hidden older rows, as after a rollback.
+        known, entries = {entry.path for entry in await old.entries()}, await new.entries()
+        if not known <= {entry.path for entry in entries}:
+            # A file that is gone may have hidden older rows, as after a rollback.
             return False
         view = await self._core.view_of(new.snapshot)
         pruner = Pruner(bind_where(self._where, view.schema), view.schema)
         folds = view.schema.merging.folds  # then a row may match together with those of other files
         return not any(
-            pruner.judge(one)[0] is not Verdict.NONE
-            or _overlaps(one, self.written.entries)
-            or (folds and _overlaps(one, [other for other in entries if other is not one]))
-            for one in entries
-            if one.path not in known
+            pruner.judge(entry)[0] is not Verdict.NONE
+            or _overlaps(entry, self.written.entries)
+            or (folds and _overlaps(entry, [other for other in entries if other is not entry]))
+            for entry in entries
+            if entry.path not in known
         )
 
     async def _decide(self, base: Base) -> Draft | None:
@@ -241,19 +245,20 @@ class _ReplaceMatching:
         entries = await base.entries()
         holds = partition_test(self._where, view.schema)
         if holds is not None:
-            removed = tuple(one for one in entries if holds(one.partition))
+            removed = tuple(entry for entry in entries if holds(entry.partition))
             check_flushed(removed)
-            self.deleted = sum(one.rows for one in removed)
+            self.deleted = sum(entry.rows for entry in removed)
             added: tuple[FileEntry, ...] = ()
         elif view.schema.primary_key:
             removed = ()
             added = await self._deletions(view, entries)
         else:
             removed, added = await self._rewritten(view, entries, bound)
-        after = max((one.run + 1 for one in added if one.lo is None), default=0)
-        added += tuple(dataclasses.replace(one, run=one.run + after) for one in self._new.entries)
+        # New rows come after the deletions of the same commit, which would hide them: higher run numbers.
+        after = max((entry.run + 1 for entry in added if entry.lo is None), default=0)
+        added += tuple(dataclasses.replace(entry, run=entry.run + after) for entry in self._new.entries)
         self.written = dataclasses.replace(
-            self._new, entries=added, bytes=sum(one.size for one in added), rows=self._new.rows
+            self._new, entries=added, bytes=sum(entry.size for entry in added), rows=self._new.rows
         )
         if not added and not removed and not self._must_commit:
             return None
@@ -267,7 +272,7 @@ class _ReplaceMatching:
         )
 
     async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
-        """Rows that delete the keys of the rows that match."""
+        """Uploads rows that delete the keys of the rows that match, and returns their files."""
         scan = Scan(
             entries,
             view.schema,
@@ -284,7 +289,10 @@ class _ReplaceMatching:
     async def _rewritten(
         self, view: View, entries: Sequence[FileEntry], bound: Expr
     ) -> tuple[tuple[FileEntry, ...], tuple[FileEntry, ...]]:
-        """Files of a table without a key that hold rows that match, and files of their other rows."""
+        """Rewrites the files of a table without a key that hold matching rows, without those rows.
+
+        Returns the files to remove and the files that hold their other rows.
+        """
         pruner = Pruner(bound, view.schema)
         others = any_of(~self._where, IsNull(self._where))
 
@@ -297,24 +305,25 @@ class _ReplaceMatching:
                 settings=self._core.env.settings.table,
             )
             written = await self._write(view, scan.tables())
+            # Bounds said that a row may match, and none did: the file stays, and its copy is given up.
             if written.rows == entry.rows:
                 self.uploaded += object_paths(written.entries)
                 return None
             return entry, written
 
-        touched = [one for one in entries if pruner.judge(one)[0] is not Verdict.NONE]
+        touched = [entry for entry in entries if pruner.judge(entry)[0] is not Verdict.NONE]
         answers = await ask_table(self._core, IndexQuestion(self._where, view.schema), touched)
-        touched = [one for one in touched if not answers.excludes(one)]
+        touched = [entry for entry in touched if not answers.excludes(entry)]
         check_flushed(touched)
         removed, added = [], []
-        async for found in map_bounded(rewrite, touched, _REWRITES):
-            if found is None:
+        async for rewritten in map_bounded(rewrite, touched, _REWRITES):
+            if rewritten is None:
                 continue
-            entry, written = found
+            entry, written = rewritten
             removed.append(entry)
             # The rows stay where they were in the order of the table.
-            added += [dataclasses.replace(one, lo=entry.lo, hi=entry.hi) for one in written.entries]
-        self.deleted = sum(one.rows for one in removed) - sum(one.rows for one in added)
+            added += [dataclasses.replace(copy, lo=entry.lo, hi=entry.hi) for copy in written.entries]
+        self.deleted = sum(entry.rows for entry in removed) - sum(copy.rows for copy in added)
         return tuple(removed), tuple(added)
 
     async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
@@ -326,15 +335,15 @@ class _ReplaceMatching:
 
 
 def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
-    """Whether a file may hold a key of one of these."""
+    """Returns whether a file may hold a key of one of the other files."""
     low, high = entry.min_key, entry.max_key
     return any(
         low is None
         or high is None
-        or one.min_key is None
-        or one.max_key is None
-        or (one.min_key <= high and low <= one.max_key)
-        for one in others
+        or candidate.min_key is None
+        or candidate.max_key is None
+        or (candidate.min_key <= high and low <= candidate.max_key)
+        for candidate in others
     )
 
 
@@ -346,7 +355,7 @@ async def insert_rows(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Adds rows whose keys must be new; AlreadyExistsError names one that is there.
+    """Adds rows whose keys must be new; AlreadyExistsError names one that exists.
 
     A key that two of the rows have is refused as well, however far apart they are, before the commit.
     ``missing`` is ``error`` to refuse rows without all columns; no older row can lose a value.
@@ -374,7 +383,7 @@ async def insert_rows(
 async def _remembered(
     data: object, view: View, keys: list[pa.Table], check: CheckNames | None
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows, their keys kept aside; refuses a key that comes again."""
+    """Yields the rows and collects their keys; refuses a key that comes twice."""
     first = 0
     limit = view.options.write_buffer_bytes
     chunks = chunks_of(data, view.schema.fields, chunk_bytes=limit, check=check)
@@ -393,7 +402,7 @@ def _refuse_repeated(keys: Sequence[pa.Table], schema: TableSchema) -> None:
 
 
 class _InsertNew:
-    """Adds files of rows whose keys the head must not have."""
+    """Change that adds files of rows whose keys the head must not have."""
 
     blind: ClassVar[bool] = False
 
@@ -411,10 +420,10 @@ class _InsertNew:
         self._must_commit, self._message = must_commit, message
         self._own = SpilledManifest(core.env.store, core.root)
         self._checked: frozenset[str] = frozenset()
-        """Files among which none of the keys is."""
+        """Files that have been searched and hold none of the keys."""
 
     async def draft(self, base: Base) -> Draft | None:
-        """Looks for the keys, unless the files are those of the last look."""
+        """Searches for the keys, unless the files are those of the last search."""
         if not self._written.entries and not self._must_commit:
             return None
         if self._keys is not None and self._keys.num_rows:
@@ -428,17 +437,17 @@ class _InsertNew:
 
     async def _refuse_known(self, base: Base) -> None:
         entries = await base.entries()
-        paths = frozenset(one.path for one in entries)
+        paths = frozenset(entry.path for entry in entries)
         if paths == self._checked:
             return
         view = await self._core.view_of(base.snapshot)
         lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema), shows=view.shows)
-        found = await lookup.get_many(self._keys, columns=view.schema.primary_key)
-        if found.num_rows:
+        existing = await lookup.get_many(self._keys, columns=view.schema.primary_key)
+        if existing.num_rows:
             raise AlreadyExistsError(
-                f"{found.num_rows:,} of the new rows have keys that are there already, such as "
-                f"{found.slice(0, 1).to_pylist()[0]}: use upsert to replace them",
-                rows=found.num_rows,
-                key=found.slice(0, 1).to_pylist()[0],
+                f"{existing.num_rows:,} of the new rows have keys that are there already, such as "
+                f"{existing.slice(0, 1).to_pylist()[0]}: use upsert to replace them",
+                rows=existing.num_rows,
+                key=existing.slice(0, 1).to_pylist()[0],
             )
         self._checked = paths
