@@ -1,9 +1,10 @@
-"""Rescaling: a table gets another number of buckets, its runs split one by one and left where they stand.
+"""Rescaling: gives a table another number of buckets; its runs are split one by one and keep their intervals.
+
 Where rows of several buckets come together, runs whose intervals overlap become one run.
 
-The runs that are there are split first, without a commit; the commit then splits only those that others
-added meanwhile, and changes the schema. A commit that comes later with files of the old number has them
-split by the committer (:mod:`lakehouse.storage.commit.committer`).
+The existing runs are split first, without a commit; the commit then splits only those that others
+added meanwhile, and changes the schema. Files of the old number in a later commit are split by the
+committer (:mod:`lakehouse.storage.commit.committer`).
 
 Invariant: no answer changes, and no snapshot has files of two numbers of buckets.
 """
@@ -39,21 +40,21 @@ __all__ = ["RescaleReport", "rescale"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleReport:
-    """What a rescaling did, or with ``dry_run`` would do now."""
+    """Result of a rescaling, or with ``dry_run`` its estimate."""
 
     snapshot: int
-    """Its snapshot; the newest one when there was nothing to do."""
+    """Id of its snapshot; of the newest one when there was nothing to do."""
     changed: bool
     before: int
-    """Buckets there were."""
+    """Number of buckets before."""
     buckets: int
-    """Buckets there are."""
+    """Number of buckets afterwards."""
     files_in: int = 0
-    """Files that were split."""
+    """Number of files that were split."""
     files_out: int = 0
-    """Files they were split into; not known of a dry run."""
+    """Number of files they were split into; 0 in a dry run, which does not know it."""
     rows: int = 0
-    """Rows of every kind in these files."""
+    """Rows of every kind in the split files."""
     bytes_in: int = 0
     bytes_out: int = 0
     dry_run: bool = False
@@ -78,14 +79,14 @@ async def rescale(
     with measure() as cost:
         view = await core.newest()
         todo = _to_split(await view.files(), view.schema, count)
-        found = RescaleReport(
+        report = RescaleReport(
             snapshot=view.snapshot.id,
             changed=False,
             before=view.schema.buckets,
             buckets=count,
             files_in=len(todo),
-            rows=sum(one.rows for one in todo),
-            bytes_in=sum(one.size for one in todo),
+            rows=sum(entry.rows for entry in todo),
+            bytes_in=sum(entry.size for entry in todo),
             dry_run=dry_run,
         )
         if not dry_run and view.schema.buckets != count:
@@ -97,69 +98,72 @@ async def rescale(
                 fate.kept = done.changed
             if done.changed:
                 await delete_files(core.env.store, core.root, change.abandoned())
-                found = change.report(found, done.snapshot.id)
-    return dataclasses.replace(found, cost=cost)
+                report = change.report(report, done.snapshot.id)
+    return dataclasses.replace(report, cost=cost)
 
 
 def _to_split(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> list[FileEntry]:
-    """Files of another number of buckets; without a key nothing ties rows to one."""
-    return [one for one in files if one.total_buckets != buckets] if schema.primary_key else []
+    """Returns the files of another number of buckets; none without a key, which alone assigns buckets."""
+    return [entry for entry in files if entry.total_buckets != buckets] if schema.primary_key else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cluster:
-    """Files whose runs stand so that in the new buckets they have to be one run."""
+    """Files that must become one run in the new buckets, because their intervals overlap."""
 
     stands: Interval
+    """Interval of the new run: the hull of the files' intervals."""
     runs: tuple[tuple[FileEntry, ...], ...]
-    """The files of each old bucket, which may be of several runs."""
+    """Files of each old bucket, which may be of several runs."""
     is_oldest: bool
-    """Whether nothing older comes together with them: only such runs are at the bottom afterwards."""
+    """Whether no older rows meet them: only such runs may be at the bottom level afterwards."""
 
     @property
     def files(self) -> list[FileEntry]:
-        """All of them."""
-        return [one for run in self.runs for one in run]
+        """All files of the cluster."""
+        return [entry for run in self.runs for entry in run]
 
 
 def _clusters(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> list[_Cluster]:
-    """The files in clusters whose intervals are apart.
+    """Groups the files into clusters whose intervals do not overlap.
 
-    What was in different buckets may have been compacted differently, so intervals overlap where rows of
-    several buckets come together. Where every bucket is split for itself they cannot.
+    Different buckets may have been compacted differently, so intervals overlap where rows of several
+    buckets come together. Where every bucket is split for itself they cannot.
     """
     meeting: dict[object, list[FileEntry]] = {}
-    for one in files:
-        partition, bucket = unit_of(one, schema)
-        alone = buckets % one.total_buckets == 0
-        meeting.setdefault((partition, one.total_buckets, bucket if alone else None), []).append(one)
-    found: list[_Cluster] = []
+    for entry in files:
+        partition, bucket = unit_of(entry, schema)
+        alone = buckets % entry.total_buckets == 0
+        meeting.setdefault((partition, entry.total_buckets, bucket if alone else None), []).append(entry)
+    clusters: list[_Cluster] = []
     for group in meeting.values():
         parts = apart(sorted(group, key=interval), interval)
-        found += [_cluster(files, is_oldest=number == 0) for number, files in enumerate(parts)]
-    return found
+        clusters += [_cluster(files, is_oldest=number == 0) for number, files in enumerate(parts)]
+    return clusters
 
 
 def _cluster(files: Sequence[FileEntry], *, is_oldest: bool) -> _Cluster:
     buckets: dict[int, list[FileEntry]] = {}
-    for one in files:
-        buckets.setdefault(one.bucket, []).append(one)
+    for entry in files:
+        buckets.setdefault(entry.bucket, []).append(entry)
     runs = tuple(tuple(sorted(run, key=_in_run_order)) for _, run in sorted(buckets.items()))
     return _Cluster(stands=hull(files), runs=runs, is_oldest=is_oldest)
 
 
 def _above(split: SplitRun) -> SplitRun:
-    """The same with something older below it."""
-    outputs = tuple(dataclasses.replace(one, level=min(one.level, Level.COMPACTED)) for one in split.outputs)
+    """Returns a copy that is not at the bottom level, since older rows are below it."""
+    outputs = tuple(
+        dataclasses.replace(entry, level=min(entry.level, Level.COMPACTED)) for entry in split.outputs
+    )
     return dataclasses.replace(split, outputs=outputs)
 
 
-def _in_run_order(one: FileEntry) -> tuple[object, ...]:
-    return *interval(one), one.min_key, one.path
+def _in_run_order(entry: FileEntry) -> tuple[object, ...]:
+    return *interval(entry), entry.min_key, entry.path
 
 
 class _Rescale:
-    """Replaces every file of another number of buckets, whatever files there are by then."""
+    """Change that replaces every file of another number of buckets, whatever files the head has by then."""
 
     blind: ClassVar[bool] = False
 
@@ -169,34 +173,35 @@ class _Rescale:
         self._done: dict[tuple[frozenset[str], bool], list[SplitRun]] = {}
         self._inputs: Sequence[FileEntry] = ()
         self._used: list[SplitRun] = []
-        """What the last draft was made of."""
+        """Split runs that the last draft consists of."""
         self.uploaded: list[str] = []
-        """Every object that was uploaded, for whatever head."""
+        """Paths of every object that was uploaded, for whatever head."""
 
     async def split(self, todo: Sequence[FileEntry], schema: TableSchema, total: int | None = None) -> None:
-        """Splits clusters that have not been, or have lost or gained files since."""
+        """Splits the clusters that were not split before, or have lost or gained files since."""
         self._used = []
         for cluster in _clusters(todo, schema, self._buckets):
-            known = frozenset(one.path for one in cluster.files), cluster.is_oldest
+            known = frozenset(entry.path for entry in cluster.files), cluster.is_oldest
             if known not in self._done:
                 self._done[known] = await self._split(cluster, schema)
                 self._teller.step("split files", len(cluster.files), total)
             self._used += self._done[known]
 
     async def _split(self, cluster: _Cluster, schema: TableSchema) -> list[SplitRun]:
-        """Splits what there is in each partition; several runs of a bucket are merged first."""
+        """Splits the files of each partition of a cluster; several runs of a bucket are merged first."""
         core = self._core
         settings = core.env.settings.table
         files: list[FileEntry] = []
         merged: list[str] = []
         for run in cluster.runs:
-            if len({interval(one) for one in run}) == 1:
+            if len({interval(entry) for entry in run}) == 1:
                 files += run
                 continue
+            # Not at the bottom: rows that delete stay, as older runs may lie below the cluster.
             task = CompactionTask(
                 unit=unit_of(run[0], schema), inputs=run, bottom=False, reason=CompactionReason.FULL
             )
-            found = await merge_runs(
+            merger = await merge_runs(
                 core.env.store,
                 core.root,
                 dataclasses.replace(schema, buckets=run[0].total_buckets),
@@ -206,12 +211,12 @@ class _Rescale:
                 memory_bytes=settings.compaction_memory_bytes,
                 settings=settings,
             )
-            merged += object_paths(found.outputs)
+            merged += object_paths(merger.outputs)
             self.uploaded += merged
-            files += found.outputs
+            files += merger.outputs
         partitions: dict[tuple[bytes, ...], list[FileEntry]] = {}
-        for one in files:
-            partitions.setdefault(one.partition, []).append(one)
+        for entry in files:
+            partitions.setdefault(entry.partition, []).append(entry)
         splits = []
         for part in partitions.values():
             split = await split_run(
@@ -230,7 +235,7 @@ class _Rescale:
         return splits
 
     async def draft(self, base: Base) -> Draft | None:
-        """Nothing when somebody else has done it."""
+        """Drafts nothing when somebody else has already changed the number of buckets."""
         schemas, history = self._core.schemas, self._core.history
         before = await schemas.read(base.snapshot.schema)
         if before.schema.buckets == self._buckets:
@@ -238,8 +243,8 @@ class _Rescale:
         todo = _to_split(await base.files(), before.schema, self._buckets)
         await self.split(todo, before.schema)
         self._inputs = todo
-        added = tuple(one for split in self._used for one in split.outputs)
-        uploads = [one.first_upload_ms for one in self._used if one.first_upload_ms is not None]
+        added = tuple(entry for split in self._used for entry in split.outputs)
+        uploads = [split.first_upload_ms for split in self._used if split.first_upload_ms is not None]
         changed = dataclasses.replace(before.schema, id=before.schema.id + 1, buckets=self._buckets)
         return Draft(
             kind=CommitKind.RESCALE,
@@ -253,21 +258,21 @@ class _Rescale:
         )
 
     def abandoned(self) -> list[str]:
-        """Objects of runs that were split in vain."""
-        kept = {path for one in self._used for path in one.paths}
+        """Returns the objects of splits that the last draft did not use."""
+        kept = {path for split in self._used for path in split.paths}
         return [path for path in self.uploaded if path not in kept]
 
     def report(self, planned: RescaleReport, snapshot: int) -> RescaleReport:
-        """What was done in the end."""
+        """Completes the report of the plan with the work of the last draft."""
         inputs = self._inputs
-        outputs = [one for split in self._used for one in split.outputs]
+        outputs = [entry for split in self._used for entry in split.outputs]
         return dataclasses.replace(
             planned,
             snapshot=snapshot,
             changed=True,
             files_in=len(inputs),
             files_out=len(outputs),
-            rows=sum(one.rows for one in inputs),
-            bytes_in=sum(one.size for one in inputs),
-            bytes_out=sum(one.size for one in outputs),
+            rows=sum(entry.rows for entry in inputs),
+            bytes_in=sum(entry.size for entry in inputs),
+            bytes_out=sum(entry.size for entry in outputs),
         )

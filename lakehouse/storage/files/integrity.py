@@ -1,6 +1,6 @@
-"""What is said of data files that are not what a snapshot says they are.
+"""Errors for data files that are not the files a snapshot refers to.
 
-Invariant: an error about bytes names the object, and says whether it is damaged or another's.
+Invariant: an error about bytes names the object, and whether it is damaged or replaced by another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["check_same", "reading"]
 
 
 class reading:  # noqa: N801 - used as a function; a generator would take a tenth of a warm point read
-    """``with reading(key):`` errors about bytes name the object, one that was replaced among them."""
+    """``with reading(key):`` adds the object's name to errors about bytes, and reports a replaced object."""
 
     __slots__ = ("_key",)
 
@@ -33,7 +33,7 @@ class reading:  # noqa: N801 - used as a function; a generator would take a tent
 
 
 def check_same(what: str, expected: tuple[object, ...], got: tuple[object, ...]) -> None:
-    """Refuses a sound file that is not the one the snapshot speaks of; ``what`` names the facts compared."""
+    """Refuses a sound file that is not the one the snapshot refers to; ``what`` names the facts compared."""
     if expected != got:
         raise CorruptionError(
             f"another file stands in its place: {what} are {got}, the snapshot says {expected}",

@@ -1,6 +1,6 @@
-"""What the engine asks of a data file, whatever its format: pieces that can be read apart.
+"""Interface of data files, whatever their format: pieces that can be read separately.
 
-Rows under way are Arrow tables with the columns of a schema, and the column ``_VALUE_KIND`` (int8 of
+Rows are passed as Arrow tables with the columns of a schema, and the column ``_VALUE_KIND`` (int8 of
 ``RowKind``) where some row is no insert. Within a file they are sorted by row key, one row per key.
 
 Invariant: a reader returns columns by field id, typed and named as asked, whatever schema the file
@@ -22,7 +22,7 @@ from lakehouse.kernels.arrays import I64
 __all__ = ["EVERY_KEY", "EVERY_ROW", "KeyRange", "Piece", "RowRange", "RunReader", "RunSource", "has_keys"]
 
 RowRange = tuple[int, int]
-"""Of a file, the pieces whose first row is from the first number on and below the second."""
+"""Range of a file's row numbers, [first, second): the pieces whose first row is in it."""
 EVERY_ROW: RowRange = (0, 1 << 62)
 
 
@@ -34,13 +34,13 @@ class Piece:
     first_row: int
     """Number of its first row in the file."""
     size: int
-    """About how many a read of all columns fetches."""
+    """Estimated bytes that a read of all its columns fetches."""
     min_key: bytes | None = None
     """Row key of its first row; None in append-only tables."""
     max_key: bytes | None = None
     """Row key of its last row."""
     stats: Mapping[int, ColumnStats] | None = None
-    """By field id, where the format keeps statistics per piece."""
+    """Statistics of columns, by field id, where the format keeps them per piece."""
 
 
 class RunReader(Protocol):
@@ -51,7 +51,7 @@ class RunReader(Protocol):
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """In key order (row order in append-only tables)."""
+        """The file's pieces, in key order (row order in append-only tables)."""
         ...
 
     async def read(
@@ -62,7 +62,7 @@ class RunReader(Protocol):
         kinds: bool = False,
         rows: I64 | None = None,
     ) -> pa.Table:
-        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for.
+        """Reads these columns of these pieces (None = all), with ``_VALUE_KIND`` last when asked for.
 
         ``rows`` are the numbers of the rows to return, ascending, counted through the pieces; None = all.
         """
@@ -71,12 +71,14 @@ class RunReader(Protocol):
     async def load(
         self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
     ) -> RunReader:
-        """A reader of the file that has fetched what reading these columns of these pieces takes, and reads
-        nothing else; itself where a format keeps no columns apart."""
+        """Fetches these columns of these pieces; returns a reader of them that fetches nothing else.
+
+        A format that does not store columns separately returns itself.
+        """
         ...
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none."""
+        """Returns the row of that row key, with its ``_VALUE_KIND``, as a table of one row, or of none."""
         ...
 
 

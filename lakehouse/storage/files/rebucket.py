@@ -1,7 +1,7 @@
-"""Splitting the files of a run by another number of buckets.
+"""Splits of a run's files for another number of buckets.
 
 Invariant: the output holds the rows of the input, each with its kind and the snapshot it came with, and
-stands where the input stood: same interval, run number and level. In every bucket the files of the run
+has the place of the input: same interval, run number and level. In every bucket the files of the run
 are in key order and share no key. Memory holds a piece of each input file and the rows of files under way.
 """
 
@@ -32,22 +32,25 @@ from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows, joined
 __all__ = ["Resplit", "SplitRun", "split_run"]
 
 _FILES_UNDER_WAY = 2
+"""Files that are encoded and uploaded at once."""
 _ROOM_SHARE = 4
-"""Rows that are in no file yet take one part in four of the memory."""
+"""Divisor of the memory: the part that rows which are in no file yet may take."""
 _OPENS = 16
+"""Files opened at once."""
 _CACHE_BYTES = 64 * 1024 * 1024
+"""Size of the cache that a split within a commit reads with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRun:
-    """What became of the files of a run: files that are in the store and belong to no snapshot yet."""
+    """Result of splitting a run: files that are in the store and in no snapshot yet."""
 
     inputs: tuple[FileEntry, ...]
     outputs: tuple[FileEntry, ...]
     paths: tuple[str, ...]
-    """Every object that was uploaded."""
+    """Paths of every object that was uploaded."""
     first_upload_ms: int | None = None
-    """When the first upload was answered, by the store's clock."""
+    """Time at which the store answered the first upload, by its clock."""
 
 
 async def split_run(
@@ -61,24 +64,25 @@ async def split_run(
     settings: TableSettings,
     stands: tuple[Position | None, Position | None] | None = None,
 ) -> SplitRun:
-    """Writes the rows of some files anew, split by so many buckets.
+    """Writes the rows of some files anew, split into so many buckets.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        schema: its schema; rows are written with it.
+        store: the store that holds the table.
+        root: the table's directory.
+        schema: the table's schema; rows are written with it.
         inputs: files of one run and one partition, with or without positions.
-        buckets: how many there are to be.
-        caches: of data files.
-        settings: how much memory there is.
+        buckets: the new number of buckets.
+        caches: caches of data files.
+        settings: bounds on memory.
         stands: first and last position of the output; None = those of the input.
     """
     first = inputs[0]
     lo, hi = (first.lo, first.hi) if stands is None else stands
     target = dataclasses.replace(schema, buckets=buckets)
     options = TableOptions.parse(schema.options)
-    level = min(one.level for one in inputs)
+    level = min(entry.level for entry in inputs)
     uploads = FileUploads(store, root, target, options, format=first.format, level=level)
+    # Rows of several commits carry their snapshot in a column; rows of one have it from the entry.
     merged = lo is not None and hi is not None and lo[0] != hi[0]
     fields = (*target.fields, SEQUENCE_FIELD) if merged else target.fields
     splitting = _Splitting(uploads, target, first, settings.compaction_memory_bytes // _ROOM_SHARE)
@@ -87,7 +91,7 @@ async def split_run(
         return await open_run(store, root, entry, schema, caches)
 
     async def jobs() -> AsyncGenerator[FileRows, None]:
-        readers = [one async for one in map_bounded(open_file, inputs, _OPENS)]
+        readers = [reader async for reader in map_bounded(open_file, inputs, _OPENS)]
         async with aclosing(_in_key_order(readers, target, fields)) as tables:
             async for table in tables:
                 for job in await in_thread(splitting.add, table):
@@ -111,31 +115,31 @@ async def split_run(
 
 
 class Resplit:
-    """Splits the files of one commit when it finds that the table has another number of buckets.
+    """Splits the files of one commit if the table has another number of buckets by then.
 
     Args:
-        store: where the table is.
-        root: its directory.
+        store: the store that holds the table.
+        root: the table's directory.
     """
 
     def __init__(self, store: ObjectStore, root: str) -> None:
         self._store, self._root = store, root
         self._of: tuple[tuple[FileEntry, ...], int] | None = None
         self._splits: list[SplitRun] = []
-        """Of the last draft."""
+        """Split runs of the last draft."""
         self._uploaded: list[str] = []
         self.committed = False
-        """Whether the commit was made, of which files are kept that the last draft speaks of."""
+        """Whether the commit was made, so that the files of the last draft are kept."""
 
     async def fitting(self, added: tuple[FileEntry, ...], schema: TableSchema) -> tuple[FileEntry, ...]:
-        """The files, those of another number of buckets split; the same for the same files."""
+        """Returns the files, split if of another number of buckets; the same result for the same files."""
         if self._of is None or self._of[0] is not added or self._of[1] != schema.buckets:
             self._of, self._splits = (added, schema.buckets), []
             runs: dict[tuple[object, ...], list[FileEntry]] = {}
-            for one in added:
-                if one.total_buckets != schema.buckets:
-                    run = (one.partition, one.run, one.lo, one.hi, one.level, one.format)
-                    runs.setdefault(run, []).append(one)
+            for entry in added:
+                if entry.total_buckets != schema.buckets:
+                    run = (entry.partition, entry.run, entry.lo, entry.hi, entry.level, entry.format)
+                    runs.setdefault(run, []).append(entry)
             for files in runs.values():
                 split = await split_run(
                     self._store,
@@ -148,21 +152,22 @@ class Resplit:
                 )
                 self._splits.append(split)
                 self._uploaded += split.paths
-        kept = (one for one in added if one.total_buckets == schema.buckets)
-        return (*kept, *(one for split in self._splits for one in split.outputs))
+        kept = (entry for entry in added if entry.total_buckets == schema.buckets)
+        return (*kept, *(entry for split in self._splits for entry in split.outputs))
 
     @contextlib.asynccontextmanager
     async def settled(self) -> AsyncIterator[None]:
-        """Deletes what the block does not need in the end: what was split, or what came of it."""
+        """Deletes the files that turn out not to be needed: the split ones, or those they were split into."""
         try:
             yield
+        # The commit may have been made: then its files must stay.
         except CommitUnknownError:
             raise
         except LakehouseError:
             await delete_files(self._store, self._root, self._uploaded)
             raise
         kept = {path for split in self._splits for path in split.paths} if self.committed else set[str]()
-        inputs = [one for split in self._splits for one in split.inputs] if self.committed else []
+        inputs = [entry for split in self._splits for entry in split.inputs] if self.committed else []
         spare = [path for path in self._uploaded if path not in kept]
         await delete_files(self._store, self._root, [*spare, *object_paths(inputs)])
 
@@ -170,10 +175,10 @@ class Resplit:
 async def _in_key_order(
     readers: Sequence[RunReader], schema: TableSchema, fields: Sequence[Field]
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows of files without a key in common: every table's keys are above those of the one before."""
+    """Yields the rows of files that share no key in tables, each with keys above those before it."""
     keys = KeyColumns(schema.key_fields)
-    kinds = any(one.entry.deletes + one.entry.updates for one in readers)
-    left = [iter(range(len(one.pieces))) for one in readers]
+    kinds = any(reader.entry.deletes + reader.entry.updates for reader in readers)
+    left = [iter(range(len(reader.pieces))) for reader in readers]
     held: dict[int, pa.Table] = {}
     while True:
         for place, reader in enumerate(readers):
@@ -187,7 +192,7 @@ async def _in_key_order(
             held = {}
             yield table
             continue
-        # What is not held yet of a file is above what is held of it.
+        # Rows of a file that are not held yet have keys above those that are.
         reach = min(keys.encoded(table.slice(table.num_rows - 1))[0].as_py() for table in held.values())
         below = []
         for place, table in list(held.items()):
@@ -201,7 +206,7 @@ async def _in_key_order(
 
 
 def _dated(table: pa.Table, entry: FileEntry) -> pa.Table:
-    """The rows with the snapshot they came with, where they are asked for it and do not say it themselves."""
+    """Returns the rows with the snapshot they came with, if it was read and is not there already."""
     if SEQUENCE_COLUMN not in table.column_names or entry.lo is None:
         return table
     place = table.column_names.index(SEQUENCE_COLUMN)
@@ -209,12 +214,12 @@ def _dated(table: pa.Table, entry: FileEntry) -> pa.Table:
 
 
 class _Splitting:
-    """Cuts rows into files by bucket, as they come.
+    """Collects rows by bucket, as they arrive, and cuts them into files.
 
     Args:
-        uploads: tells how many rows fill a file.
-        schema: with the number of buckets there are to be.
-        like: says the partition.
+        uploads: measures how many rows fill a file.
+        schema: the schema with the new number of buckets.
+        like: an input file, which has the partition and the run number.
         room: bytes of rows that may be collected.
     """
 
@@ -224,24 +229,24 @@ class _Splitting:
         self._files = 0
 
     def add(self, table: pa.Table) -> list[FileRows]:
-        """Takes rows; returns files that are full, and the largest when there are too many rows."""
+        """Takes rows; returns files that are full, and the largest when too many rows are collected."""
         for part in cut_rows(joined([table]), self._schema, partition_fields=()):
             self._collected.setdefault(part.bucket, []).append(part.rows())
         jobs = []
         for bucket, tables in list(self._collected.items()):
             fitting = self._uploads.fitting_rows(PartitionRows(source=tables[0]))
-            if sum(one.num_rows for one in tables) >= fitting:
+            if sum(table.num_rows for table in tables) >= fitting:
                 jobs.append(self._job(bucket))
-        while sum(one.nbytes for tables in self._collected.values() for one in tables) > self._room:
+        while sum(table.nbytes for tables in self._collected.values() for table in tables) > self._room:
             jobs.append(self._job(max(self._collected, key=self._size)))
         return jobs
 
     def rest(self) -> list[FileRows]:
-        """The files of what is left."""
+        """Returns the files of the rows that are left."""
         return [self._job(bucket) for bucket in sorted(self._collected)]
 
     def _size(self, bucket: int) -> int:
-        return sum(one.nbytes for one in self._collected[bucket])
+        return sum(table.nbytes for table in self._collected[bucket])
 
     def _job(self, bucket: int) -> FileRows:
         number = self._files

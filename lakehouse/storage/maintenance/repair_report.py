@@ -1,6 +1,6 @@
-"""What a repair kept and what it had to give up.
+"""Report of a repair: the state it made and the losses it could not avoid.
 
-Invariant: everything that the repaired state lacks of what was committed is named: commits, files, ranges
+Invariant: whatever the repaired state lacks of the committed one is named: commits, files, ranges
 of keys, and numbers of rows where they are known.
 """
 
@@ -18,20 +18,20 @@ __all__ = ["Loss", "LossKind", "RepairReport"]
 
 
 class LossKind(enum.StrEnum):
-    """What was lost."""
+    """Kind of a lost object, or of the rows lost with it."""
 
     COMMIT = "commit"
     """A snapshot that cannot be read and is newer than the state that was repaired."""
     MANIFEST = "manifest"
-    """Entries that nothing else tells; the data files may be there."""
+    """Entries that no other object holds; their data files may still be there."""
     FILE = "file"
-    """All or some rows of a data file."""
+    """A data file that lost all or some of its rows."""
     INDEX = "index"
-    """An index file; its data file is kept and read without."""
+    """An index file; its data file is kept and read without it."""
     SEGMENT = "segment"
     """A WAL segment whose rows were in no data file yet."""
     SCHEMA = "schema"
-    """The newest schema; an older one took its place."""
+    """The newest schema; an older one replaces it."""
 
 
 _RELATION = pa.schema(
@@ -48,7 +48,7 @@ _RELATION = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Something that the repaired state lacks."""
+    """One thing that the repaired state lacks."""
 
     kind: LossKind
     object: str
@@ -59,6 +59,7 @@ class Loss:
     first_key: tuple[Any, ...] | None = None
     """Least key that may be affected; None = any, or the table has no key."""
     last_key: tuple[Any, ...] | None = None
+    """Greatest key that may be affected, included."""
 
     def __str__(self) -> str:
         rows = f"{self.rows:,} rows" if self.rows is not None else "some rows"
@@ -69,22 +70,22 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReport:
-    """What a repair did, or with ``dry_run`` would do now."""
+    """Result of a repair, or with ``dry_run`` its estimate."""
 
     snapshot: int
-    """The repaired snapshot; the newest one when there was nothing to repair."""
+    """Id of the repaired snapshot; of the newest one when there was nothing to repair."""
     changed: bool
     """Whether a snapshot was made."""
     base: int
-    """The snapshot whose state was repaired."""
+    """Id of the snapshot whose state was repaired."""
     files: int = 0
-    """Data files of the repaired state."""
+    """Number of data files of the repaired state."""
     rows: int = 0
-    """Rows of these, of every kind."""
+    """Rows of these files, of every kind."""
     rewritten: int = 0
-    """Files among these that hold what could be read of damaged ones."""
+    """Number of these files that hold the sound rows of damaged ones."""
     recovered: int = 0
-    """Entries of damaged manifests that older snapshots told."""
+    """Entries of damaged manifests that were rebuilt from older snapshots."""
     losses: tuple[Loss, ...] = ()
     dry_run: bool = False
     cost: Cost = field(default_factory=Cost, compare=False)
@@ -96,23 +97,23 @@ class RepairReport:
         return not self.losses
 
     def relation(self) -> pa.Table:
-        """One row per loss; keys as text."""
+        """Returns one row per loss; keys as text."""
         rows = [
             {
-                "kind": one.kind.value,
-                "object": one.object,
-                "rows": one.rows,
-                "first_key": None if one.first_key is None else repr(one.first_key),
-                "last_key": None if one.last_key is None else repr(one.last_key),
-                "reason": one.reason,
+                "kind": loss.kind.value,
+                "object": loss.object,
+                "rows": loss.rows,
+                "first_key": None if loss.first_key is None else repr(loss.first_key),
+                "last_key": None if loss.last_key is None else repr(loss.last_key),
+                "reason": loss.reason,
             }
-            for one in self.losses
+            for loss in self.losses
         ]
         return pa.Table.from_pylist(rows, _RELATION)
 
     def __str__(self) -> str:
         would = "would be " if self.dry_run else ""
-        lost = "".join(f"\n  {one}" for one in self.losses)
+        lost = "".join(f"\n  {loss}" for loss in self.losses)
         return (
             f"snapshot {self.base} {would}repaired as snapshot {self.snapshot}: {self.files:,} files, "
             f"{self.rows:,} rows; {self.rewritten:,} files rewritten, {self.recovered:,} entries recovered; "

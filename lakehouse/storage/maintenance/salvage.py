@@ -1,7 +1,7 @@
-"""Salvage: what can still be read of a state, file by file.
+"""Salvage: reads, file by file, the rows of a state that are still sound.
 
-Invariant: rows handed out were checked by their checksums. What is left out is named as a loss, with the
-range of keys it may have had. Nothing is deleted or overwritten.
+Invariant: rows handed out were checked by their checksums. Rows that are left out are named as a loss, with
+the range of keys they may have had. Nothing is deleted or overwritten.
 """
 
 from __future__ import annotations
@@ -32,26 +32,28 @@ __all__ = ["Salvaged", "Salvager"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvaged:
-    """What became of one data file."""
+    """Result for one data file."""
 
     entries: tuple[FileEntry, ...]
-    """What stands for it now: itself, or a file of what could be read, or nothing."""
+    """Entries that replace it: itself, or a file of its sound rows, or none."""
     losses: tuple[Loss, ...] = ()
     rewritten: int = 0
+    """Number of entries that are new files."""
     paths: tuple[str, ...] = ()
-    """Objects uploaded."""
+    """Paths of the objects uploaded."""
     uploaded_ms: int | None = None
+    """Time at which the store answered the first upload, by its clock."""
 
 
 class Salvager:
-    """Reads data files as far as possible.
+    """Reads data files that may be damaged, and rewrites their sound rows.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        schema: of the state.
-        settings: bounds.
-        dry_run: write nothing.
+        store: the store that holds the table.
+        root: the table's directory.
+        schema: the schema of the state.
+        settings: bounds on reads and writes.
+        dry_run: whether to read only, and write nothing.
     """
 
     def __init__(
@@ -62,10 +64,10 @@ class Salvager:
         self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
 
     async def file(self, entry: FileEntry) -> Salvaged:
-        """One file, read in full."""
-        found = await self._check.file(entry, self._schema)
-        of_index = [one for one in found if one[0] != entry.path]
-        of_data = [one for one in found if one[0] == entry.path]
+        """Salvages one file, read in full."""
+        problems = await self._check.file(entry, self._schema)
+        of_index = [problem for problem in problems if problem[0] != entry.path]
+        of_data = [problem for problem in problems if problem[0] == entry.path]
         losses = [Loss(kind=LossKind.INDEX, object=path, reason=detail) for path, _, detail in of_index]
         if of_index:
             entry = dataclasses.replace(entry, index=None)
@@ -73,7 +75,7 @@ class Salvager:
             return Salvaged(entries=(entry,), losses=tuple(losses))
         reason = of_data[0][2]
         try:
-            # Without the checksum of the whole, what is sound in it can be read.
+            # Without the checksum of the whole file, its sound pieces can be read.
             bare = dataclasses.replace(entry, checksum=None)
             reader = await open_run(self._store, self._root, bare, self._schema, fresh_caches())
         except (FormatError, NotFoundError):
@@ -93,7 +95,7 @@ class Salvager:
         return dataclasses.replace(await self._rewritten(entry, tables), losses=tuple(losses))
 
     def missing(self, entry: FileEntry, reason: str) -> Salvaged:
-        """A file that is not there, or has another size."""
+        """Returns the result for a file that is missing or has another size."""
         return Salvaged(entries=(), losses=(self._loss(entry, entry.rows, entry, reason),))
 
     def _loss(self, entry: FileEntry, rows: int, part: FileEntry | Piece, reason: str) -> Loss:
@@ -105,7 +107,7 @@ class Salvager:
         )
 
     async def _rewritten(self, entry: FileEntry, tables: Sequence[pa.Table]) -> Salvaged:
-        """A file of these rows that stands where the damaged one stood."""
+        """Writes these rows into a file at the place of the damaged one in the order of runs."""
         schema = dataclasses.replace(self._schema, buckets=entry.total_buckets)
         options = TableOptions.parse(schema.options)
         level = entry.level if entry.level is Level.BOTTOM else min(entry.level, Level.COMPACTED)
@@ -115,8 +117,9 @@ class Salvager:
         for number, part in enumerate(parts):
             part = dataclasses.replace(part, partition=entry.partition)
             bucket = part.bucket if schema.primary_key else entry.bucket
-            _, one = await uploads.upload(FileRows(part=part, bucket=bucket, run=entry.run, number=number))
-            made.append(dataclasses.replace(one, lo=entry.lo, hi=entry.hi, at=None))
+            rows = FileRows(part=part, bucket=bucket, run=entry.run, number=number)
+            _, uploaded = await uploads.upload(rows)
+            made.append(dataclasses.replace(uploaded, lo=entry.lo, hi=entry.hi, at=None))
         return Salvaged(
             entries=tuple(made),
             rewritten=len(made),

@@ -1,9 +1,9 @@
-"""Reading a snapshot that may expire meanwhile.
+"""Reads of a snapshot that may expire meanwhile: separates expiry from damage.
 
-Whoever is held up for longer than the grace of deletions finds that something is gone. That is no damage.
-What is read of the newest snapshot is read of the next one then; a reader of a snapshot of its own is told.
+A reader that is held up for longer than the grace of deletions finds objects missing. That is no damage.
+A read of the newest snapshot continues with the next one then; a reader of a chosen snapshot gets an error.
 
-Invariant: what is missing is called damage only when the snapshot that was read is still there, and the
+Invariant: a missing object is called damage only when the snapshot that was read is still there, and the
 segments of the write-ahead log that were read above it are in no snapshot yet.
 """
 
@@ -22,16 +22,16 @@ __all__ = ["from_head", "while_reading"]
 R = TypeVar("R")
 
 _HEADS = 3
-"""Newer heads that are tried before what is missing is called damage."""
+"""Newer heads that are tried before a missing object is called damage."""
 
 
 async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot], Awaitable[R]]) -> R:
-    """Reads what a head refers to; when some is missing and there is a newer head, what that refers to.
+    """Reads what a head refers to; if some of it is missing and there is a newer head, reads from that.
 
     Args:
-        history: the snapshots of the table.
-        head: was the newest one not long ago.
-        read: reads from a head; is called again with a newer one.
+        history: the table's snapshots.
+        head: a snapshot that was the newest one not long ago.
+        read: the read to be done; it is called again with a newer head.
     """
     for _ in range(_HEADS):
         try:
@@ -48,11 +48,11 @@ async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot],
 async def while_reading(
     history: History, *snapshots: int, segment: int | None = None
 ) -> AsyncGenerator[None, None]:
-    """Tells whoever reads the snapshots of these ids that one has expired, and not what that led to.
+    """Re-raises a missing object as "snapshot N expired" where that is the cause.
 
     Args:
-        history: the snapshots of the table.
-        snapshots: ids.
+        history: the table's snapshots.
+        snapshots: ids of the snapshots that the block reads.
         segment: the first segment of the write-ahead log that is read above the snapshots.
     """
     try:

@@ -1,4 +1,4 @@
-"""A table's schema objects.
+"""Schema objects of a table.
 
 Invariant: a schema read for a reference has that reference's id and belongs to the table; it never
 changes, so it is cached.
@@ -23,14 +23,14 @@ __all__ = ["Schemas"]
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """Reads and writes the schema objects of one table.
+    """Reads and writes of the schema objects of one table.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        table: its uuid.
-        cache: schemas by (root, path).
-        time: takes note of when the store answered.
+        store: the store that holds the table.
+        root: the table's directory.
+        table: the table's uuid.
+        cache: schema objects by (root, path).
+        time: learns the store's time from its answers.
     """
 
     store: ObjectStore
@@ -40,16 +40,16 @@ class Schemas:
     time: StoreTime | None = None
 
     async def read(self, ref: SchemaRef) -> SchemaObject:
-        """The schema that a snapshot refers to."""
-        found = await self.cache.get((self.root, ref.path), self._load)
-        assert found is not None
-        if (found.schema.id, found.table) != (ref.id, self.table):
+        """Reads the schema that a snapshot refers to."""
+        stored_schema = await self.cache.get((self.root, ref.path), self._load)
+        assert stored_schema is not None
+        if (stored_schema.schema.id, stored_schema.table) != (ref.id, self.table):
             raise CorruptionError(
-                f"{join(self.root, ref.path)} holds schema {found.schema.id} of table {found.table}; the "
-                f"snapshot asks for schema {ref.id} of {self.table}",
+                f"{join(self.root, ref.path)} holds schema {stored_schema.schema.id} of table "
+                f"{stored_schema.table}; the snapshot asks for schema {ref.id} of {self.table}",
                 key=join(self.root, ref.path),
             )
-        return found
+        return stored_schema
 
     async def _load(self, key: tuple[str, str]) -> SchemaObject:
         path = join(*key)
@@ -65,14 +65,14 @@ class Schemas:
     async def write(
         self, schema: TableSchema, *, time_ms: int, before: tuple[SchemaObject, SchemaRef] | None = None
     ) -> SchemaRef:
-        """Stores a schema; ``before`` is the one it comes after."""
+        """Stores a schema; ``before`` is the schema it follows, with its reference."""
         ancestors = (*before[0].ancestors, before[1]) if before is not None else ()
-        one = SchemaObject(
+        stored_schema = SchemaObject(
             schema=schema, table=self.table, token=new_token(), time_ms=time_ms, ancestors=ancestors
         )
         path = new_schema_path()
-        stored = await self.store.put(join(self.root, path), encode_schema(one))
+        stored = await self.store.put(join(self.root, path), encode_schema(stored_schema))
         if self.time is not None:
             self.time.learn(stored.store_time_ms)
-        self.cache.put((self.root, path), one)
+        self.cache.put((self.root, path), stored_schema)
         return SchemaRef(id=schema.id, path=path)

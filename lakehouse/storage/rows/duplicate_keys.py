@@ -1,4 +1,4 @@
-"""A key that several rows of one write have, where each may come once: found and named.
+"""Detection of a key that several rows of one write have, where each may come once.
 
 Invariant: rows that all have different keys pass.
 """
@@ -19,7 +19,7 @@ __all__ = ["refuse_repeated_keys", "repeated_key", "same_key"]
 
 
 def same_key(key: Mapping[str, Any]) -> InvalidInputError:
-    """The error that says that a key was given twice."""
+    """Returns the error for a key that was given twice."""
     return InvalidInputError(
         f"two rows of this write have the key {_shown(key)}, and nothing says which is the newer: give each "
         "key once, or write in a way that brings rows of a key together",
@@ -28,22 +28,23 @@ def same_key(key: Mapping[str, Any]) -> InvalidInputError:
 
 
 def refuse_repeated_keys(rows: pa.Table, keys: KeyColumns, *, where: str = "on_conflict='error'") -> None:
-    """Nothing when each row has another key.
+    """Raises unless each row has another key.
 
     Args:
         rows: all rows of a write, in their order; their key columns suffice.
         keys: the key columns.
-        where: in what each key may come once, for the message.
+        where: the argument or call in which each key may come once, for the message.
 
     Raises:
-        InvalidInputError: names the first key that comes again, and two rows that have it.
+        InvalidInputError: names the first repeated key, and two rows that have it.
     """
     (array,) = keys.arrays([rows])
-    found = by_key(array)
-    if found is None or found[1].all():
+    ordered = by_key(array)
+    if ordered is None or ordered[1].all():
         return
-    order, ends = found
+    order, ends = ordered
     firsts = np.flatnonzero(~ends)
+    # The pair whose second row comes first: what a reader of the input would meet first.
     at = firsts[np.argmin(order[firsts + 1])]
     first, again = int(order[at]), int(order[at + 1])
     key = {name: rows.column(name)[first].as_py() for name in keys.names}
@@ -56,12 +57,12 @@ def refuse_repeated_keys(rows: pa.Table, keys: KeyColumns, *, where: str = "on_c
 
 
 def repeated_key(rows: pa.Table, keys: KeyColumns) -> dict[str, Any] | None:
-    """A key that several of the rows have; None = there is none."""
+    """Returns a key that several of the rows have; None = there is none."""
     (array,) = keys.arrays([rows])
-    found = by_key(array)
-    if found is None or found[1].all():
+    ordered = by_key(array)
+    if ordered is None or ordered[1].all():
         return None
-    order, ends = found
+    order, ends = ordered
     row = int(order[np.flatnonzero(~ends)[0]])
     return {name: rows.column(name)[row].as_py() for name in keys.names}
 

@@ -1,6 +1,6 @@
-"""Whether values of two columns are the same, row by row.
+"""Comparison of two columns row by row, by value.
 
-Invariant: null is the same as null, NaN as NaN, and nested values are the same when all their parts
+Invariant: null equals null, NaN equals NaN, and nested values are equal when all their parts
 are, in order.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["same_rows"]
 
 
 def same_rows(one: pa.Table, other: pa.Table) -> Mask:
-    """For each row, whether it is the same in both tables, which have the same columns."""
+    """Returns for each row whether it is the same in both tables, which have the same columns."""
     same = np.ones(one.num_rows, np.bool_)
     for left, right in zip(one.columns, other.columns, strict=True):
         same &= _same(_whole(left), _whole(right))
@@ -51,8 +51,9 @@ def _nulls(array: pa.Array) -> Mask:
 
 
 def _same_lists(one: pa.Array, other: pa.Array) -> Mask:
-    """Of the same length and with the same elements; of nulls anything may be said."""
+    """Compares lists by length and elements; the result for nulls has no meaning."""
     if pa.types.is_map(one.type):
+        # Elements are compared only where lengths agree, so that they stay aligned.
         one, other = (_as_list(array) for array in (one, other))
     lengths = [pc.list_value_length(array).fill_null(0).to_numpy() for array in (one, other)]
     same: Mask = lengths[0] == lengths[1]
@@ -65,7 +66,7 @@ def _same_lists(one: pa.Array, other: pa.Array) -> Mask:
 
 
 def _as_list(array: pa.Array) -> pa.Array:
-    """A map as a list of its entries."""
+    """Returns a map array as an array of lists of its entries."""
     entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     nulls = array.is_null() if array.null_count else None
     offsets = array.offsets if nulls is None else pa.array(array.offsets.to_numpy(), pa.int32())

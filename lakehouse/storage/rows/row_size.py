@@ -1,7 +1,8 @@
-"""About how many bytes a row takes in memory: guessed from the files, then learned from what is read; and
-how many rows a row group may have for it.
+"""Estimates of the bytes that a row takes in memory, from its files and then from rows read.
 
-Invariant: an estimate is at least a byte; it bounds memory only as well as rows are alike.
+A row group's number of rows follows from them.
+
+Invariant: an estimate is at least one byte; it bounds memory only as well as rows are alike.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from lakehouse.format.schema import Field, TableOptions, arrow_type
 __all__ = ["RowSize", "group_rows", "value_width"]
 
 _TEXT_BYTES = 32
-"""What a value without a fixed width is taken to need."""
+"""Bytes assumed for a value without a fixed width."""
 _UNPACKED = 2
-"""How much more rows take in memory than in a file."""
+"""Factor by which rows take more memory than space in a file."""
 _GROUP_BYTES = 64 * 1024 * 1024
+"""Bytes of rows that a row group may hold in memory, as it is read at once."""
 _GROUP_ROWS_LEAST = 8 * 1024
-"""A group of fewer rows is not worth its metadata, however wide they are."""
+"""Minimum rows of a row group: with fewer, its metadata costs too much, however wide the rows are."""
 
 
 def value_width(field: Field) -> int:
-    """About how many bytes a value of the column takes, going by its type."""
+    """Estimates the bytes of a value of the column, by its type."""
     try:
         return max(1, int(arrow_type(field.type).bit_width) // 8)
     except ValueError:
@@ -33,13 +35,13 @@ def value_width(field: Field) -> int:
 
 
 def group_rows(options: TableOptions, row_bytes: float) -> int:
-    """Rows of a row group: as the options say, or as fit into what should be read at once."""
+    """Returns the rows of a row group: as the options set, or as many as may be read at once."""
     fitting = int(_GROUP_BYTES / max(1.0, row_bytes))
     return min(options.parquet_row_group_rows, max(_GROUP_ROWS_LEAST, fitting))
 
 
 class RowSize:
-    """The size of rows of some columns of a table.
+    """Estimate of the size of rows of some columns of a table.
 
     Args:
         fields: the columns that are read; repetitions count once.
@@ -59,10 +61,10 @@ class RowSize:
 
     @property
     def bytes_per_row(self) -> float:
-        """The mean of what was read, the guess before anything was."""
+        """Mean of the rows read; a guess from the files' sizes before any was."""
         return max(1.0, self._bytes / self._rows) if self._rows else self._guess
 
     def learn(self, table: pa.Table) -> None:
-        """Takes rows that were read into account."""
+        """Includes rows that were read in the mean."""
         self._rows += table.num_rows
         self._bytes += table.nbytes

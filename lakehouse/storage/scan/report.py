@@ -1,7 +1,7 @@
-"""What a scan looked at, left out and paid.
+"""Report of a scan: files, pieces and rows looked at and left out, and what they cost.
 
-Invariant: numbers are counted where the work is done, so a report says what was done so far,
-whenever it is looked at.
+Invariant: numbers are counted where the work is done, so a report covers the work done so far,
+whenever it is read.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ class ScanReport:
     """Files, pieces, rows and requests of one scan."""
 
     files: int = 0
-    """Live files of the snapshot."""
+    """Number of live files of the snapshot."""
     files_pruned: Mapping[str, int] = field(default_factory=dict)
-    """Files left out, by what told that they can be: partition, bucket, key range, stats, index."""
+    """Pruned files counted by reason: partition, bucket, key range, stats, index."""
     files_keys_only: int = 0
-    """Files of which no row is wanted and the keys are read, because they may hide older rows."""
+    """Files without a wanted row whose keys are read, because they may hide older rows."""
     indexes_read: int = 0
-    """Index files that were asked."""
+    """Index files that were read."""
     indexes_failed: int = 0
     """Index files that are missing or damaged: their data files were read without them."""
     rows_pruned_by_index: int = 0
     """Rows of the files to be read that their indexes exclude."""
     pieces: int = 0
-    """Pieces of the files that were opened."""
+    """Number of pieces of the files that were opened."""
     pieces_read: int = 0
-    """Others have no row that is wanted, or hides one that is, or were not come to."""
+    """Pieces whose rows were read; the others were pruned, hide no wanted row, or lie behind the limit."""
     sections: int = 0
-    """Ranges of keys that were read apart."""
+    """Ranges of keys that were read separately."""
     sections_merged: int = 0
-    """Those in which runs overlap, so that rows were merged."""
+    """Sections in which runs overlap, so that rows were merged."""
     rows_read: int = 0
     """Rows of the pieces that were read, of every kind."""
     rows: int = 0
     """Rows returned."""
     cost: Cost = field(default_factory=Cost)
-    """Requests and bytes, metadata of files included."""
+    """Requests and bytes of the scan, metadata of files included."""
 
     def saw(self, section: Section) -> None:
         """Counts a section that was read."""
@@ -55,7 +55,7 @@ class ScanReport:
         self.pieces_read += sum(len(part.pieces) for part in section.fresh)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns the report as plain data."""
         return {
             "files": self.files,
             "files_pruned": dict(self.files_pruned),

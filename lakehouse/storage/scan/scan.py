@@ -1,11 +1,11 @@
-"""Scans: the rows of a snapshot that match a condition, as tables that follow each other.
+"""Scans: the rows of a snapshot that match a condition, as a sequence of tables.
 
 A scan is planned without I/O when it is made. Executing it opens the files in the order of their
 keys, cuts them into sections (:mod:`lakehouse.storage.scan.sections`) and reads some of these at once,
 while the results are handed out in order: by merge unit, and by key within one.
 
-Invariant: what is under way keeps to ``table.scan_concurrency`` and ``table.scan_memory_bytes``, a
-single section and the pieces at its border aside; when the iteration ends, nothing goes on.
+Invariant: work under way keeps to ``table.scan_concurrency`` and ``table.scan_memory_bytes``, except for a
+single section and the pieces at its border; when the iteration ends, no work goes on.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ __all__ = ["Scan"]
 
 _PLACE = struct.Struct(">QQ")
 _OPENS = 16
-"""Files that are opened at once, ahead of their first section."""
+"""Files opened at once, ahead of their first section."""
 
 
 class Scan:
     """One scan of the live files of a snapshot.
 
     Args:
-        entries: with their positions filled in.
-        schema: of the snapshot.
+        entries: the files, with their positions filled in.
+        schema: the snapshot's schema.
         source: opens the files.
         columns: names, in order; None = all.
         where: a condition; its names are looked up in the schema.
-        limit: most rows to return; None = all.
-        deletions: return keys whose newest row deletes them as well. With the column ``_VALUE_KIND``
-            in the schema rows are what they are for older ones: operands stay operands.
-        pruner: what is known of the condition and the files; None = what their entries tell.
-        keys: only rows of these keys; of a table with a key.
-        rows: only these pieces of each file; of files that share no key with another.
-        settings: bounds.
+        limit: maximum rows to return; None = all.
+        deletions: whether to return keys whose newest row deletes them as well. With the column
+            ``_VALUE_KIND`` in the schema, rows keep their kinds for older ones: operands stay operands.
+        pruner: judge of the files by the condition; None = one that uses their entries alone.
+        keys: range of keys to return, in a table with a key.
+        rows: range of row numbers whose pieces are read, in files that share no key with another.
+        settings: bounds on memory and concurrency.
 
     Raises:
-        InvalidInputError: a column is not there, or the condition does not fit the schema.
+        InvalidInputError: a column is unknown, or the condition does not fit the schema.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Scan:
         arrow = schema.arrow()
         bound = None if where is None else bind_where(where, schema)
         named = bound.columns() if bound is not None else frozenset[str]()
-        # To tell which keys there are, the newest row of each will do.
+        # To know which keys exist, the newest row of each is enough.
         folds = schema.merging.folds and (not deletions or schema.fields[-1].name == KIND_COLUMN)
         looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
         self._source = source
@@ -101,7 +101,7 @@ class Scan:
         self._limit = limit
         self._every = schema.fields
         self._keys, self._rows = keys, rows
-        entries = [one for one in entries if has_keys(one, keys)]
+        entries = [entry for entry in entries if has_keys(entry, keys)]
         self._entries, self._schema, self._condition = entries, schema, where
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
@@ -125,67 +125,68 @@ class Scan:
     async def ask_indexes(
         self, ask: Callable[[IndexQuestion, Sequence[FileEntry]], Awaitable[IndexAnswers]]
     ) -> None:
-        """Leaves out what indexes of the files exclude, of those that statistics do not.
+        """Leaves out files that their indexes exclude, asking only for files that statistics keep.
 
         Args:
-            ask: asks the indexes of some files.
+            ask: function that asks the indexes of some files.
         """
         if self._condition is None or self._pruner is None or self._limit == 0:
             return
         units = self.files.units
-        files = [one.entry for unit in units for one in unit.files if one.wanted and not one.matches]
+        files = [file.entry for unit in units for file in unit.files if file.wanted and not file.matches]
         with counting(self.report.cost):
             answers = await ask(IndexQuestion(self._condition, self._schema), files)
         self.report.indexes_read = len(answers.rows) - len(answers.failed)
         self.report.indexes_failed = len(answers.failed)
+        # Planned again, since a file that an index excludes may free others from being read for their keys.
         if any(not rows.is_all for rows in answers.rows.values()):
             self._selections = answers.rows
             self._pruner = IndexedPruner(self._pruner, answers)
             self.files = plan_files(self._entries, self._schema, self._pruner)
             self.report.files_pruned = self.files.pruned
             self.report.files_keys_only = self.files.keys_only
-            kept = [one.entry.path for unit in self.files.units for one in unit.files if one.wanted]
-            some = [answers.rows[path] for path in kept if path in answers.rows]
-            self.report.rows_pruned_by_index = sum(one.total_rows - one.row_count for one in some)
+            kept = [file.entry.path for unit in self.files.units for file in unit.files if file.wanted]
+            selections = [answers.rows[path] for path in kept if path in answers.rows]
+            self.report.rows_pruned_by_index = sum(rows.total_rows - rows.row_count for rows in selections)
 
     async def pieces(self, files_max: int) -> dict[str, Sequence[Piece]]:
-        """The pieces that the condition leaves of the files that it leaves, by path.
+        """Returns the pieces that the condition keeps of the files that it keeps, by path.
 
-        Nothing is known of files all of whose rows match, and of any where more than ``files_max`` would have
-        to be opened to know.
+        A file is missing in the result if all its rows match, and every file is if more than ``files_max``
+        would have to be opened.
         """
         pruner = self._pruner
         files = [file for unit in self.files.units for file in unit.files if not file.matches]
         if pruner is None or len(files) > files_max:
             return {}
-        found: dict[str, Sequence[Piece]] = {}
+        pieces: dict[str, Sequence[Piece]] = {}
         async with aclosing(self._opened(files)) as opened:
             at = 0
             async for reader in opened:
                 file, entry, at = files[at], reader.entry, at + 1
-                found[entry.path] = [
+                pieces[entry.path] = [
                     piece
                     for piece in reader.pieces
                     if not pruner.excludes_piece(entry, piece)
                     # A piece without a row that matches may hide older rows of its keys.
                     and not (file.alone and pruner.judge_piece(entry, piece) is Verdict.NONE)
                 ]
-        return found
+        return pieces
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the tables that the scan returns."""
+        """Arrow schema of the tables that the scan returns."""
         return pa.schema([arrow_field(field) for field in self.wanted.fields])
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:
-        """The rows, a table for each section that has any."""
+        """Yields the rows, a table for each section that has any."""
         tables = self._tables(self.files.units)
         async with aclosing(tables):
             async for table in tables:
                 yield table
 
     async def count(self) -> int:
-        """How many rows there are; files whose entries tell are not opened."""
+        """Returns the number of rows; files whose entries determine it are not opened."""
         known = 0
         units: Sequence[PlannedUnit] = self.files.units
         if (
@@ -235,7 +236,7 @@ class Scan:
                     return
 
     async def _sections(self, units: Sequence[PlannedUnit], gate: Gate) -> AsyncGenerator[Work, None]:
-        """The sections of all merge units, each when there is room for it."""
+        """Yields the sections of all merge units, each when there is room for it."""
         files = [(number, file) for number, unit in enumerate(units) for file in unit.files]
         folds = self.wanted.engine is not None
         sweep = SectionSweep(gate.target_rows, folds=folds, keys=self._keys)
@@ -249,6 +250,7 @@ class Scan:
                 is_last = at == len(files) or files[at][0] != unit
                 for section in sweep.sections(None if is_last else self._first_key(at, files[at][1])):
                     work = Work(section, gate.weight(section))
+                    # Not held here: the rows of a section must be free to go once it is handed out.
                     del section
                     await gate.enter(work.weight)
                     yield work
@@ -257,7 +259,7 @@ class Scan:
                     sweep = SectionSweep(gate.target_rows, folds=folds, keys=self._keys)
 
     async def _opened(self, files: Sequence[PlannedFile]) -> AsyncGenerator[RunReader, None]:
-        """The readers of the files, in order; of a scan with a limit not many more than it comes to."""
+        """Yields the readers of the files, in order; with a limit, opens few ahead of the reading."""
 
         async def open_file(file: PlannedFile) -> RunReader:
             with counting(self.report.cost):
@@ -272,13 +274,13 @@ class Scan:
             begin, count = begin + count, count * 2
 
     def _first_key(self, number: int, file: PlannedFile, piece: int = 0) -> bytes:
-        """Where a piece of a file stands in its merge unit; in append-only tables, as it came."""
+        """Returns the first key of a file in its merge unit; in append-only tables, its place instead."""
         if self.wanted.key_fields:
             return file.entry.min_key or b""
         return _PLACE.pack(number, piece)
 
     def _chunks(self, number: int, file: PlannedFile, reader: RunReader) -> list[Chunk]:
-        """The pieces of a file that may take part."""
+        """Returns the pieces of a file that may take part."""
         self.report.pieces += len(reader.pieces)
         chunks = []
         for at, piece in enumerate(reader.pieces):

@@ -1,13 +1,13 @@
-"""Reading sections: their parts are fetched, merged and filtered, and what is left is put together.
+"""Reader of sections: fetches, merges and filters their parts, and assembles the rows that remain.
 
-With a condition keys and the columns of the condition are decoded first, the other columns only of pieces
-in which rows are left. These are fetched then, or, of conditions that most pieces have rows for, beforehand
+With a condition, keys and the columns of the condition are decoded first, the other columns only of pieces
+in which rows remain. These are fetched then, or, for conditions that most pieces have rows for, beforehand
 in the same requests.
 
 Where a merge engine computes rows out of several, all columns of a section that is merged are read at
-once; where it picks one of them, what it picks by comes with the keys.
+once; where it picks one of them, the columns that decide which are read with the keys.
 
-Invariant: the condition is applied to what the merge leaves, never before it. The rows of a section
+Invariant: the condition is applied to merged rows, never before the merge. The rows of a section
 come in key order.
 """
 
@@ -43,35 +43,35 @@ from lakehouse.storage.scan.sections import Section, SectionPart
 __all__ = ["ScanOutput", "SectionReader"]
 
 _WORTH_A_REQUEST = 1024 * 1024
-"""Bytes that are not read for a condition from which a second step is worth its wait."""
+"""A two-step read must save at least this many bytes to pay for its extra round trip."""
 _READS = 16
 """Parts of a section that are read at once."""
 _ROWS_ASKED = 16_384
-"""Rows from which a thread for a part of them is worth it."""
+"""Minimum rows that are worth a thread of their own when the condition is evaluated."""
 _MANY = 0.6
-"""Share of pieces with rows that pass a condition from which columns are fetched all at once."""
+"""Share of pieces with matching rows from which all columns are fetched at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOutput:
-    """What a scan is to return."""
+    """Rows and columns that a scan is to return."""
 
     fields: tuple[Field, ...]
-    """Columns, in order."""
+    """Columns to return, in order."""
     where: Expr | None = None
-    """A condition, bound to the schema."""
+    """Condition, bound to the schema; None = every row."""
     where_fields: tuple[Field, ...] = ()
-    """The columns it looks at."""
+    """Columns that the condition reads."""
     key_fields: tuple[Field, ...] = ()
-    """Of the primary key; none in append-only tables."""
+    """Columns of the primary key; none in append-only tables."""
     deletions: bool = False
     """Whether keys whose newest row deletes them are returned too, as any other row."""
     engine: MergeEngine | None = None
-    """By which rows of a key are folded, with ``deletions`` to what they are for older ones; None = the
-    newest hides those."""
+    """Engine that folds the rows of a key, with ``deletions`` into what they are for older ones; None = the
+    newest row hides the others."""
 
     def with_needed(self, *fields: Sequence[Field]) -> tuple[Field, ...]:
-        """These columns, each once, and those that the engine needs to merge them."""
+        """Returns these columns, each once, and those that the engine needs to merge them."""
         every = _together(*fields)
         return every if self.engine is None else self.engine.needed(every)
 
@@ -80,23 +80,24 @@ _Cut = tuple[bytes | None, bytes | None]
 
 
 class _Shared:
-    """A part that several sections use: the first takes all of it, the others its last piece."""
+    """Rows of a part that several sections use: the first takes all of them, the others its last piece."""
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
         self.whole: pa.Table | None = None
-        """Until the first section has taken it."""
+        """All rows, until the first section has taken them."""
         self.last: pa.Table | None = None
+        """Rows of the last piece; None until the part is read."""
 
 
 class SectionReader:
     """Reads the sections of one scan.
 
     Args:
-        wanted: what it is to return.
-        size: learns what rows take.
-        report: told what was read.
-        selections: by path of a file the rows that may match; others are not looked at as to that.
+        wanted: rows and columns to return.
+        size: estimate that learns from the rows read.
+        report: counts the sections and pieces read.
+        selections: rows that may match according to indexes, by the file's path; other files have none.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class SectionReader:
         self._wanted = wanted
         self._selections = selections or {}
         self.schema = pa.schema([arrow_field(field) for field in wanted.fields])
-        """Of what is returned."""
+        """Arrow schema of the rows returned."""
         self._names = self.schema.names
         self._rest = [field for field in wanted.fields if field not in wanted.where_fields]
         self._where_names = [field.name for field in wanted.where_fields]
@@ -118,10 +119,10 @@ class SectionReader:
         self._report = report
         self._shared: WeakKeyDictionary[SectionPart, _Shared] = WeakKeyDictionary()
         self._share = 0.0
-        """Of the pieces read lately, the share in which rows passed the condition."""
+        """Running mean of the share of pieces in which rows passed the condition."""
 
     async def read(self, section: Section) -> pa.Table:
-        """The rows of the section that are wanted, by key."""
+        """Returns the wanted rows of the section, by key."""
         engine = self._wanted.engine
         filters = self._wanted.where is not None and (
             (engine is not None and section.merges)
@@ -138,8 +139,8 @@ class SectionReader:
         self._report.saw(section)
         if engine is not None and section.merges and (self._wanted.deletions or not engine.picks_rows):
             return await in_thread(self._fold, engine, rows, filters)
-        wanted = [one for one in rows if one.part.wanted]
-        has_all = all(name in one.table.column_names for one in wanted for name in self._names)
+        wanted = [part_rows for part_rows in rows if part_rows.part.wanted]
+        has_all = all(name in part_rows.table.column_names for part_rows in wanted for name in self._names)
         if has_all and not filters:
             return await in_thread(self._merge, section, rows)
         kept = await in_thread(self._keep, section, rows)
@@ -152,7 +153,7 @@ class SectionReader:
         return await in_thread(self._taken, wanted, kept)
 
     def _is_worth_waiting(self, section: Section) -> bool:
-        """Whether to decode the columns of the condition first and others for what passes it."""
+        """Returns whether to decode the condition's columns first, and others only for rows that pass."""
         if not self._rest or self._computes(section):
             return False
         wanted = [part for part in section.parts if part.wanted]
@@ -163,7 +164,7 @@ class SectionReader:
         return size * sum(map(value_width, self._rest)) / every >= _WORTH_A_REQUEST
 
     def _computes(self, section: Section) -> bool:
-        """Whether rows are computed out of those of the section, here or in another that shares a part."""
+        """Returns whether rows are folded in this section, or in another one that shares a part with it."""
         if self._wanted.engine is None or self._wanted.engine.picks_rows:
             return False
         is_shared = any(part.spans or part not in section.fresh for part in section.parts)
@@ -174,9 +175,9 @@ class SectionReader:
     async def _load_all(
         self, section: Section, fields: Sequence[Field], later: Sequence[Field]
     ) -> list[PartRows]:
-        """The rows of all parts within the section, in the order that their numbers are counted in.
+        """Reads the rows of all parts within the section, in the order that their numbers are counted in.
 
-        Columns that come later are fetched too, and not decoded.
+        Columns for later are fetched too, and not decoded.
         """
         parts = section.parts if section.merges else sorted(section.parts, key=lambda part: part.low)
 
@@ -198,7 +199,7 @@ class SectionReader:
         return await in_thread(self._cut, rows, cuts)
 
     async def _shared_rows(self, part: SectionPart, fields: Sequence[Field], *, is_first: bool) -> PartRows:
-        """A part that reaches into the next section, read by whichever section comes first."""
+        """Returns the rows of a part that reaches into the next section; the first to need it reads it."""
         shared = self._shared.setdefault(part, _Shared())
         skipped = part.rows_before_last
         async with shared.lock:
@@ -209,25 +210,26 @@ class SectionReader:
                     shared.last = await in_thread(taken, [last], np.arange(last.num_rows))
         if not is_first:
             return PartRows(part=part, table=shared.last, skipped=skipped, rest=part.reader)
+        # Handed over and not kept, so that only the last piece stays in memory for the next section.
         whole, shared.whole = shared.whole, None
         assert whole is not None  # there is one first section
         return PartRows(part=part, table=whole, rest=part.reader)
 
     def _cut(self, rows: Sequence[PartRows], cuts: dict[SectionPart, _Cut]) -> list[PartRows]:
-        """The rows of the parts that lie in the section."""
-        found = []
-        for one in rows:
-            low, high = cuts[one.part]
-            begin, end = 0, one.table.num_rows
+        """Returns the rows of the parts that lie in the section."""
+        inside = []
+        for part_rows in rows:
+            low, high = cuts[part_rows.part]
+            begin, end = 0, part_rows.table.num_rows
             if self._keys is not None:
-                begin = self._keys.rows_below(one.table, low) if low is not None else begin
-                end = self._keys.rows_below(one.table, high) if high is not None else end
-            table = one.table.slice(begin, end - begin)
-            found.append(replace(one, table=table, skipped=one.skipped + begin))
-        return found
+                begin = self._keys.rows_below(part_rows.table, low) if low is not None else begin
+                end = self._keys.rows_below(part_rows.table, high) if high is not None else end
+            table = part_rows.table.slice(begin, end - begin)
+            inside.append(replace(part_rows, table=table, skipped=part_rows.skipped + begin))
+        return inside
 
     async def _loaded(self, part: SectionPart, columns: Sequence[Field], later: Sequence[Field]) -> RunReader:
-        """A reader of the part that has fetched what is to be decoded now and later."""
+        """Returns a reader of the part that has fetched the columns to be decoded now and later."""
         if not later or not part.wanted:
             return part.reader
         with counting(self._report.cost):
@@ -244,7 +246,7 @@ class SectionReader:
         *,
         rows: I64 | None = None,
     ) -> pa.Table:
-        """Columns of pieces; of some rows alone, which are known then not to delete anything."""
+        """Reads columns of pieces; with ``rows`` only those, which are known not to delete anything."""
         kinds = part.wanted and rows is None and self._has_kinds(part.reader.entry)
         if not fields and not kinds:
             return without_columns(sum(part.piece_rows))
@@ -255,82 +257,84 @@ class SectionReader:
         return table
 
     def _has_kinds(self, entry: FileEntry) -> bool:
-        """Whether the kinds of the rows of a file matter and are not all the same."""
+        """Returns whether the kinds of a file's rows matter and are not all the same."""
         is_mixed = self._wanted.engine is not None and 0 < entry.updates < entry.rows
         return entry.deletes > 0 or is_mixed
 
     # --- computing ---------------------------------------------------------------
 
     def _merge(self, section: Section, rows: list[PartRows]) -> pa.Table:
-        """The wanted rows without a condition, of parts whose columns are all there."""
-        return self._taken([one for one in rows if one.part.wanted], self._keep(section, rows))
+        """Merges rows without a condition, of parts that have all the columns."""
+        wanted = [part_rows for part_rows in rows if part_rows.part.wanted]
+        return self._taken(wanted, self._keep(section, rows))
 
     def _taken(self, rows: Sequence[PartRows], kept: I64 | None) -> pa.Table:
-        return taken([one.table.select(self._names) for one in rows], kept)
+        return taken([part_rows.table.select(self._names) for part_rows in rows], kept)
 
     def _fold(self, engine: MergeEngine, rows: list[PartRows], filters: bool) -> pa.Table:
-        """The wanted rows, computed out of those of all parts."""
+        """Folds the rows of all parts, then applies the condition."""
         assert self._keys is not None
         first = self._wanted.where_fields if filters else ()
         fields = self._wanted.with_needed(self._wanted.key_fields, first, self._wanted.fields)
         names = [field.name for field in fields if field.name != KIND_COLUMN]
-        tables = [_with_kinds(one, names) for one in rows]
+        tables = [_with_kinds(part_rows, names) for part_rows in rows]
         order = merge_order(self._keys.arrays(tables))
-        found = fold(order, tables, engine, finish=not self._wanted.deletions)
-        if self._wanted.deletions and KIND_COLUMN not in found.column_names:
-            found = found.append_column(KIND_COLUMN, pa.array(np.zeros(found.num_rows, np.int8)))
+        folded = fold(order, tables, engine, finish=not self._wanted.deletions)
+        if self._wanted.deletions and KIND_COLUMN not in folded.column_names:
+            folded = folded.append_column(KIND_COLUMN, pa.array(np.zeros(folded.num_rows, np.int8)))
         if filters and self._wanted.where is not None:
-            found = found.filter(matching(self._wanted.where, found.select(self._where_names)))
+            folded = folded.filter(matching(self._wanted.where, folded.select(self._where_names)))
         if not self._names:
-            return without_columns(found.num_rows)
-        return pa.Table.from_arrays([found.column(name) for name in self._names], schema=self.schema)
+            return without_columns(folded.num_rows)
+        return pa.Table.from_arrays([folded.column(name) for name in self._names], schema=self.schema)
 
     def _keep(self, section: Section, rows: list[PartRows]) -> I64 | None:
-        """The rows that are there, by key, counted through the wanted parts; None = all of them."""
-        tables = [one.table for one in rows]
+        """Returns the surviving rows by key, counted through the wanted parts; None = all of them."""
+        tables = [part_rows.table for part_rows in rows]
         kinds = None if self._wanted.deletions else kinds_of(tables)
         kept: I64 | None = None
         if section.merges and self._keys is not None and self._wanted.engine is not None:
             by = [field.name for field in self._wanted.engine.needed(())]
             order = merge_order(self._keys.arrays(tables))
-            kept = self._wanted.engine.picked(order, [_with_kinds(one, by) for one in rows])
+            kept = self._wanted.engine.picked(order, [_with_kinds(part_rows, by) for part_rows in rows])
         elif section.merges and self._keys is not None:
             kept = survivors(merge_order(self._keys.arrays(tables)), kinds)
-            if not all(one.part.wanted for one in rows):
+            if not all(part_rows.part.wanted for part_rows in rows):
                 kept = among_wanted(rows, kept)
         elif kinds is not None and bool((kinds == RowKind.DELETE).any()):
             kept = np.flatnonzero(kinds != RowKind.DELETE)
         return kept
 
     async def _passing(self, rows: Sequence[PartRows], kept: I64 | None) -> I64:
-        """Those of the rows that are there that pass the condition, which large numbers are asked for
-        beside each other."""
+        """Returns the surviving rows that pass the condition; many are tested in several threads."""
         kept, looked_at = await in_thread(self._looked_at, rows, kept)
         count = max(1, min(pa.cpu_count(), looked_at.num_rows // _ROWS_ASKED))
         bounds = [looked_at.num_rows * at // count for at in range(count + 1)]
         pieces = [looked_at.slice(begin, end - begin) for begin, end in itertools.pairwise(bounds)]
-        found = [mask async for mask in map_bounded(partial(in_thread, self._passes), pieces, count)]
-        passed = np.flatnonzero(np.concatenate(found))
+        masks = [mask async for mask in map_bounded(partial(in_thread, self._passes), pieces, count)]
+        passed = np.flatnonzero(np.concatenate(masks))
         return passed if kept is None else kept[passed]
 
     def _looked_at(self, rows: Sequence[PartRows], kept: I64 | None) -> tuple[I64 | None, pa.Table]:
-        """The rows for which indexes leave the condition open, and what it looks at."""
+        """Returns the rows that indexes do not exclude, and the columns that the condition reads."""
         if self._selections and (may_match := candidates(rows, self._selections)) is not None:
             kept = np.flatnonzero(may_match) if kept is None else kept[may_match[kept]]
-        return kept, taken([one.table.select(self._where_names) for one in rows], kept)
+        return kept, taken([part_rows.table.select(self._where_names) for part_rows in rows], kept)
 
     def _passes(self, rows: pa.Table) -> Mask:
         assert self._wanted.where is not None
-        found: Mask = matching(self._wanted.where, rows).to_numpy(zero_copy_only=False)
-        return found
+        passes: Mask = matching(self._wanted.where, rows).to_numpy(zero_copy_only=False)
+        return passes
 
     async def _fetch_rest(self, rows: list[PartRows], kept: I64 | None) -> pa.Table:
-        """The rows that stay with all their columns, of which the parts have some."""
+        """Returns the surviving rows with all their columns, and fetches those that are missing."""
         if kept is None:
-            kept = np.arange(sum(one.table.num_rows for one in rows))
-        found = hits(rows, kept)
-        self._note_share(rows, found)
-        here = [name for name in self._names if all(name in one.table.column_names for one in rows)]
+            kept = np.arange(sum(part_rows.table.num_rows for part_rows in rows))
+        part_hits = hits(rows, kept)
+        self._note_share(rows, part_hits)
+        here = [
+            name for name in self._names if all(name in part_rows.table.column_names for part_rows in rows)
+        ]
         rest = [field for field in self._wanted.fields if field.name not in here]
         names = [field.name for field in rest]
 
@@ -340,33 +344,34 @@ class SectionReader:
             pieces = [hit.of.part.pieces[number] for number in hit.pieces]
             return await self._fetch(hit.of.part, rest, pieces, hit.of.rest, rows=hit.rows_in_pieces())
 
-        if not found:
+        if not part_hits:
             return self.schema.empty_table()
-        fetched = [table async for table in map_bounded(fetch, found, _READS)]
-        early = taken([one.table.select(here) for one in rows], kept)
-        # Part by part they were fetched; back to the order of the keys.
-        back = np.argsort(np.concatenate([hit.places for hit in found]))
+        fetched = [table async for table in map_bounded(fetch, part_hits, _READS)]
+        early = taken([part_rows.table.select(here) for part_rows in rows], kept)
+        # They were fetched part by part: back to the order of the keys.
+        back = np.argsort(np.concatenate([hit.places for hit in part_hits]))
         late = taken(fetched, back)
         columns = [(early if name in here else late).column(name) for name in self._names]
         return pa.table(columns, schema=self.schema)
 
-    def _note_share(self, rows: Sequence[PartRows], found: Sequence[PartHits]) -> None:
-        pieces = sum(len(one.part.pieces) for one in rows)
-        share = sum(len(hit.pieces) for hit in found) / max(1, pieces)
+    def _note_share(self, rows: Sequence[PartRows], part_hits: Sequence[PartHits]) -> None:
+        pieces = sum(len(part_rows.part.pieces) for part_rows in rows)
+        share = sum(len(hit.pieces) for hit in part_hits) / max(1, pieces)
         self._share = (self._share + share) / 2
 
 
 def _with_kinds(rows: PartRows, names: Sequence[str]) -> pa.Table:
-    """These columns of rows, and their kinds unless all are inserts."""
+    """Returns these columns of rows, and their kinds unless all are inserts."""
     table, entry = rows.table, rows.part.reader.entry
     if KIND_COLUMN in table.column_names:
         return table.select([*names, KIND_COLUMN])
     table = table.select(names) if names else without_columns(table.num_rows)
+    # In a file of operands alone, the kind is known without its column.
     if not entry.updates:
         return table
     return table.append_column(KIND_COLUMN, pa.array(np.full(table.num_rows, RowKind.UPDATE, np.int8)))
 
 
 def _together(*fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The fields of all, each once."""
-    return tuple({field.id: field for some in fields for field in some}.values())
+    """Returns all these fields, each once."""
+    return tuple({field.id: field for group in fields for field in group}.values())

@@ -1,6 +1,6 @@
-"""Cutting a merge unit into sections: ranges of keys that are read and merged apart, in key order.
+"""Division of a merge unit into sections: ranges of keys that are read and merged separately, in key order.
 
-Pieces of files come in by their first key. A section ends where the next piece begins, once it
+Pieces of files arrive by their first key. A section ends where the next piece begins, once it
 holds enough; a piece that reaches across the end belongs to both sections and is read once. So a
 scan holds at any time the sections under way and, of every run, the piece at the border, however
 large the runs are.
@@ -25,18 +25,18 @@ __all__ = ["Chunk", "Section", "SectionPart", "SectionSweep"]
 
 
 _FEW = 8
-"""A section with less than such a part of its target is not ended for the sake of not merging."""
+"""Divisor of the target: a section with fewer rows than this part is not ended just to avoid a merge."""
 _TOO_MANY = 1.5
-"""A section grows to no more than so many times its target for the sake of where it ends."""
+"""Factor of the target up to which a section may grow to end at a better place."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Chunk:
-    """A piece of a file on its way into sections."""
+    """A piece of a file that is waiting to get into a section."""
 
     reader: RunReader
     number: int
-    """Of the piece in its file."""
+    """Number of the piece in its file."""
     rows: int
     low: bytes
     """Row key of its first row."""
@@ -45,11 +45,11 @@ class Chunk:
     age: int
     """Place of its run among the runs of the merge unit, oldest first."""
     wanted: bool = True
-    """Whether a row of it may match the condition."""
+    """Whether one of its rows may match the condition."""
     matches: bool = False
-    """Whether every row of it is known to match."""
+    """Whether all its rows are known to match."""
     part: SectionPart | None = None
-    """Where it is read, once a section needs it."""
+    """Part that it is read with, once a section needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -63,34 +63,34 @@ class SectionPart:
     high: bytes
     age: int
     wanted: bool
-    """False: only its keys are read, because they may hide older rows."""
+    """Whether its rows may match; else only its keys are read, because they may hide older rows."""
     matches: bool
     spans: bool
     """Whether its last piece reaches into the next section."""
 
     @property
     def rows_before_last(self) -> int:
-        """Rows of all its pieces but the last."""
+        """Number of rows of all its pieces but the last."""
         return sum(self.piece_rows[:-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """The rows of a range of keys, [low, high)."""
+    """The rows of a range of keys, [low, high), to be read and merged together."""
 
     low: bytes | None
-    """None = from the first key."""
+    """Least key, included; None = from the first key."""
     high: bytes | None
-    """None = to the last key."""
+    """End of the keys, excluded; None = to the last key."""
     parts: tuple[SectionPart, ...]
-    """Oldest first, then by key."""
+    """Parts, oldest first, then by key."""
     fresh: frozenset[SectionPart]
-    """Those that no section before uses."""
+    """Parts that no section before uses."""
     merges: bool
-    """Whether parts overlap."""
+    """Whether parts overlap, so that rows must be merged."""
 
     def cuts(self, part: SectionPart) -> tuple[bytes | None, bytes | None]:
-        """At which keys the rows of the part are to be cut: below the first, and from the second on."""
+        """Returns the keys to cut the part's rows at: drop rows below the first and from the second on."""
         return (
             self.low if self.low is not None and part.low < self.low else None,
             self.high if self.high is not None and part.high >= self.high else None,
@@ -98,7 +98,7 @@ class Section:
 
 
 class _Gathered:
-    """Pieces that will be in a section together."""
+    """Pieces that will be in one section."""
 
     __slots__ = ("chunks", "overlaps", "rows")
 
@@ -118,38 +118,38 @@ class _Gathered:
 
 
 class SectionSweep:
-    """Makes sections of the pieces of one merge unit, with the least first keys first.
+    """Divides the pieces of one merge unit into sections, in the order of their first keys.
 
     Args:
-        target_rows: how many rows to gather for a section.
+        target_rows: number of rows to gather for a section.
         folds: whether rows of a key are folded.
-        keys: of which keys there are to be rows; all pieces that come in have some of them.
+        keys: range of keys to return; every piece that is added has some of them.
     """
 
     def __init__(self, target_rows: int, *, folds: bool = False, keys: KeyRange = EVERY_KEY) -> None:
         self._folds = folds
         self.target_rows = target_rows
-        """How many rows to gather for the next section. It has more when a single piece does, and
-        rows that reach into it from the one before come on top."""
+        """Number of rows to gather for the next section. It has more when a single piece does, and
+        rows that reach into it from the one before are added."""
         self._heap: list[tuple[bytes, int, Chunk]] = []
         self._numbers = itertools.count()
         self._low, self._end = keys
         self._carried: list[Chunk] = []
         """Pieces of the section before that reach into this one."""
         self._settled = _Gathered()
-        """Pieces that overlap nothing of what comes."""
+        """Pieces that overlap no piece to come."""
         self._cluster = _Gathered()
-        """Pieces from the last gap between keys on."""
+        """Pieces since the last gap between keys."""
         self._reach: bytes | None = None
         """Greatest key of all pieces so far."""
 
     def add(self, chunks: Sequence[Chunk]) -> None:
-        """Takes the pieces of another file."""
+        """Adds the pieces of another file."""
         for chunk in chunks:
             heapq.heappush(self._heap, (chunk.low, next(self._numbers), chunk))
 
     def sections(self, before: bytes | None) -> Iterator[Section]:
-        """The sections that are complete if no file to come has a key below ``before``; None = none comes."""
+        """Yields the sections that are complete if later files begin at ``before`` or above; None = none follow."""
         while self._heap and (before is None or self._heap[0][0] < before):
             yield from self._take(heapq.heappop(self._heap)[-1])
         if before is None or self._settled.rows + self._cluster.rows >= self.target_rows:
@@ -161,10 +161,10 @@ class SectionSweep:
         if is_gap:
             self._settle()
             if self._settled.overlaps and self._is_worth_a_section():
-                yield from self._close(chunk.low)  # what follows may need no merge
+                yield from self._close(chunk.low)  # the pieces to come may need no merge
         elif not self._cluster.overlaps:
             if self._cluster.chunks and not self._settled.overlaps and self._is_worth_a_section():
-                yield from self._close(self._cluster.chunks[0].low)  # what stands before needs no merge
+                yield from self._close(self._cluster.chunks[0].low)  # the pieces before need no merge
             self._cluster.overlaps = True
         if self._is_enough_before(chunk):
             self._settle()
@@ -174,7 +174,7 @@ class SectionSweep:
         self._reach = chunk.high if self._reach is None else max(self._reach, chunk.high)
 
     def _is_enough_before(self, chunk: Chunk) -> bool:
-        """Whether the section is to end before the piece: best where one of its largest run begins.
+        """Returns whether to end the section before the piece: best where one of its largest run begins.
 
         Pieces of that run then do not reach into the next section, as all other runs' may.
         """
@@ -183,8 +183,8 @@ class SectionSweep:
         if not gathered or more <= self.target_rows:
             return False
         rows_of: dict[int, int] = {}
-        for one in (*self._settled.chunks, *self._cluster.chunks):
-            rows_of[one.age] = rows_of.get(one.age, 0) + one.rows
+        for gathered_chunk in (*self._settled.chunks, *self._cluster.chunks):
+            rows_of[gathered_chunk.age] = rows_of.get(gathered_chunk.age, 0) + gathered_chunk.rows
         return rows_of.get(chunk.age, 0) == max(rows_of.values()) or more > _TOO_MANY * self.target_rows
 
     def _is_worth_a_section(self) -> bool:
@@ -195,9 +195,9 @@ class SectionSweep:
         self._cluster = _Gathered()
 
     def _close(self, high: bytes | None) -> Iterator[Section]:
-        """Ends the section of what has settled, before ``high``."""
+        """Ends the section of the settled pieces, before ``high``."""
         if high is not None and self._low is not None and high <= self._low:
-            return  # a piece that begins below the keys asked for
+            return  # the piece begins below the range of keys asked for
         chunks = self._carried + self._settled.chunks
         low, self._low = self._low, high
         self._settled = _Gathered()
@@ -216,7 +216,7 @@ class SectionSweep:
 
 
 def _needed(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The pieces without which the wanted rows of a section would not be right."""
+    """Returns the wanted pieces, and newer ones that may hide some of their rows."""
     wanted = [chunk for chunk in chunks if chunk.wanted]
     return [
         chunk
@@ -227,20 +227,20 @@ def _needed(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def _folded(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The pieces with wanted rows, and those that are folded with others, whatever their own rows say."""
+    """Returns wanted pieces, and all that overlap another run's: only folded rows can be judged."""
     before: list[Chunk] = []
-    for chunk in sorted(chunks, key=lambda one: one.low):
-        before = [one for one in before if one.high >= chunk.low]
-        for one in before:
-            if one.age != chunk.age:
-                one.wanted = chunk.wanted = True
-                one.matches = chunk.matches = False
+    for chunk in sorted(chunks, key=lambda chunk: chunk.low):
+        before = [earlier for earlier in before if earlier.high >= chunk.low]
+        for earlier in before:
+            if earlier.age != chunk.age:
+                earlier.wanted = chunk.wanted = True
+                earlier.matches = chunk.matches = False
         before.append(chunk)
     return [chunk for chunk in chunks if chunk.wanted]
 
 
 def _overlap(parts: Iterable[SectionPart], low: bytes | None) -> bool:
-    """Whether rows of two parts are mixed in key order, as far as bounds tell, from ``low`` on."""
+    """Returns whether rows of two parts may be mixed in key order, by their bounds, from ``low`` on."""
     reach: bytes | None = None
     for begin, end in sorted((max(part.low, low or b""), part.high) for part in parts):
         if reach is not None and begin <= reach:
@@ -250,7 +250,7 @@ def _overlap(parts: Iterable[SectionPart], low: bytes | None) -> bool:
 
 
 def _read_at_once(chunks: Sequence[Chunk], high: bytes | None) -> list[SectionPart]:
-    """The pieces as parts, one for each file and use."""
+    """Groups the pieces into parts, one for each file and use."""
     groups: dict[tuple[int, bool], list[Chunk]] = {}
     for chunk in chunks:
         groups.setdefault((id(chunk.reader), chunk.wanted), []).append(chunk)
