@@ -1,4 +1,4 @@
-"""The columns and options of a table, changed: the methods of ``Table`` that do it.
+"""Changes of a table's columns and options, as methods of ``Table``.
 
 Invariant: each change is one commit, and every file that was written before stays readable.
 """
@@ -62,7 +62,7 @@ class TableColumns:
             path: the column's name, or the path to a new field of a struct.
             type: SQL text such as ``"double"``, or an Arrow type such as ``pa.float64()``.
             required: never null; needs a default.
-            default: what rows have that come without the column, older ones included.
+            default: value of rows that lack the column, older ones included.
             comment: for people.
             first: before all others.
             after: behind this column.
@@ -74,7 +74,7 @@ class TableColumns:
         )
 
     async def drop_column(self, path: ColumnPath) -> CommitResult:
-        """Takes a column away; adding one of that name later does not bring its values back."""
+        """Drops a column; adding one of that name later does not bring its values back."""
         return await self.alter(DropColumn(path))
 
     async def rename_column(self, path: ColumnPath, name: str) -> CommitResult:
@@ -88,7 +88,7 @@ class TableColumns:
         return await self.alter(MoveColumn(path, first=first, after=after))
 
     async def widen_column(self, path: ColumnPath, type: ColumnType) -> CommitResult:  # noqa: A002
-        """Gives a column a type that holds more, as SQL text or as an Arrow type."""
+        """Gives a column a wider type, as SQL text or as an Arrow type."""
         return await self.alter(WidenColumn(path, type))
 
     async def make_optional(self, path: ColumnPath) -> CommitResult:
@@ -96,11 +96,11 @@ class TableColumns:
         return await self.alter(MakeOptional(path))
 
     async def set_default(self, path: ColumnPath, default: Any) -> CommitResult:
-        """What new rows get that come without the column."""
+        """Sets the value of new rows that lack the column."""
         return await self.alter(SetDefault(path, default))
 
     async def set_comment(self, comment: str | None, *, column: ColumnPath | None = None) -> CommitResult:
-        """Says what the table, or one of its columns, is for."""
+        """Describes the table, or one of its columns."""
         return await self.alter(SetTableComment(comment) if column is None else SetComment(column, comment))
 
     async def set_option(self, name: str, value: object) -> CommitResult:

@@ -1,8 +1,8 @@
-"""The indexes of a table: which it has, and changes of them, as methods of ``Table``.
+"""Indexes of a table and their changes, as methods of ``Table``.
 
-Invariant: a change of indexes is a commit like any other change of the schema. Files that are there
+Invariant: a change of indexes is a commit like any other change of the schema. Existing files
 keep the index files they have until :meth:`TableIndexes.rebuild_indexes` or compaction writes them anew;
-what a file was not indexed by is not asked.
+an index that a file lacks is not asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TableIndexes:
         return indexes_relation(await view.files(), view.schema)
 
     async def add_index(self, target: str | Sequence[str], kind: str, **options: Any) -> CommitResult:
-        """Adds an index, which files get that are written from now on.
+        """Adds an index, for files that are written from now on.
 
         Args:
             target: a column, ``"host, path"``, ``"payload#/user/id"``, or an expression such as
@@ -52,7 +52,7 @@ class TableIndexes:
     async def alter_index(
         self, target: str | Sequence[str], kind: str | None = None, **options: Any
     ) -> CommitResult:
-        """Gives an index other options; what files have of it is not asked any more.
+        """Gives an index other options; files indexed with the old ones are read without it.
 
         Args:
             target: as in ``add_index``.
@@ -62,7 +62,7 @@ class TableIndexes:
         return await self._change_indexes(AlterIndex(target, kind, options))
 
     async def drop_index(self, target: str | Sequence[str], kind: str | None = None) -> CommitResult:
-        """Takes an index away.
+        """Drops an index.
 
         Args:
             target: as in ``add_index``.
@@ -80,13 +80,13 @@ class TableIndexes:
     ) -> RebuildResult:
         """Writes the index files of data files that have none, or not those that the table has now.
 
-        Commits as it goes. Files that compaction or an overwrite takes away meanwhile are passed over.
+        Commits in steps. Files that compaction or an overwrite removes meanwhile are skipped.
 
         Args:
             where: a condition on partition columns; None = the whole table.
-            every: also of files whose indexes are as they should be.
-            dry_run: change nothing and say what would be done.
-            progress: told how far it has got.
+            every: also rewrite the index files of data files whose indexes are up to date.
+            dry_run: change nothing and report the work to be done.
+            progress: called with the progress made.
 
         Example::
 

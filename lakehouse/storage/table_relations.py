@@ -1,4 +1,4 @@
-"""What a table says about itself, as methods of ``Table``: snapshots, schemas, files, partitions, tags.
+"""Metadata relations of a table, as methods of ``Table``: snapshots, schemas, files, partitions, tags.
 
 Invariant: metadata alone is read, and each relation is of one state.
 """
@@ -23,6 +23,7 @@ from lakehouse.storage.tables.relations import (
 __all__ = ["TableRelations"]
 
 _READS = 16
+"""Metadata objects read at once."""
 
 
 class TableRelations:
@@ -31,7 +32,7 @@ class TableRelations:
     _core: OpenTable
 
     async def snapshots(self) -> pa.Table:
-        """One row per snapshot, oldest first; ``rows`` is null where the snapshot alone does not tell.
+        """One row per snapshot, oldest first; ``rows`` is null where metadata does not hold it.
 
         ``stored_rows`` are those in files, with rows that others replace or delete; ``added_rows`` and
         ``removed_rows`` count stored ones too.
@@ -42,17 +43,17 @@ class TableRelations:
         async def read(number: int) -> Snapshot:
             return await self._core.history.snapshot(number, head)
 
-        found = [one async for one in map_bounded(read, kept, _READS)]
-        schemas = {one.schema.path: one.schema for one in found}
+        found = [snapshot async for snapshot in map_bounded(read, kept, _READS)]
+        schemas = {snapshot.schema.path: snapshot.schema for snapshot in found}
         read_schemas = map_bounded(self._core.schemas.read, schemas.values(), _READS)
-        known = dict(zip(schemas, [one.schema async for one in read_schemas], strict=True))
-        rows = {one.id: rows_of_snapshot(one, known[one.schema.path]) for one in found}
+        known = dict(zip(schemas, [stored.schema async for stored in read_schemas], strict=True))
+        rows = {snapshot.id: rows_of_snapshot(snapshot, known[snapshot.schema.path]) for snapshot in found}
         return snapshots_relation(found, head, rows)
 
     async def schemas(self) -> pa.Table:
-        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
+        """One row per schema that led to the newest, oldest first; without those that a rollback undid."""
         newest = (await self._core.newest()).schema_object
-        older = [one async for one in map_bounded(self._core.schemas.read, newest.ancestors, _READS)]
+        older = [stored async for stored in map_bounded(self._core.schemas.read, newest.ancestors, _READS)]
         return schemas_relation([*older, newest])
 
     async def files(self, *, snapshot: int | None = None) -> pa.Table:
@@ -62,11 +63,11 @@ class TableRelations:
         return files_relation(files, view.schema, rows_of_files(view, files))
 
     async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
+        """One row per manifest of a snapshot; recent files are listed in the snapshot itself."""
         return manifests_relation((await self._core.view(snapshot=snapshot)).snapshot)
 
     async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per partition that has files; ``rows`` is null where counting takes reading."""
+        """One row per partition that has files; ``rows`` is null where counting them takes a scan."""
         view = await self._core.view(snapshot=snapshot)
         files, is_all = await view.files(), not view.snapshot.segments
         rows = rows_of_files(view, files)

@@ -118,14 +118,14 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     ) -> CommitResult:
         """Adds rows that replace the older ones of their keys, without reading these.
 
-        Of several rows of a key in one call the last one stays. The table needs a primary key.
+        Of several rows with one key in a call, the last one stays. The table needs a primary key.
 
         Args:
             data: rows, as for ``append``.
-            missing: what becomes of columns without a default that rows come without. ``error``
-                refuses such rows, ``null`` writes null, ``keep`` reads the older rows of these keys and
-                keeps what they have. None is ``error`` where an older row would lose a value (engine
-                deduplicate), and leaves to other engines what these leave as it is.
+            missing: treatment of columns without a default that rows lack. ``error`` refuses such rows,
+                ``null`` writes null, ``keep`` reads the older rows of these keys and keeps their values. None
+                is ``error`` where an older row would lose a value (engine deduplicate), and leaves columns to
+                other engines where these keep values themselves.
             writer: (id, sequence) of this write.
             message: for people.
 
@@ -210,12 +210,12 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         Args:
             where: SQL text or an expression; None = all rows.
             columns: names, in order; None = all.
-            limit: most rows to return.
+            limit: maximum rows to return.
             snapshot: id of a snapshot.
             timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says),
                 or milliseconds.
             tag: the snapshot of that tag.
-            freshness: ``wal`` reads the newest snapshot and what the write-ahead log holds above it:
+            freshness: ``wal`` reads the newest snapshot and the write-ahead log above it:
                 every row that was acknowledged before the call.
 
         Example::
@@ -294,9 +294,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     def changes(self, start: int, end: int | None = None) -> Generator[pa.Table, None, None]:
         """Net changes of rows between two snapshots, whatever was compacted in between.
 
-        Rows come with a column ``_change``: insert, update_before, update_after or delete. A row that
-        changed and changed back is left out. A table without a primary key tells the rows that came, in
-        the order in which they came, and refuses where a commit in between took rows away.
+        Rows have a column ``_change``: insert, update_before, update_after or delete. A row that
+        changed and changed back is left out. A table without a primary key reports the rows that were
+        added, in the order of their commits, and refuses where a commit in between removed rows.
 
         Args:
             start: id of a snapshot.
@@ -309,9 +309,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     ) -> Generator[ChangeBatch, None, None]:
         """Changes as they are committed, for as long as one listens.
 
-        Compaction does not show, nor do rows that are taken from a table without a primary key. A reader
-        that keeps the ``token`` of the last batch it has dealt with goes on from there, in any process;
-        when that position has expired meanwhile, NotFoundError says so.
+        Compaction does not show, nor do rows that are removed from a table without a primary key. A reader
+        that keeps the ``token`` of the last batch it has processed continues from there, in any process;
+        when that position has expired meanwhile, NotFoundError is raised.
 
         Args:
             after: a token, or the id of a snapshot whose state the reader has; None = from now on.
@@ -330,13 +330,13 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         return self._bridge.call(self._wrapped.create_tag, name, snapshot=snapshot, replace=replace)
 
     def delete_tag(self, name: str) -> CommitResult:
-        """Takes a name away; the snapshot may expire then."""
+        """Deletes a tag; its snapshot may expire then."""
         return self._bridge.call(self._wrapped.delete_tag, name)
 
     def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AbstractContextManager[int]:
         """Keeps a snapshot while the block runs, or for ``ttl_s`` seconds if the process ends in it.
 
-        What the block came to does not depend on whether the pin can be taken away then: it ends by itself.
+        The result of the block does not depend on whether the pin can be dropped then: it ends by itself.
         """
         return self._bridge.hold(self._wrapped.pin, snapshot, ttl_s=ttl_s)
 
@@ -360,14 +360,14 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     ) -> CompactResult:
         """Merges sorted runs into larger ones: reads get faster, no answer of any snapshot changes.
 
-        Without a key it puts small files together. Others may commit meanwhile; where they changed what
-        was being merged, the compaction gives way, and the result says so.
+        Without a key it merges small files. Others may commit meanwhile; where they changed files that
+        were being merged, the compaction gives way, and the result reports it.
 
         Args:
             where: a condition on partition columns; None = the whole table.
             full: one run for every bucket, without deleted keys, instead of what is worth its cost.
-            dry_run: only say what there is to do.
-            progress: told how many rows were read.
+            dry_run: change nothing and report the work to be done.
+            progress: called with the number of rows read.
 
         Example::
 

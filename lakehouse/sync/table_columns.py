@@ -52,7 +52,7 @@ class TableColumns:
             path: the column's name, or the path to a new field of a struct.
             type: SQL text such as ``"double"``, or an Arrow type such as ``pa.float64()``.
             required: never null; needs a default.
-            default: what rows have that come without the column, older ones included.
+            default: value of rows that lack the column, older ones included.
             comment: for people.
             first: before all others.
             after: behind this column.
@@ -69,7 +69,7 @@ class TableColumns:
         )
 
     def drop_column(self, path: ColumnPath) -> CommitResult:
-        """Takes a column away; adding one of that name later does not bring its values back."""
+        """Drops a column; adding one of that name later does not bring its values back."""
         return self._bridge.call(self._wrapped.drop_column, path)
 
     def rename_column(self, path: ColumnPath, name: str) -> CommitResult:
@@ -81,7 +81,7 @@ class TableColumns:
         return self._bridge.call(self._wrapped.move_column, path, first=first, after=after)
 
     def widen_column(self, path: ColumnPath, type: ColumnType) -> CommitResult:
-        """Gives a column a type that holds more, as SQL text or as an Arrow type."""
+        """Gives a column a wider type, as SQL text or as an Arrow type."""
         return self._bridge.call(self._wrapped.widen_column, path, type)
 
     def make_optional(self, path: ColumnPath) -> CommitResult:
@@ -89,11 +89,11 @@ class TableColumns:
         return self._bridge.call(self._wrapped.make_optional, path)
 
     def set_default(self, path: ColumnPath, default: Any) -> CommitResult:
-        """What new rows get that come without the column."""
+        """Sets the value of new rows that lack the column."""
         return self._bridge.call(self._wrapped.set_default, path, default)
 
     def set_comment(self, comment: str | None, *, column: ColumnPath | None = None) -> CommitResult:
-        """Says what the table, or one of its columns, is for."""
+        """Describes the table, or one of its columns."""
         return self._bridge.call(self._wrapped.set_comment, comment, column=column)
 
     def set_option(self, name: str, value: object) -> CommitResult:

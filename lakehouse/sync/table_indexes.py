@@ -32,7 +32,7 @@ class TableIndexes:
         return self._bridge.call(self._wrapped.indexes, snapshot=snapshot)
 
     def add_index(self, target: str | Sequence[str], kind: str, **options: Any) -> CommitResult:
-        """Adds an index, which files get that are written from now on.
+        """Adds an index, for files that are written from now on.
 
         Args:
             target: a column, ``"host, path"``, ``"payload#/user/id"``, or an expression such as
@@ -49,7 +49,7 @@ class TableIndexes:
     def alter_index(
         self, target: str | Sequence[str], kind: str | None = None, **options: Any
     ) -> CommitResult:
-        """Gives an index other options; what files have of it is not asked any more.
+        """Gives an index other options; files indexed with the old ones are read without it.
 
         Args:
             target: as in ``add_index``.
@@ -59,7 +59,7 @@ class TableIndexes:
         return self._bridge.call(self._wrapped.alter_index, target, kind, **options)
 
     def drop_index(self, target: str | Sequence[str], kind: str | None = None) -> CommitResult:
-        """Takes an index away.
+        """Drops an index.
 
         Args:
             target: as in ``add_index``.
@@ -77,13 +77,13 @@ class TableIndexes:
     ) -> RebuildResult:
         """Writes the index files of data files that have none, or not those that the table has now.
 
-        Commits as it goes. Files that compaction or an overwrite takes away meanwhile are passed over.
+        Commits in steps. Files that compaction or an overwrite removes meanwhile are skipped.
 
         Args:
             where: a condition on partition columns; None = the whole table.
-            every: also of files whose indexes are as they should be.
-            dry_run: change nothing and say what would be done.
-            progress: told how far it has got.
+            every: also rewrite the index files of data files whose indexes are up to date.
+            dry_run: change nothing and report the work to be done.
+            progress: called with the progress made.
 
         Example::
 

@@ -41,18 +41,18 @@ class TableMaintenance:
         """Lets old snapshots expire, and deletes objects of those that expired long enough ago.
 
         Expired snapshots cannot be read from the call on; their objects are deleted by the first call
-        after ``delete_grace_s`` has passed, so that readers under way come to their end. With neither
-        ``retain`` nor ``older_than`` nothing expires, and what waits is deleted. Tagged and pinned
-        snapshots stay.
+        after ``delete_grace_s`` has passed, so that readers under way can finish. With neither
+        ``retain`` nor ``older_than`` nothing expires, and expired snapshots that wait are deleted. Tagged and
+        pinned snapshots stay.
 
         Args:
-            retain: so many of the newest snapshots stay.
+            retain: number of the newest snapshots that stay.
             older_than: snapshots from this moment on stay: a datetime, ISO text (UTC unless it says),
                 or milliseconds. With ``retain`` both are kept to.
             grace_s: instead of the table's option ``delete_grace_s``. Less is safe only when nobody
                 reads or writes the table meanwhile.
-            dry_run: change nothing and say what would be done now.
-            progress: told how far it has got.
+            dry_run: change nothing and report what would be done now.
+            progress: called with the progress made.
 
         Example::
 
@@ -74,15 +74,15 @@ class TableMaintenance:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
     ) -> OrphanReport:
-        """Deletes objects that were uploaded for commits which never came.
+        """Deletes objects that were uploaded for commits that never happened.
 
         Only objects that look like ours are deleted; others in the table's directory stay. Writes that
         began to upload before ``older_than`` and are not committed yet will be refused.
 
         Args:
             older_than: uploads before this moment; None = those older than ``orphan.min_age_s``.
-            dry_run: change nothing and say what would be deleted now.
-            progress: told how far it has got.
+            dry_run: change nothing and report what would be deleted now.
+            progress: called with the progress made.
 
         Example::
 
@@ -101,14 +101,14 @@ class TableMaintenance:
     ) -> PartitionExpiryReport:
         """Deletes the rows of partitions before a moment, in one commit; older snapshots still have them.
 
-        Whole files are taken away unread when the table has no primary key, or one that holds the
-        partition columns; otherwise the keys of the rows are deleted, for which they are read.
+        Whole files are removed unread when the table has no primary key, or one that holds the
+        partition columns; otherwise the rows' keys are read and deleted.
 
         Args:
             older_than: the first moment that stays: a date, a datetime, ISO text (UTC unless it says), or
                 milliseconds; for a column of text a text, compared as such.
-            column: the partition column that tells; may be left out when only one is a date or timestamp.
-            dry_run: change nothing and say what would be deleted now.
+            column: the partition column of the age; may be left out when only one is a date or timestamp.
+            dry_run: change nothing and report what would be deleted now.
 
         Example::
 
@@ -119,15 +119,15 @@ class TableMaintenance:
     def verify(
         self, *, deep: bool = False, snapshot: int | None = None, progress: ProgressCallback | None = None
     ) -> VerifyReport:
-        """Looks for damage: every object that snapshots need is there and is what they say.
+        """Looks for damage: every object that snapshots need must exist and be what they describe.
 
-        One listing tells which data files there are; snapshots, manifests and schemas are read. Nothing
-        is changed and nothing raised: the report names damaged objects and the snapshots they touch.
+        One listing shows which data files exist; snapshots, manifests and schemas are read. Nothing
+        is changed and nothing raised: the report names damaged objects and the snapshots they affect.
 
         Args:
             deep: read every data file too: checksums, rows, kinds, keys and their order, bounds, indexes.
             snapshot: only this one; None = all that exist.
-            progress: told how far it has got.
+            progress: called with the progress made.
 
         Example::
 
@@ -141,13 +141,13 @@ class TableMaintenance:
     ) -> RescaleReport:
         """Gives the table another number of buckets, in one commit that changes no answer.
 
-        Every file is read and written once; others may write meanwhile, and what they add is split too.
-        Compactions that are under way give way. Older snapshots keep their files.
+        Every file is read and written once; others may write meanwhile, and the files they add are split too.
+        Compactions under way give way. Older snapshots keep their files.
 
         Args:
-            buckets: how many there are to be.
-            dry_run: change nothing and say how much would be split now.
-            progress: told how far it has got.
+            buckets: the new number of buckets.
+            dry_run: change nothing and report how much would be split now.
+            progress: called with the progress made.
 
         Example::
 
@@ -158,16 +158,16 @@ class TableMaintenance:
     def repair(
         self, *, deep: bool = True, dry_run: bool = False, progress: ProgressCallback | None = None
     ) -> RepairReport:
-        """Makes a new snapshot of what can still be read, and says exactly what cannot.
+        """Makes a new snapshot of everything that can still be read, and reports exactly what cannot.
 
-        It goes on from the newest snapshot that can be read. Missing and damaged files are left out;
-        what is sound in a damaged one is written anew. Nothing is deleted. Where newer rows are lost,
-        older rows of their keys come to light again: the report names the ranges of keys.
+        It starts from the newest snapshot that can be read. Missing and damaged files are left out;
+        the sound rows of a damaged one are written anew. Nothing is deleted. Where newer rows are lost,
+        older rows of their keys reappear: the report names the ranges of keys.
 
         Args:
-            deep: read every data file; else only look which are there, and how large.
-            dry_run: change nothing and say what would be kept and lost.
-            progress: told how far it has got.
+            deep: read every data file; else check only that it exists and has the right size.
+            dry_run: change nothing and report what would be kept and lost.
+            progress: called with the progress made.
 
         Example::
 

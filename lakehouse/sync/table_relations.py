@@ -21,7 +21,7 @@ class TableRelations:
         self._wrapped, self._bridge = wrapped, bridge
 
     def snapshots(self) -> pa.Table:
-        """One row per snapshot, oldest first; ``rows`` is null where the snapshot alone does not tell.
+        """One row per snapshot, oldest first; ``rows`` is null where metadata does not hold it.
 
         ``stored_rows`` are those in files, with rows that others replace or delete; ``added_rows`` and
         ``removed_rows`` count stored ones too.
@@ -29,7 +29,7 @@ class TableRelations:
         return self._bridge.call(self._wrapped.snapshots)
 
     def schemas(self) -> pa.Table:
-        """One row per schema that led to the newest, oldest first; not those that a rollback undid."""
+        """One row per schema that led to the newest, oldest first; without those that a rollback undid."""
         return self._bridge.call(self._wrapped.schemas)
 
     def files(self, *, snapshot: int | None = None) -> pa.Table:
@@ -37,11 +37,11 @@ class TableRelations:
         return self._bridge.call(self._wrapped.files, snapshot=snapshot)
 
     def manifests(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per manifest of a snapshot; recent files stand in the snapshot itself."""
+        """One row per manifest of a snapshot; recent files are listed in the snapshot itself."""
         return self._bridge.call(self._wrapped.manifests, snapshot=snapshot)
 
     def partitions(self, *, snapshot: int | None = None) -> pa.Table:
-        """One row per partition that has files; ``rows`` is null where counting takes reading."""
+        """One row per partition that has files; ``rows`` is null where counting them takes a scan."""
         return self._bridge.call(self._wrapped.partitions, snapshot=snapshot)
 
     def tags(self) -> pa.Table:

@@ -1,8 +1,7 @@
-"""Data files on their way: rows are encoded, indexed, described by an entry, and put into the store.
+"""Encoding and uploading of data files: rows are encoded, indexed, described by an entry, and stored.
 
 Invariant: an entry is handed out only for a file that is in the store, whole, with its index file if it
-has one. Every path that was ever sent is remembered, so that a write that comes to nothing can take its
-files back.
+has one. Every path whose upload began is remembered, so that a failed write can delete its files.
 """
 
 from __future__ import annotations
@@ -41,10 +40,11 @@ __all__ = ["FileRows", "FileUploads", "delete_files", "object_paths"]
 
 _log = get_logger(__name__)
 _DELETE_SECONDS_MAX = 30.0
+"""Seconds that the deletion of a failed write's files may take."""
 _LARGE_ROWS = 1 << 17
-"""Files of so many rows are worth several threads."""
+"""Rows from which a file is computed in several threads."""
 _SAMPLE_ROWS = 1 << 14
-"""Rows that are encoded to see what a row takes."""
+"""Rows that are encoded as a sample of the bytes of a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class FileRows:
     """The rows of one data file, and where they belong."""
 
     part: PartitionRows
-    """Columns that are missing are null, which only rows of kind DELETE may be."""
+    """Rows; missing columns are null, which only rows of kind DELETE may be."""
     bucket: int
     run: int
     number: int
@@ -60,15 +60,15 @@ class FileRows:
 
 
 class FileUploads:
-    """Writes data files of one table.
+    """Encodes and uploads data files of one table.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        schema: of the rows.
-        options: of the table.
-        format: how files are encoded.
-        level: how far compaction has got with the rows.
+        store: the store that holds the table.
+        root: the table's directory.
+        schema: the schema of the rows.
+        options: the table's options.
+        format: format of the files.
+        level: level of compaction of the rows.
     """
 
     def __init__(
@@ -94,17 +94,16 @@ class FileUploads:
         )
         self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
         self.paths: list[str] = []
-        """Of every file whose upload began."""
+        """Paths of every file whose upload began, index files included."""
         self.first_answer_ms: int | None = None
-        """When the first upload was answered, by the store's clock."""
+        """Time at which the store answered the first upload, by its clock."""
         self._rows_done = 0
         self._bytes_done = 0
         # More files at once than there are cores take turns in memory and caches, and none is faster.
         self._computing = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def upload(self, file: FileRows) -> tuple[int, FileEntry]:
-        """Encodes a file, puts it into the store and describes it: its number and its entry, without
-        positions."""
+        """Encodes a file, uploads it and returns its number and its entry, without positions."""
         async with self._computing:
             if len(file.part) < _LARGE_ROWS:
                 rows, data, entry = await in_thread(self._made, file)
@@ -112,7 +111,7 @@ class FileUploads:
             else:
                 rows, data, entry, index = await self._made_beside(file)
         number = file.number
-        del file, rows  # they need not wait for the store
+        del file, rows  # memory is freed before the store answers
         self._rows_done += entry.rows
         self._bytes_done += entry.size
         objects = [(entry.path, data)]
@@ -121,6 +120,7 @@ class FileUploads:
             objects.append((index.ref.path, memoryview(index.data)))
         self.paths += [path for path, _ in objects]
         async for stored in map_bounded(self._put_object, objects, len(objects)):
+            # Of parallel uploads the earliest answer counts: the horizon of orphans is compared with it.
             answered = stored.store_time_ms
             if answered is None and self.first_answer_ms is None:
                 answered = await answered_ms(self._store, stored)
@@ -129,19 +129,19 @@ class FileUploads:
         return number, entry
 
     def fitting_rows(self, part: PartitionRows) -> int:
-        """About how many rows of a part fill a file; computes, for a thread.
+        """Estimates how many rows of a part fill a file; computes, for a thread.
 
-        Files written before tell what a row takes; at first, some rows are encoded to see.
+        Files written before show the bytes of a row; at first, a sample is encoded.
         """
         if self._rows_done:
             per_row = self._bytes_done / self._rows_done
         else:
-            some = part.slice(0, _SAMPLE_ROWS).rows()
-            per_row = len(self._encoded(some)) / some.num_rows
+            sample = part.slice(0, _SAMPLE_ROWS).rows()
+            per_row = len(self._encoded(sample)) / sample.num_rows
         return max(1, int(self._options.file_target_bytes / per_row))
 
-    async def _put_object(self, one: tuple[str, memoryview]) -> Stored:
-        path, data = one
+    async def _put_object(self, item: tuple[str, memoryview]) -> Stored:
+        path, data = item
         key, store = join(self._root, path), self._store
         if len(data) <= store.settings.single_put_max_bytes or not store.capabilities.multipart:
             return await store.put(key, data)
@@ -155,30 +155,30 @@ class FileUploads:
     # --- computing ----------------------------------------------------------------
 
     def _made(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry]:
-        """A file's rows, bytes and entry."""
+        """Returns a file's rows, bytes and entry."""
         rows = file.part.rows()
         data = self._encoded(rows)
         return rows, data, self._entry(file, self._new_path(file), rows, data, self._stats(rows))
 
     async def _made_beside(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry, BuiltIndex | None]:
-        """The same in several threads, and the index: columns beside each other, then all else."""
+        """Returns the same and the index, in several threads: columns side by side, then the rest."""
         source, order = file.part.source, file.part.order
         if order is None:
             rows = source
         else:
             columns = map_bounded(lambda column: in_thread(gather, column, order), source.columns, 2)
-            rows = pa.Table.from_arrays([one async for one in columns], schema=source.schema)
+            rows = pa.Table.from_arrays([column async for column in columns], schema=source.schema)
         path = self._new_path(file)
         works: list[Callable[[], Awaitable[Any]]] = [
             partial(in_thread, self._encoded, rows),
             partial(in_thread, self._stats, rows),
             partial(self._indexed, rows, path),
         ]
-        data, stats, index = [one async for one in map_bounded(_called, works, len(works))]
+        data, stats, index = [result async for result in map_bounded(_called, works, len(works))]
         return rows, data, await in_thread(self._entry, file, path, rows, data, stats), index
 
     async def _indexed(self, rows: pa.Table, path: str) -> BuiltIndex | None:
-        """The index file of a data file, if it gets one."""
+        """Builds the index file of a data file, if it gets one."""
         schema = self._schema
         deletes, _ = _counts(rows)
         definitions = definitions_for(schema, self._options, rows=rows.num_rows, deletes=deletes)
@@ -238,7 +238,7 @@ async def _called(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _counts(rows: pa.Table) -> tuple[int, int]:
-    """Rows of kind DELETE and of kind UPDATE."""
+    """Returns the numbers of rows of kind DELETE and of kind UPDATE."""
     if KIND_COLUMN not in rows.column_names:
         return 0, 0
     counts = np.bincount(rows.column(KIND_COLUMN).to_numpy(), minlength=len(RowKind))
@@ -246,7 +246,7 @@ def _counts(rows: pa.Table) -> tuple[int, int]:
 
 
 def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """All columns wanted, those that are missing null."""
+    """Returns rows with all wanted columns; missing ones are null."""
     missing = [place for place, name in enumerate(wanted.names) if name not in rows.column_names]
     for place in missing:
         field = wanted.field(place).with_nullable(True)
@@ -255,16 +255,16 @@ def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
 
 
 def object_paths(entries: Sequence[FileEntry]) -> list[str]:
-    """Paths of these data files and of their index files."""
-    indexes = [one.index.path for one in entries if one.index is not None]
-    return [*(one.path for one in entries), *indexes]
+    """Returns the paths of these data files and of their index files."""
+    indexes = [entry.index.path for entry in entries if entry.index is not None]
+    return [*(entry.path for entry in entries), *indexes]
 
 
 async def delete_files(store: ObjectStore, root: str, paths: Iterable[str]) -> None:
-    """Deletes data files that no commit refers to, as far as it can be done now.
+    """Deletes data files that no commit refers to; failures are logged.
 
-    What stays is found and deleted as an orphan later, so failures are logged and not raised; a
-    cancellation does not stop it, time does.
+    Files that stay are found and deleted as orphans later, so no error is raised; a
+    cancellation does not stop it, ``_DELETE_SECONDS_MAX`` does.
     """
     keys = [join(root, path) for path in paths]
     if not keys:

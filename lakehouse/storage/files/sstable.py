@@ -1,4 +1,4 @@
-"""One SSTable, read with as few requests as its layout allows.
+"""Reader of one SSTable, with as few requests as its layout allows.
 
 Opening costs one ranged read of the file's tail (the entry knows the size): footer, metadata, index,
 and the bloom filter when it fits. It costs a second one when they do not fit, and none when they are
@@ -7,7 +7,7 @@ block, or none: when the filter, the key range or a cached block answers. A filt
 tail is read by the first point read.
 
 Invariant: rows handed out are those that were written. Every block has a checksum, and the file's
-metadata agrees with the snapshot's entry; what does not is a CorruptionError that names the object.
+metadata agrees with the snapshot's entry; any difference is a CorruptionError that names the object.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from lakehouse.storage.metadata.caches import RunCaches
 __all__ = ["PREFETCH_BYTES", "WHOLE_BYTES", "SstableRun", "open_sstable"]
 
 WHOLE_BYTES = 256 * 1024
-"""Files of up to so many bytes are read whole when they are opened: the bytes take less time than
+"""Maximum size in bytes of a file that is read whole when it is opened: its bytes take less time than
 another request would."""
 PREFETCH_BYTES = 256 * 1024
-"""Most that is read of the tail of other files before it is known what stands there."""
+"""Maximum bytes that the first read takes of a larger file's tail."""
 _TAIL_BYTES = 32 * 1024
-"""Least that is read of it."""
+"""Minimum bytes that it takes."""
 _INDEX_BYTES_PER_BLOCK = 24
+"""Estimated bytes of a block in the index."""
 _BLOCK_BYTES = 8 * 1024
-"""Stored size of a block, where it is not known."""
+"""Estimated stored bytes of a block."""
 
 
 class _Opened:
-    """What is kept of a file between reads."""
+    """Metadata of a file, kept between reads."""
 
     __slots__ = ("bloom", "file", "shown", "version", "weight")
 
@@ -58,14 +59,14 @@ class _Opened:
 
 
 class _Shown(NamedTuple):
-    """How rows are shown to one who asks for some fields."""
+    """Form of the rows for point reads that ask for some fields."""
 
     fields: tuple[Field, ...]
     columns: ColumnSelection
     nothing: pa.Table
-    """What is asked for, and the kinds, of no row."""
+    """The fields asked for, and the kinds, without a row."""
     same: bool
-    """Whether the file has just that."""
+    """Whether the file has just these columns, so that rows need no projection."""
 
 
 async def open_sstable(
@@ -77,15 +78,15 @@ async def open_sstable(
     *,
     prefetch_bytes: int | None = None,
 ) -> SstableRun:
-    """A reader of the file; one request, two when its metadata is long, none when it is cached.
+    """Opens a reader of the file; one request, two when its metadata is long, none when it is cached.
 
     Args:
-        store: where the table is.
+        store: the store that holds the table.
         root: the table's directory in the store; may be empty.
         entry: the file.
         schema: the schema that reads are made with; its key is the table's.
         caches: shared by all files of the store.
-        prefetch_bytes: how much of the tail is read at first; None = by the number of rows.
+        prefetch_bytes: bytes of the tail to read first; None = estimated from the number of rows.
 
     Raises:
         CorruptionError: the object is damaged, or not the file that the entry describes.
@@ -106,24 +107,25 @@ async def open_sstable(
         return opened
 
     opened = await caches.metadata.get(where, load)
-    assert opened is not None  # load never says that there is nothing
+    assert opened is not None  # load always returns one
     if whole is None and entry.size <= WHOLE_BYTES:
         whole = caches.blocks.get_if_present((*where, "file"))
     return SstableRun(store, key, where, entry, caches, opened, whole)
 
 
 def _tail_bytes(entry: FileEntry) -> int:
-    """How much to read of the end of a file: what its metadata takes by estimate, or all of a small one."""
+    """Returns how many bytes to read at the end of a file: its metadata by estimate, or a small one whole."""
     if entry.size <= WHOLE_BYTES:
         return max(entry.size, 1)
     index = entry.size // _BLOCK_BYTES * _INDEX_BYTES_PER_BLOCK
+    # The bloom filter has about ten bits for each row.
     return min(PREFETCH_BYTES, _TAIL_BYTES + index + 10 * entry.rows // 8)
 
 
 async def _load(
     store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema, prefetch_bytes: int
 ) -> tuple[_Opened, bytes]:
-    """The file's metadata, and the tail that was read for it."""
+    """Reads the file's metadata; returns it with the tail that was read for it."""
     fetched = await store.get_tail(key, prefetch_bytes, size=entry.size)
     if fetched.size != entry.size or fetched.end != entry.size:
         raise CorruptionError(
@@ -145,8 +147,8 @@ async def _load(
         file = SstableFile.parse(tail, entry.size)
     _check_entry(file, entry, schema)
     if len(tail) == entry.size and entry.checksum is not None:
-        found = entry.size, int(google_crc32c.value(tail))
-        check_same("size and checksum", (entry.size, entry.checksum), found)
+        got = entry.size, int(google_crc32c.value(tail))
+        check_same("size and checksum", (entry.size, entry.checksum), got)
     handle, start = file.footer.bloom, entry.size - len(tail)
     bloom = None
     if handle.size and handle.offset >= start:
@@ -155,7 +157,7 @@ async def _load(
 
 
 def _check_entry(file: SstableFile, entry: FileEntry, schema: TableSchema) -> None:
-    """Refuses a sound file that is not the one the snapshot speaks of."""
+    """Refuses a sound file that is not the one the snapshot refers to."""
     meta, pieces = file.meta, file.index.pieces
     ends = (pieces[0].first_key, pieces[-1].last_key) if pieces and meta.key else (None, None)
     key = tuple(field.id for field in schema.key_fields)
@@ -209,30 +211,29 @@ class SstableRun:
         kinds: bool = False,
         rows: I64 | None = None,
     ) -> pa.Table:
-        """These columns of these pieces (None = all), and ``_VALUE_KIND`` last when asked for.
+        """Reads these columns of these pieces (None = all), with ``_VALUE_KIND`` last when asked for.
 
-        Fetches the blocks whole: columns stand side by side in them, and those that are not asked for
-        are not decoded.
+        Fetches blocks whole, since they hold all columns; columns that are not asked for are not decoded.
         """
         index = self._file.index
         asked = index.pieces if pieces is None else [index.pieces[at] for at in pieces]
         wanted = (*fields, KIND_FIELD) if kinds else tuple(fields)
         ids = {field.id for field in wanted}
         if not asked or ids.isdisjoint([KIND_FIELD.id, *(field.id for field in self._file.meta.fields)]):
-            # Nothing of it is in the file but its number of rows, which one column nobody knows tells.
-            count = sum(int(index.firsts[one.end] - index.firsts[one.begin]) for one in asked)
+            # The file has none of these columns: one column of nulls carries the number of rows.
+            count = sum(int(index.firsts[piece.end] - index.firsts[piece.begin]) for piece in asked)
             return project(pa.table([pa.nulls(count if rows is None else len(rows))], [""]), wanted)
         with reading(self._key):
-            ranges = [(int(index.offsets[one.begin]), int(index.offsets[one.end])) for one in asked]
+            ranges = [(int(index.offsets[piece.begin]), int(index.offsets[piece.end])) for piece in asked]
             stored = await self._ranges(ranges)
-            blocks = [range(one.begin, one.end) for one in asked]
-            found = await in_thread(self._decode, blocks, stored, wanted, self._file.columns(ids))
-            return found if rows is None else found.take(pa.array(rows))
+            blocks = [range(piece.begin, piece.end) for piece in asked]
+            table = await in_thread(self._decode, blocks, stored, wanted, self._file.columns(ids))
+            return table if rows is None else table.take(pa.array(rows))
 
     async def load(
         self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
     ) -> SstableRun:
-        """This file as it is: to fetch columns apart from each other saves nothing."""
+        """Returns the file itself: fetching columns separately saves nothing."""
         return self
 
     async def _ranges(self, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
@@ -258,10 +259,10 @@ class SstableRun:
         return project(self._file.rows(numbers, contents, columns), wanted)
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The row of that row key with its ``_VALUE_KIND`` as a table of one row, or of none.
+        """Returns the row of that row key, with its ``_VALUE_KIND``, as a table of one row, or of none.
 
-        Reads one block in one request, or nothing when the bloom filter or the range of keys says
-        that there is no such row. Blocks are kept for the next.
+        Reads one block in one request, or nothing when the bloom filter or the range of keys shows
+        that there is no such row. Blocks are kept for the next reads.
         """
         file, shown = self._file, self._how(fields)
         if not file.meta.key:
@@ -277,21 +278,21 @@ class SstableRun:
                 if not bloom.may_hold(key):
                     return shown.nothing
             held = await self._caches.blocks.get((*self._where, block), self._load_block)
-            assert held is not None  # nor does this
+            assert held is not None  # _load_block always returns one
             row = file.row(block, held, key, shown.columns)
         if row is None:
             return shown.nothing
         return row if shown.same else project(row, (*shown.fields, KIND_FIELD))
 
     def _how(self, fields: Sequence[Field]) -> _Shown:
-        """What point reads of these fields need; they tend to ask for the same again and again."""
+        """Returns the form of rows for these fields; kept, as point reads tend to ask for the same ones."""
         asked = tuple(fields)
         shown = self._opened.shown
         if shown is None or shown.fields != asked:
             schema = arrow_schema((*asked, KIND_FIELD))
             columns = self._file.columns({field.id for field in asked})
             same = columns.schema.equals(schema, check_metadata=True)
-            # Readers come and go, what is kept of the file stays.
+            # Kept with the metadata, since readers live for one read only.
             self._opened.shown = shown = _Shown(asked, columns, schema.empty_table(), same)
         return shown
 
@@ -314,12 +315,12 @@ class SstableRun:
 
 def _pieces(file: SstableFile) -> Iterator[Piece]:
     index, keyed = file.index, bool(file.meta.key)
-    for one in index.pieces:
-        first_row = int(index.firsts[one.begin])
+    for piece in index.pieces:
+        first_row = int(index.firsts[piece.begin])
         yield Piece(
-            rows=int(index.firsts[one.end]) - first_row,
+            rows=int(index.firsts[piece.end]) - first_row,
             first_row=first_row,
-            size=int(index.offsets[one.end] - index.offsets[one.begin]),
-            min_key=one.first_key if keyed else None,
-            max_key=one.last_key if keyed else None,
+            size=int(index.offsets[piece.end] - index.offsets[piece.begin]),
+            min_key=piece.first_key if keyed else None,
+            max_key=piece.last_key if keyed else None,
         )

@@ -1,4 +1,4 @@
-"""The files of a snapshot.
+"""Manifests of a table, and the files of its snapshots.
 
 Invariant: every entry handed out has its ``at`` and its interval filled in; a snapshot's files are the
 same for ever, so they are cached by its id.
@@ -21,12 +21,13 @@ from lakehouse.storage.metadata.paths import join
 __all__ = ["Manifests", "placed"]
 
 _CONCURRENCY = 16
+"""Manifests read at once."""
 _BIG_MANIFEST = 64 * 1024
-"""Decoding larger ones would hold up the loop."""
+"""Bytes above which a manifest is decoded in a thread, as it would hold up the event loop."""
 
 
 def placed(entry: FileEntry, snapshot: int) -> FileEntry:
-    """The entry with its positions filled in; ``snapshot`` added it, unless it says itself which did."""
+    """Returns the entry with its positions filled in; ``snapshot`` added it, unless it names another."""
     lo, hi = entry.lo, entry.hi
     if entry.at is not None and lo is not None and hi is not None and lo[0] and hi[0]:
         return entry
@@ -36,18 +37,18 @@ def placed(entry: FileEntry, snapshot: int) -> FileEntry:
 
 
 def _known(position: Position | None, at: int) -> Position | None:
-    """A position whose snapshot is said: 0 stands for the one that adds the entry."""
+    """Returns a position with its snapshot: 0 stands for the one that adds the entry."""
     return position if position is None or position[0] else (at, *position[1:])
 
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """Reads the manifests of one table.
+    """Reads of the manifests of one table.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        table: its uuid.
+        store: the store that holds the table.
+        root: the table's directory.
+        table: the table's uuid.
         cache: entries by (root, path of the manifest).
     """
 
@@ -57,18 +58,18 @@ class Manifests:
     cache: CacheRegion[tuple[str, str], tuple[FileEntry, ...]]
 
     async def entries(self, snapshot: Snapshot) -> tuple[FileEntry, ...]:
-        """The live files of a snapshot."""
+        """Returns the live files of a snapshot."""
         removed = frozenset(snapshot.removed)
-        found: list[FileEntry] = []
+        live: list[FileEntry] = []
         for entries in await self.listed(snapshot, snapshot.manifests):
-            found += [one for one in entries if one.path not in removed] if removed else entries
-        found += [placed(one, snapshot.id) for one in snapshot.added]
-        return tuple(found)
+            live += [entry for entry in entries if entry.path not in removed] if removed else entries
+        live += [placed(entry, snapshot.id) for entry in snapshot.added]
+        return tuple(live)
 
     async def listed(
         self, snapshot: Snapshot, manifests: Sequence[ManifestRef]
     ) -> list[tuple[FileEntry, ...]]:
-        """What each of these manifests of a snapshot lists, live or not."""
+        """Returns the entries of each of these manifests of a snapshot, live or not."""
 
         async def read(ref: ManifestRef) -> tuple[FileEntry, ...]:
             async def load(_: tuple[str, str]) -> tuple[FileEntry, ...]:
@@ -76,7 +77,7 @@ class Manifests:
 
             return await self.cache.get((self.root, ref.path), load) or ()
 
-        return [found async for found in map_bounded(read, manifests, _CONCURRENCY)]
+        return [entries async for entries in map_bounded(read, manifests, _CONCURRENCY)]
 
     async def _load(self, ref: ManifestRef, snapshot: int) -> tuple[FileEntry, ...]:
         key = join(self.root, ref.path)
@@ -90,14 +91,14 @@ class Manifests:
         def decode() -> tuple[FileEntry, ...]:
             entries = decode_manifest(data, key=key, table=self.table, checksum=ref.checksum)
             at = ref.at if ref.at is not None else snapshot
-            return tuple(placed(one, at) for one in entries)
+            return tuple(placed(entry, at) for entry in entries)
 
-        found = await in_thread(decode) if len(data) > _BIG_MANIFEST else decode()
-        if len(found) != ref.entries:
+        entries = await in_thread(decode) if len(data) > _BIG_MANIFEST else decode()
+        if len(entries) != ref.entries:
             raise CorruptionError(
-                f"manifest {key} lists {len(found)} files; snapshot {snapshot} says {ref.entries}",
+                f"manifest {key} lists {len(entries)} files; snapshot {snapshot} says {ref.entries}",
                 key=key,
                 expected=ref.entries,
-                got=len(found),
+                got=len(entries),
             )
-        return found
+        return entries

@@ -1,9 +1,9 @@
-"""The store's clock: as far as answers tell it, and asked for where something hangs on it.
+"""The store's clock: estimated from its answers, and asked for where a decision depends on it.
 
-Invariant: two machines whose clocks disagree write snapshot times of the store both talk to; small
-differences are left alone, since an HTTP date has whole seconds only. What is deleted, and how long
-something is kept, is never a matter of a machine's clock where the store can tell the time: by the Date of
-an answer, or by when it says that an object was written which is written then.
+Invariant: two machines whose clocks disagree write snapshot times by the clock of the store both talk to;
+small differences are left alone, since an HTTP date has whole seconds only. Deletions and retention never
+depend on a machine's clock where the store's time is available: from the Date of an answer, or from the
+modification time of an object that was written just then.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ __all__ = ["StoreTime", "answered_ms", "ask_store_ms"]
 
 _log = get_logger(__name__)
 _TOLERANCE_MS = 2_000
+"""Difference up to which the machine's clock is used as it is."""
 _WARN_MS = 60_000
+"""Difference from which a warning is due."""
 _ALIKE_MS = 5_000
-"""Answers that agree so well on how far off a clock is were not held up on their way."""
+"""Two answers whose differences agree this well were not held up on their way."""
 
 
 class StoreTime:
@@ -28,7 +30,7 @@ class StoreTime:
 
     Args:
         clock: the machine's.
-        where: the store, for the warning that the clocks differ.
+        where: URL of the store, for the warning that the clocks differ.
     """
 
     def __init__(self, clock: Clock, where: str = "") -> None:
@@ -37,10 +39,10 @@ class StoreTime:
         self._suspected_ms: int | None = None
         self._warned = False
         self.is_known = False
-        """Whether an answer has told the time, or was asked for it and did not."""
+        """Whether the time is known, or was asked for and is not available."""
 
     def learn(self, store_time_ms: int | None) -> None:
-        """Takes note of the time in an answer that came just now."""
+        """Learns from the time in an answer that arrived just now."""
         if store_time_ms is None:
             return
         self.is_known = True
@@ -62,22 +64,22 @@ class StoreTime:
         )
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Returns milliseconds since 1970, by the store's clock where it differs."""
         now = self._clock.now_ms()
         return now + self._ahead_ms if abs(self._ahead_ms) > _TOLERANCE_MS else now
 
 
 async def ask_store_ms(store: ObjectStore, root: str, key: str) -> int | None:
-    """The store's clock as of now; None where nothing tells it.
+    """Returns the store's clock as of now; None where it cannot be found out.
 
     Args:
-        store: is asked; a store that has no clock of its own, as file systems have none, is made to write.
-        root: a directory, for what is written.
-        key: of an object that is there.
+        store: the store to ask; one without a clock of its own, such as a file system, writes an object.
+        root: directory for that object.
+        key: key of an existing object.
     """
-    told = (await store.head(key)).store_time_ms
-    if told is not None:
-        return told
+    answered = (await store.head(key)).store_time_ms
+    if answered is not None:
+        return answered
     probe = join(root, new_probe_path())
     stored = await store.put(probe, b"")
     try:
@@ -87,7 +89,7 @@ async def ask_store_ms(store: ObjectStore, root: str, key: str) -> int | None:
 
 
 async def answered_ms(store: ObjectStore, stored: Stored) -> int | None:
-    """When a write was answered, by the store's clock: what the receipt says, or else the object."""
+    """Returns when a write was answered, by the store's clock: from its receipt, or else from the object."""
     if stored.store_time_ms is not None:
         return stored.store_time_ms
     return (await store.head(stored.key)).modified_ms

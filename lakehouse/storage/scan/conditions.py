@@ -1,10 +1,10 @@
-"""Conditions fitted to a table: bound to its columns, and with the words of its fulltext indexes.
+"""Conditions fitted to a table: bound to its columns, and to the tokenizers of its fulltext indexes.
 
-``matches(message, 'disk full')`` cuts texts and query into words. How, the fulltext index that the
-table has on ``message`` says (of English, in any case, where it has none); so rows that are compared one
+``matches(message, 'disk full')`` cuts texts and query into words, in the way of the fulltext index
+on ``message`` (English, in any case, where there is none); so rows that are compared one
 by one and rows that an index finds are the same.
 
-Invariant: what a condition means follows from the schema of the snapshot alone, not from which files
+Invariant: the meaning of a condition follows from the schema of the snapshot alone, not from which files
 have indexes.
 """
 
@@ -28,7 +28,7 @@ _MATCHES = "matches"
 
 
 def bind_where(where: Expr, schema: TableSchema) -> Expr:
-    """The condition, ready to be evaluated over rows of the schema.
+    """Binds a condition, so that it can be evaluated over rows of the schema.
 
     Raises:
         InvalidInputError: it does not fit the columns.
@@ -37,7 +37,7 @@ def bind_where(where: Expr, schema: TableSchema) -> Expr:
     if not any(isinstance(node, FunctionCall) and node.name == _MATCHES for node in bound.walk()):
         return bound
     ids = {name: field.id for name, field in columns_of(schema.fields).items()}
-    known = {one.target.key: one.words for one in schema.indexes if one.kind is IndexKind.FULLTEXT}
+    known = {index.target.key: index.words for index in schema.indexes if index.kind is IndexKind.FULLTEXT}
 
     def computed(node: Expr) -> Expr:
         if not isinstance(node, FunctionCall) or node.name != _MATCHES:

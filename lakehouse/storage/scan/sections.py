@@ -149,7 +149,7 @@ class SectionSweep:
             heapq.heappush(self._heap, (chunk.low, next(self._numbers), chunk))
 
     def sections(self, before: bytes | None) -> Iterator[Section]:
-        """Yields the sections that are complete if later files begin at ``before`` or above; None = none follow."""
+        """Yields the sections complete if later files begin at ``before`` or above; None = no more files."""
         while self._heap and (before is None or self._heap[0][0] < before):
             yield from self._take(heapq.heappop(self._heap)[-1])
         if before is None or self._settled.rows + self._cluster.rows >= self.target_rows:

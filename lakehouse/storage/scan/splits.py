@@ -1,12 +1,12 @@
-"""Cutting the plan of a scan into splits, which several processes read each by itself.
+"""Division of a scan's plan into splits, which several processes read independently.
 
 Runs that overlap stay together. Where that is too much for one split, it is cut by keys, between pieces of
-the files where these are known and else between files; a file that overlaps no other is cut by rows. What is
-small is put together, across merge units too. Where a condition has been asked for pieces as well, only those
-count that it leaves.
+the files where these are known and else between files; a file that overlaps no other is cut by rows. Small
+groups share a split, across merge units too. Where pieces have been judged by the condition as well, only
+those that it keeps count.
 
-Invariant: every row that the scan would return is returned by exactly one split, with all that may hide it
-or be folded into it.
+Invariant: every row that the scan would return is returned by exactly one split, with all rows that may
+hide it or be folded into it.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, ope
 __all__ = ["Pieces", "Split", "files_to_open", "opened_splits", "plan_splits", "planned_bytes"]
 
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
-"""By path, the pieces of a file that take part; a file that is not there is read whole."""
+"""Pieces of a file that take part, by its path; a file without an entry is read whole."""
 
 _ROWS_MIN = 16_384
-"""Rows that a cut by rows leaves at least: no piece for scans has fewer."""
+"""Minimum rows of a split that is cut by rows: no piece for scans has fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """What one process reads."""
+    """Share of a scan that one process reads."""
 
     entries: tuple[FileEntry, ...]
     keys: KeyRange = EVERY_KEY
-    """Only rows with these keys."""
+    """Range of keys to return."""
     rows: RowRange = EVERY_ROW
-    """Only these pieces of the one file."""
+    """Range of row numbers whose pieces are read, where there is one file only."""
     size: int
-    """About how many bytes of files are read."""
+    """Estimated bytes of files that are read."""
 
 
 def planned_bytes(units: Iterable[PlannedUnit], pieces: Pieces) -> int:
-    """Bytes of files that a plan reads."""
+    """Returns the bytes of files that a plan reads."""
     return sum(_size(unit.files, pieces) for unit in units)
 
 
 async def opened_splits(
     units: Sequence[PlannedUnit], split_bytes: int, source: RunSource, *, pieces: Pieces | None = None
 ) -> list[Split]:
-    """The splits of a plan; of files that are to be cut by keys, the pieces are looked up."""
+    """Plans splits; looks up the pieces of files that are to be cut by keys."""
     known = pieces or {}
     opened = await opened_pieces(source, files_to_open(units, split_bytes, pieces=known))
     return plan_splits(units, split_bytes, pieces={**opened, **known})
@@ -70,36 +70,37 @@ async def opened_splits(
 def plan_splits(
     units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Pieces | None = None
 ) -> list[Split]:
-    """The splits of a plan, in the order of its files.
+    """Plans splits, in the order of the plan's files.
 
     Args:
-        units: what the scan reads.
-        split_bytes: about how many bytes of files a split has.
-        pieces: of files that were asked for them, and of those that overlap others; see
+        units: the files that the scan reads.
+        split_bytes: target size of a split, in bytes of files.
+        pieces: known pieces of files, judged by the condition or looked up because files overlap; see
             :func:`files_to_open`.
     """
     known = pieces or {}
-    found: list[Split] = []
+    splits: list[Split] = []
     gathered: list[FileEntry] = []
     size = passed = place = 0
 
     def close() -> None:
         nonlocal size
         if gathered:
-            found.append(Split(entries=tuple(gathered), size=size))
+            splits.append(Split(entries=tuple(gathered), size=size))
             gathered.clear()
             size = 0
 
     for unit in units:
         for group in overlapping(unit.files):
+            # A file of which the condition leaves no piece is not read at all.
             group = [file for file in group if known.get(file.entry.path) != []]
             more = _size(group, known)
             if more > LARGE * split_bytes:
                 close()
                 passed = place = 0
-                found += _cut(group, split_bytes, known)
+                splits += _cut(group, split_bytes, known)
                 continue
-            # A group goes where its middle falls: splits are about equal, and no small one is left over.
+            # A group belongs where its middle falls: splits are about equal, and no small one is left over.
             middle = (passed + more // 2) // split_bytes
             if middle > place:
                 close()
@@ -108,13 +109,13 @@ def plan_splits(
             size += more
             passed += more
     close()
-    return found
+    return splits
 
 
 def files_to_open(
     units: Iterable[PlannedUnit], split_bytes: int, *, pieces: Pieces | None = None
 ) -> list[FileEntry]:
-    """Files whose pieces tell where to cut: those of groups with few files and too many bytes."""
+    """Returns the files whose pieces decide where to cut: groups of few files with too many bytes."""
     known = pieces or {}
     return [
         file.entry
@@ -136,21 +137,21 @@ def _file_size(entry: FileEntry, pieces: Pieces) -> int:
 
 
 def _cut(group: Sequence[PlannedFile], split_bytes: int, pieces: Pieces) -> Iterator[Split]:
-    """A group that is too large, in several splits."""
+    """Divides a group that is too large into several splits."""
     entries = [file.entry for file in group]
     if len(entries) == 1:
         yield from _cut_file(entries[0], split_bytes, pieces.get(entries[0].path))
         return
     total = _size(group, pieces)
-    begins = {one.path: piece_sizes(pieces[one.path]) for one in entries if one.path in pieces}
+    begins = {entry.path: piece_sizes(pieces[entry.path]) for entry in entries if entry.path in pieces}
     ranges = cut_files(entries, split_bytes, begins)
     for keys in ranges:
-        inside = tuple(one for one in entries if has_keys(one, keys))
+        inside = tuple(entry for entry in entries if has_keys(entry, keys))
         yield Split(entries=inside, keys=keys, size=total // len(ranges))
 
 
 def _cut_file(entry: FileEntry, split_bytes: int, pieces: Sequence[Piece] | None) -> Iterator[Split]:
-    """A file that overlaps no other: some of its pieces each, where these are known, else as many rows."""
+    """Divides a file that overlaps no other: by its pieces where they are known, else by rows."""
     size = entry.size if pieces is None else sum(piece.size for piece in pieces)
     count = max(1, min(round(size / split_bytes), entry.rows // _ROWS_MIN))
     if pieces is None:

@@ -1,9 +1,9 @@
-"""Bringing dropped tables back: a commit right behind the drop, then the name.
+"""Undrop of tables and databases: a commit after the drop, then the name.
 
-A purge turns the table's pointer to ``purging`` before it deletes anything, and an undrop turns the same
-pointer to ``live``; each replaces the version it looked at, so one of the two succeeds.
+A purge sets the table's pointer to ``purging`` before it deletes anything, and an undrop sets the same
+pointer to ``live``; each replaces the version it read, so one of the two succeeds.
 
-Invariant: a pointer turns live only while the table's objects are all there, and an undrop that does not
+Invariant: a pointer becomes live only while the table's objects are all there, and an undrop that does not
 get the name leaves the table dropped.
 """
 
@@ -33,27 +33,28 @@ from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_drop
 __all__ = ["DatabaseUndropResult", "undrop_database", "undrop_table"]
 
 _LOOKS = 5
-"""How often a pointer is looked at that others change meanwhile."""
+"""Attempts to replace a pointer that others change meanwhile."""
 _PURGED = "purged"
+"""Kind of the error for a table whose objects are deleted."""
 _PREFIX = 8
 """Digits of a uuid that are enough to name a table; its directory has as many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseUndropResult:
-    """A database that was brought back, and the tables that were dropped with it."""
+    """Result of bringing back a database and the tables that were dropped with it."""
 
     database: str
     tables: tuple[str, ...] = ()
-    """Names of those that came back by this call."""
+    """Names of the tables that this call brought back."""
     lost: tuple[tuple[str, str], ...] = ()
-    """Names of those that cannot come back, each with the reason: purged, or the name is taken."""
+    """Names of the tables that cannot come back, each with the reason: purged, or the name is taken."""
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
-        said = f"{self.database} is back, with {len(self.tables):,} tables"
-        return "; ".join([said, *(f"{name} is not: {reason}" for name, reason in self.lost)])
+        summary = f"{self.database} is back, with {len(self.tables):,} tables"
+        return "; ".join([summary, *(f"{name} is not: {reason}" for name, reason in self.lost)])
 
 
 async def undrop_table(
@@ -72,14 +73,14 @@ async def undrop_table(
 async def undrop_database(env: Environment, names: Names, name: str) -> DatabaseUndropResult:
     """Brings a database back and the tables that were dropped with it; see ``Lake.undrop_database``.
 
-    The marker turns live last, so that a call which ended anywhere is gone on with by the next.
+    The marker becomes live last, so that the next call completes one that ended anywhere.
     """
     with measure() as cost:
         token, tables, lost = await names.cascade_token(name), list[str](), list[tuple[str, str]]()
         dropped = [
-            TableName.parse(one.name)
-            async for one in names.pointers(name)
-            if one.cascade == token and one.state in (NameState.DROPPED, NameState.PURGING)
+            TableName.parse(pointer.name)
+            async for pointer in names.pointers(name)
+            if pointer.cascade == token and pointer.state in (NameState.DROPPED, NameState.PURGING)
         ]
         for table in dropped:
             try:
@@ -89,6 +90,7 @@ async def undrop_database(env: Environment, names: Names, name: str) -> Database
                 if error.kind == "missing-bucket":
                     raise
                 lost.append((str(table), error.message))
+        # A live database is no error while tables of its drop are left: this completes a call that failed.
         if not await names.restore_database(name) and not dropped:
             raise AlreadyExistsError(f"there is a database {name!r}: it is not dropped", database=name)
     return DatabaseUndropResult(database=name, tables=tuple(tables), lost=tuple(lost), cost=cost)
@@ -117,7 +119,7 @@ async def _undrop(
 
 
 class _Attempt:
-    """One undrop, which goes on with the same table however often the pointer is replaced by others."""
+    """One undrop, which stays with the same table however often others replace the pointer."""
 
     def __init__(
         self, env: Environment, names: Names, name: TableName, table: uuid.UUID | str | None
@@ -126,28 +128,28 @@ class _Attempt:
         self._wanted: uuid.UUID | str | None = table
         self._core: OpenTable | None = None
         self._drop: Snapshot | None = None
-        """The drop that this call undoes; while there is none, a table that is live was live before."""
+        """The drop that this call undoes; None = not found yet, so a live table was live before the call."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether there may be a commit of this call."""
+        """Whether this call may have made a commit."""
         return self._drop is not None
 
     async def once(self) -> OpenTable | None:
-        """The table when it has its name back; None when the pointer was replaced meanwhile."""
-        # The pointer first, the log second: what others do to both in between changes this version.
+        """Returns the table when it has its name back; None when the pointer was replaced meanwhile."""
+        # The pointer first, the log second: any change of either in between changes this version.
         pointer, version = await self._look()
         try:
-            found = _chosen(pointer, self._name, self._wanted)
+            chosen = _chosen(pointer, self._name, self._wanted)
         except NotFoundError as error:
             if error.kind == _PURGED:
                 await self._end_again()
             raise
-        self._wanted = found.table
+        self._wanted = chosen.table
         own = NamePointer(
             name=str(self._name),
-            table=found.table,
-            path=found.path,
+            table=chosen.table,
+            path=chosen.path,
             token=new_token(),
             time_ms=self._env.clock.now_ms(),
         )
@@ -155,14 +157,14 @@ class _Attempt:
         core = self._core = shared_table(self._env, self._name, live)
         await self._commit(core)
         if pointer.state is NameState.LIVE and not self.has_begun:
-            raise _name_taken(pointer, self._name)
+            raise _name_taken_error(pointer, self._name)
         try:
             await self._names.replace(live, version=version)
         except ConflictError:
             return None
         if await is_dropped(core):
             await give_back(core, self._names)
-            raise _dropped_again(self._name)
+            raise _dropped_again_error(self._name)
         return core
 
     async def _look(self) -> tuple[NamePointer, str]:
@@ -175,36 +177,36 @@ class _Attempt:
             raise NotFoundError(never, table=str(self._name)) from missing
 
     async def _commit(self, core: OpenTable) -> None:
-        """Makes the commit behind the drop, if the drop is the newest snapshot."""
+        """Makes the commit after the drop, if the drop is the newest snapshot."""
         try:
             head = (await core.history.head()).snapshot
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
-            raise _purged(self._name) from missing
+            raise _purged_error(self._name) from missing
         if head.kind is not CommitKind.DROP:
             return
         self._drop = self._drop or head
         if head.token != self._drop.token:
-            raise _dropped_again(self._name)
+            raise _dropped_again_error(self._name)
         await core.commit(Undrop(drop=head), view=await core.view_of(head), undrops=True)
 
     async def _end_again(self) -> None:
-        """Ends the table for whoever has it open, when a purge was first and the commit is there already."""
+        """Drops the table again for those who opened it, when a purge won after this call's commit."""
         if self.has_begun and self._core is not None:
             with contextlib.suppress(LakehouseError):
                 await drop_table(self._core)
 
 
 def _chosen(pointer: NamePointer, name: TableName, wanted: uuid.UUID | str | None) -> DroppedTable:
-    """The table to bring back: the one that is asked for, or that had the name last."""
+    """Chooses the table to bring back: the one that is asked for, or that had the name last."""
     known = list(pointer.before)
     if pointer.state is not NameState.MOVED:
         known.append(
             DroppedTable(table=pointer.table, path=pointer.path, state=pointer.state, time_ms=pointer.time_ms)
         )
     if wanted is None:
-        left = [one for one in known if one.state is not NameState.PURGING]
+        left = [table for table in known if table.state is not NameState.PURGING]
         if not left and pointer.moved_to is not None:
             raise NotFoundError(
                 f"there is no dropped table {str(name)!r}: it is called {pointer.moved_to!r} now",
@@ -212,16 +214,16 @@ def _chosen(pointer: NamePointer, name: TableName, wanted: uuid.UUID | str | Non
             )
     else:
         digits = wanted.hex if isinstance(wanted, uuid.UUID) else _digits(wanted)
-        left = [one for one in known if one.table.hex.startswith(digits)]
+        left = [table for table in known if table.table.hex.startswith(digits)]
         if len(left) != 1:
-            uuids = ", ".join(str(one.table) for one in known) or "none"
+            uuids = ", ".join(str(table.table) for table in known) or "none"
             raise NotFoundError(
                 f"no dropped table {str(name)!r} has the uuid {wanted}; there are: {uuids}", table=str(name)
             )
     if not left or left[-1].state is NameState.PURGING:
-        raise _purged(name)
+        raise _purged_error(name)
     if pointer.state is NameState.LIVE and left[-1].table != pointer.table:
-        raise _name_taken(pointer, name)
+        raise _name_taken_error(pointer, name)
     return left[-1]
 
 
@@ -234,8 +236,8 @@ def _digits(text: str) -> str:
     return digits
 
 
-def _name_taken(pointer: NamePointer, name: TableName) -> AlreadyExistsError:
-    left = [str(one.table) for one in pointer.before if one.state is NameState.DROPPED]
+def _name_taken_error(pointer: NamePointer, name: TableName) -> AlreadyExistsError:
+    left = [str(table.table) for table in pointer.before if table.state is NameState.DROPPED]
     if not left:
         return AlreadyExistsError(f"table {str(name)!r} is there: it is not dropped", table=str(name))
     return AlreadyExistsError(
@@ -245,11 +247,11 @@ def _name_taken(pointer: NamePointer, name: TableName) -> AlreadyExistsError:
     )
 
 
-def _dropped_again(name: TableName) -> ConflictError:
+def _dropped_again_error(name: TableName) -> ConflictError:
     return ConflictError(f"table {str(name)!r} was dropped again by others meanwhile", table=str(name))
 
 
-def _purged(name: TableName) -> NotFoundError:
+def _purged_error(name: TableName) -> NotFoundError:
     return NotFoundError(
         f"table {str(name)!r} cannot come back: its objects are deleted, or are being",
         kind=_PURGED,

@@ -1,11 +1,11 @@
 """WAL segments as runs: the rows of each merge unit, folded and in key order, in memory.
 
-A segment holds rows as they were put. For reads it is cut by merge unit, and every part is described by
+A segment holds rows as they were put. For reads it is divided by merge unit, and every part is described by
 an entry like that of a data file, so that plans, scans and lookups need not know where rows come from.
-Small neighbours are taken together: a run has its price, and a busy log has a thousand segments.
+Small neighbours share a run: each run has a cost, and a busy log has a thousand segments.
 
-Invariant: no other run stands between segments that are taken together, as one snapshot covered them and
-none of them is missing. An entry made here has the format ``wal`` and a known position, stands in no
+Invariant: no other run lies between segments that share a run, as one snapshot covered them and
+none of them is missing. An entry made here has the format ``wal`` and a known position, is listed in no
 manifest and no snapshot, and is opened by nobody but :class:`SegmentRuns`.
 """
 
@@ -35,31 +35,32 @@ from lakehouse.storage.wal.log import Wal
 __all__ = ["MemoryRun", "SegmentRuns", "segment_rows"]
 
 _READS = 16
-"""Runs that are made at once, and segments of each that are read at once."""
+"""Runs made at once, and segments of each read at once."""
 _TOGETHER = (64, 8, 1)
-"""Segments that make a run together: those whose numbers agree but for the remainder by one of these.
+"""Sizes of the groups of segments that share a run: numbers with the same quotient by a size are a group.
 
-The newest are in small groups, so that with one more segment few of those known are read again.
+The newest are in small groups, so that one more segment makes few of the known ones be read again.
 """
 _SMALL_BYTES = 64 * 1024
-"""Segments that are larger on average are runs of their own."""
+"""Average bytes of a segment above which each segment is a run of its own."""
 _ENTRY_BYTES = 1_200
+"""Estimated bytes of an entry in memory."""
 
 
 def segment_rows(segments: Iterable[WalSegment], schema: TableSchema) -> pa.Table:
-    """The rows of segments in the order they were put, as a schema has them, kinds where there are any."""
+    """Returns the rows of segments in the order they were put, as a schema has them, with kinds if any."""
     tables = [batch.rows for segment in segments for batch in segment.batches]
     has_kinds = any(KIND_COLUMN in table.column_names for table in tables)
     arrow = pa.schema([field.with_nullable(True) for field in schema.arrow()])
-    found = []
+    projected = []
     for table in tables:
         rows = project(table, schema.fields).cast(arrow)
         if has_kinds:
             kinds = kinds_of([table])
             filled = np.zeros(table.num_rows, np.int8) if kinds is None else kinds.astype(np.int8)
             rows = rows.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(filled))
-        found.append(rows)
-    return joined(found) if found else arrow.empty_table()
+        projected.append(rows)
+    return joined(projected) if projected else arrow.empty_table()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +72,21 @@ class _Run:
 
 
 class _Runs:
-    """What a segment holds."""
+    """Runs of one segment or group, decoded."""
 
     __slots__ = ("runs", "weight")
 
     def __init__(self, runs: Sequence[_Run]) -> None:
         self.runs = tuple(runs)
-        self.weight = sum(one.rows.nbytes + _ENTRY_BYTES for one in runs)
+        self.weight = sum(run.rows.nbytes + _ENTRY_BYTES for run in runs)
 
 
 class SegmentRuns:
-    """Reads the segments of one table as runs.
+    """Reads of one table's segments as runs.
 
     Args:
         wal: the table's log.
-        root: its directory.
+        root: the table's directory.
         cache: decoded rows by (root, path, …).
     """
 
@@ -95,32 +96,33 @@ class SegmentRuns:
     async def entries(
         self, ranges: Iterable[SegmentRange], schema: TableSchema, *, together: bool = False
     ) -> list[FileEntry]:
-        """The runs of segments, oldest first, as entries for reads with a schema.
+        """Returns the runs of segments, oldest first, as entries for reads with a schema.
 
         Args:
-            ranges: of segments; they say ``at``.
-            schema: what the runs are read with.
-            together: whether small segments share runs. Whoever compares the runs of two states by their
-                paths wants each by itself.
+            ranges: covered segments, with the snapshot that covers them.
+            schema: the schema that the runs are read with.
+            together: whether small segments share runs. To compare the runs of two states by their paths,
+                each must be by itself.
         """
 
         async def read(place: tuple[int, int, int | None]) -> list[FileEntry]:
             first, last, at = place
             assert at is not None
-            found = await self._runs(first, last, schema, at)
+            made = await self._runs(first, last, schema, at)
             lo, hi = (at, 0, first), (at, 0, last)
-            return [dataclasses.replace(one.entry, at=at, lo=lo, hi=hi) for one in found.runs]
+            return [dataclasses.replace(run.entry, at=at, lo=lo, hi=hi) for run in made.runs]
 
-        places = [place for one in ranges for place in _groups(one, _TOGETHER if together else (1,))]
+        sizes = _TOGETHER if together else (1,)
+        places = [place for segments in ranges for place in _groups(segments, sizes)]
         return [entry async for entries in map_bounded(read, places, _READS) for entry in entries]
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> MemoryRun:
-        """A reader of one of these runs."""
+        """Returns a reader of one of these runs."""
         place = entry.path.rpartition("#")[2]
         assert entry.lo is not None
         assert entry.hi is not None
-        found = await self._runs(entry.lo[2], entry.hi[2], schema, entry.hi[0])
-        return MemoryRun(entry, found.runs[int(place)].rows, schema)
+        made = await self._runs(entry.lo[2], entry.hi[2], schema, entry.hi[0])
+        return MemoryRun(entry, made.runs[int(place)].rows, schema)
 
     async def _runs(self, first: int, last: int, schema: TableSchema, snapshot: int) -> _Runs:
         async def read(number: int) -> WalSegment:
@@ -131,17 +133,17 @@ class SegmentRuns:
             segments = [segment async for segment in reads]
             return await in_thread(_cut, segments, schema)
 
-        found: _Runs | None = await self._cache.get(
+        made: _Runs | None = await self._cache.get(
             (self._root, segment_path(first), last, schema.id, schema.buckets), load
         )
-        assert found is not None
-        return found
+        assert made is not None
+        return made
 
 
 def _groups(segments: SegmentRange, sizes: Sequence[int]) -> Iterator[tuple[int, int, int | None]]:
-    """First and last number of those that make runs together, and ``at``; sizes are from large to 1.
+    """Yields first and last number of each group, and ``at``; sizes are from large to 1.
 
-    A group that is there stays as it is when the range grows.
+    A group stays as it is when the range grows.
     """
     first, last = segments.first, segments.last
     if segments.size > _SMALL_BYTES * (last - first + 1):
@@ -195,7 +197,7 @@ def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
 
 
 class MemoryRun:
-    """Rows in memory, sorted by key, as a run."""
+    """A run of rows in memory, sorted by key."""
 
     def __init__(self, entry: FileEntry, rows: pa.Table, schema: TableSchema) -> None:
         self._entry, self._rows = entry, rows
@@ -213,7 +215,7 @@ class MemoryRun:
 
     @property
     def entry(self) -> FileEntry:
-        """What it was opened as."""
+        """The entry that it was opened with."""
         return self._entry
 
     async def read(
@@ -224,29 +226,29 @@ class MemoryRun:
         kinds: bool = False,
         rows: I64 | None = None,
     ) -> pa.Table:
-        """These columns, and ``_VALUE_KIND`` last when asked for."""
-        found = self._rows if pieces is None or len(pieces) else self._rows.slice(0, 0)
-        return self._columns(found if rows is None else found.take(pa.array(rows)), fields, kinds)
+        """Returns these columns, with ``_VALUE_KIND`` last when asked for."""
+        part = self._rows if pieces is None or len(pieces) else self._rows.slice(0, 0)
+        return self._columns(part if rows is None else part.take(pa.array(rows)), fields, kinds)
 
     async def load(
         self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
     ) -> MemoryRun:
-        """The rows as they are: nothing is fetched."""
+        """Returns the run itself: there is nothing to fetch."""
         return self
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The row of that row key with its ``_VALUE_KIND``, as a table of one row, or of none."""
+        """Returns the row of that row key, with its ``_VALUE_KIND``, as a table of one row, or of none."""
         assert self._keys is not None
         begin = self._keys.rows_below(self._rows, key)
         end = self._keys.rows_below(self._rows, key, included=True)
         return self._columns(self._rows.slice(begin, end - begin), fields, True)
 
     def _columns(self, rows: pa.Table, fields: Sequence[Field], kinds: bool) -> pa.Table:
-        found = project(rows, fields)
+        columns = project(rows, fields)
         if not kinds:
-            return found
+            return columns
         if KIND_COLUMN in rows.column_names:
             column = rows.column(KIND_COLUMN)
         else:
             column = pa.chunked_array([np.zeros(rows.num_rows, np.int8)], pa.int8())
-        return found.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), column)
+        return columns.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), column)

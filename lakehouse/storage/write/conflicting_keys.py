@@ -1,9 +1,9 @@
-"""Keys that several processes wrote in one write, of which none is the newer.
+"""Detection of keys that several processes wrote in one write, so that none is the newer.
 
-Files are opened only where ranges of keys of a merge unit overlap, and of these the key columns are
+Files are opened only where ranges of keys of a merge unit overlap, and of these only the key columns are
 read, section by section, so that memory holds some sections however large the files are.
 
-Invariant: nothing is said of keys that differ; a key that two of the runs hold is found.
+Invariant: keys that differ are never refused; a key that two of the runs hold always is.
 """
 
 from __future__ import annotations
@@ -24,36 +24,40 @@ from lakehouse.storage.scan.sections import Chunk, Section, SectionPart, Section
 __all__ = ["refuse_shared_keys"]
 
 _SECTION_ROWS = 1 << 20
+"""Rows that are gathered for a section."""
 _OPENS = 16
+"""Files opened at once."""
 _READS = 4
+"""Parts of a section read at once."""
 
 
 async def refuse_shared_keys(entries: Sequence[FileEntry], schema: TableSchema, source: RunSource) -> None:
-    """Nothing when no two runs of a merge unit hold the same key.
+    """Raises when two runs of a merge unit hold the same key.
 
     Args:
-        entries: of one write, with the numbers of their runs.
-        schema: with which they were written.
-        source: opens them.
+        entries: files of one write, with the numbers of their runs.
+        schema: the schema they were written with.
+        source: opens the files.
 
     Raises:
-        InvalidInputError: names a key that is there twice.
+        InvalidInputError: names a key that two runs hold.
     """
     keys = KeyColumns(schema.key_fields)
     for files in _overlapping(entries, schema):
-        readers = [one async for one in map_bounded(source.open, files, _OPENS)]
+        readers = [reader async for reader in map_bounded(source.open, files, _OPENS)]
         sweep = SectionSweep(_SECTION_ROWS)
         for reader in readers:
             sweep.add(_chunks(reader))
         kept: dict[SectionPart, pa.Table] = {}
         for section in sweep.sections(None):
             kept = {part: table for part, table in kept.items() if part in section.parts}
+            # Parts that do not overlap cannot share a key.
             if section.merges:
                 await _look(section, keys, kept)
 
 
 async def _look(section: Section, keys: KeyColumns, kept: dict[SectionPart, pa.Table]) -> None:
-    """Refuses a key that several parts of the section have; ``kept`` are parts that reach into others."""
+    """Refuses a key that several parts of the section have; ``kept`` holds parts that span sections."""
 
     async def rows_of(part: SectionPart) -> pa.Table:
         table = kept.get(part)
@@ -66,7 +70,7 @@ async def _look(section: Section, keys: KeyColumns, kept: dict[SectionPart, pa.T
         end = keys.rows_below(table, high) if high is not None else table.num_rows
         return table.slice(begin, end - begin)
 
-    tables = [one async for one in map_bounded(rows_of, section.parts, _READS)]
+    tables = [table async for table in map_bounded(rows_of, section.parts, _READS)]
     key = await in_thread(repeated_key, pa.concat_tables(tables).combine_chunks(), keys)
     if key is not None:
         raise same_key(key)
@@ -87,12 +91,12 @@ def _chunks(reader: RunReader) -> list[Chunk]:
 
 
 def _overlapping(entries: Sequence[FileEntry], schema: TableSchema) -> Iterator[list[FileEntry]]:
-    """Files of one merge unit, of several runs, whose ranges of keys overlap each other's."""
+    """Yields groups of files of one merge unit and several runs whose ranges of keys overlap."""
     units: dict[Unit, list[FileEntry]] = {}
-    for one in entries:
-        units.setdefault(unit_of(one, schema), []).append(one)
+    for entry in entries:
+        units.setdefault(unit_of(entry, schema), []).append(entry)
     for unit in sorted(units):
-        files = sorted(units[unit], key=lambda one: (one.min_key or b"", one.run))
+        files = sorted(units[unit], key=lambda entry: (entry.min_key or b"", entry.run))
         for group in apart(files, key_ends):
-            if len({one.run for one in group}) > 1:
+            if len({entry.run for entry in group}) > 1:
                 yield group
