@@ -1,17 +1,17 @@
 """Writing: rows of any source and any number become data files that a commit can add.
 
-Chunks are taken in, made to conform to the schema and collected until ``write.buffer_bytes`` are
+Chunks are taken in, cast to the schema and collected until ``write.buffer_bytes`` are
 there; then the buffer is cut into sorted parts, and these into files of about ``file.target_bytes``,
 which are encoded and uploaded while the next buffer fills.
 
 Invariant: a write ends with all its files in the store, or with an error and none of them (as far as
 the store lets them be deleted); nothing is visible before a commit adds the entries. Within a merge
 unit a later row of a key is in a run of a higher number than an earlier one. Memory holds the buffer
-being filled, two being written, what is copied of them for a file per core, and
+being filled, two being written, copies of their rows for a file per core, and
 ``table.write_concurrency`` encoded files, however long the input.
 
 Rows that delete (:func:`write_rows` with ``deletes=True``) hold a key and nothing else. Where the key
-does not tell the partition they belong to none: their entries have the partition ``()``, and since
+does not determine the partition they have none: their entries have the partition ``()``, and since
 merge units span partitions there, they hide older rows of their keys in any of them.
 """
 
@@ -47,26 +47,26 @@ __all__ = ["WrittenRows", "write_rows"]
 
 _SETTINGS = TableSettings()
 _BUFFER_BYTES_MAX = 1 << 30
-"""Arrow counts the bytes of a column of text in 31 bits."""
+"""Maximum bytes of a buffer: Arrow counts the bytes of a column of text in 31 bits."""
 _BUFFERS_UNDER_WAY = 2
-"""Buffers whose files are being written while another fills."""
+"""Maximum buffers whose files are being written while another fills."""
 _COPY_BYTES_MAX = 128 * 1024 * 1024
-"""Of rows that are out of place, so many are copied for a file: memory that is fresh costs more time
+"""Maximum bytes of unordered rows that are copied for one file: memory that is fresh costs more time
 than sorting, and two files keep two cores busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRows:
-    """Files that were written and belong to no snapshot yet."""
+    """Result of a write: files in the store that are in no snapshot yet."""
 
     entries: tuple[FileEntry, ...] = ()
-    """In the order of the rows; positions are null."""
+    """Entries in the order of the rows; positions are null."""
     rows: int = 0
-    """Rows handed in, those included that a later one of the same key replaces."""
+    """Number of rows handed in, including those that a later one of the same key replaces."""
     bytes: int = 0
-    """Bytes of all files."""
+    """Bytes of all data files."""
     first_upload_ms: int | None = None
-    """When the first upload was answered, by the store's clock."""
+    """Time at which the store answered the first upload, by its clock."""
 
 
 async def write_rows(
@@ -84,23 +84,23 @@ async def write_rows(
     """Writes rows as data files of a table.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        schema: its schema.
-        options: its options.
+        store: the store that holds the table.
+        root: the table's directory.
+        schema: the table's schema.
+        options: the table's options.
         data: the rows, in any form of :data:`lakehouse.storage.rows.input_tables.ACCEPTED`. Of several rows
             of a key the last one stays, or they are folded in this order where the table has a merge engine
-            that does.
-        deletes: the rows are keys (the columns of the primary key alone) to be deleted. Nothing is
+            that folds.
+        deletes: whether the rows are keys (the columns of the primary key alone) to be deleted. Nothing is
             written where the table ignores deletes.
-        unique: refuse several rows of a key as far as one buffer holds them; those of several buffers
-            are in several runs.
-        missing: what becomes of columns that rows come without, but for ``keep``, which needs a base.
-        settings: how many files are encoded and uploaded at once.
+        unique: whether several rows of a key are refused, if one buffer holds them; those of several
+            buffers are in several runs.
+        missing: treatment of columns that rows lack, except for ``keep``, which needs a base.
+        settings: bound on the files that are encoded and uploaded at once.
 
     Raises:
-        InvalidInputError: a row does not fit the schema; names column, row and value. Whatever is
-            raised, also by the source itself, files uploaded before are deleted.
+        InvalidInputError: a row does not fit the schema; names column, row and value. On any
+            error, also one of the source itself, files uploaded before are deleted.
     """
     if deletes and not schema.primary_key:
         raise InvalidInputError("rows are deleted by key, and the table has no primary key")
@@ -118,13 +118,13 @@ async def write_rows(
     return WrittenRows(
         entries=tuple(entries[number] for number in sorted(entries)),
         rows=write.rows,
-        bytes=sum(one.size for one in entries.values()),
+        bytes=sum(entry.size for entry in entries.values()),
         first_upload_ms=write.uploads.first_answer_ms,
     )
 
 
 class _Buffer:
-    """Counts the files of a buffer that are not written yet: its rows stand in memory until then."""
+    """Counter of a buffer's files that are not written yet, until when its rows are in memory."""
 
     def __init__(self) -> None:
         self._open = 1
@@ -140,7 +140,7 @@ class _Buffer:
 
 
 class _Job:
-    """A file to write; whoever takes it holds its rows alone."""
+    """A file to write, handed over so that whoever takes it holds the only reference to its rows."""
 
     def __init__(self, file: FileRows, buffer: _Buffer) -> None:
         self._file: FileRows | None = file
@@ -154,7 +154,7 @@ class _Job:
 
 
 class _Write:
-    """One write under way."""
+    """One write in progress."""
 
     def __init__(
         self,
@@ -184,13 +184,13 @@ class _Write:
         self._under_way: deque[_Buffer] = deque()
 
     async def upload(self, job: _Job) -> tuple[int, FileEntry]:
-        """Writes one file; its number tells its place among the others."""
+        """Uploads one file; returns its place among the others and its entry."""
         written = await self.uploads.upload(job.take())
         job.buffer.close_one()
         return written
 
     async def files(self, data: object) -> AsyncGenerator[_Job, None]:
-        """The files to write, as rows come in."""
+        """Yields the files to write, as rows come in."""
         limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
         collected: list[pa.Table] = []
         weight = 0
@@ -205,6 +205,7 @@ class _Write:
                     weight = 0
                 collected.append(table)
                 weight += table.nbytes
+                # The generator must not hold rows that are in the buffer while it waits for more.
                 del chunk, table
         if collected:
             async with contextlib.aclosing(self._files_of(collected)) as files:
@@ -212,7 +213,7 @@ class _Write:
                     yield file
 
     async def _files_of(self, collected: list[pa.Table]) -> AsyncGenerator[_Job, None]:
-        """The files of a buffer, which is emptied."""
+        """Yields the files of a buffer, which is emptied."""
         while len(self._under_way) >= _BUFFERS_UNDER_WAY:
             await self._under_way.popleft().written.wait()
         buffer = _Buffer()
@@ -227,7 +228,7 @@ class _Write:
         buffer.close_one()
 
     async def _files_in(self, part: PartitionRows) -> int:
-        """How many files the rows of a part are to fill, all of about one size."""
+        """Returns the number of files for the rows of a part, all of about one size."""
         weight = part.source.nbytes * len(part) // part.source.num_rows
         files = 1 if part.order is None else -(-weight // _COPY_BYTES_MAX)
         if weight > self._options.file_target_bytes:
@@ -237,7 +238,7 @@ class _Write:
     def _file(self, part: PartitionRows, run: int | None) -> FileRows:
         number = self._files
         self._files += 1
-        # Without a key nothing ties rows to a bucket, and the run keeps the order of the files.
+        # Without a key rows belong to no bucket, and the run keeps the order of the files.
         bucket = part.bucket if self._codec is not None else number % self._schema.buckets
         return FileRows(part=part, bucket=bucket, run=number if run is None else run, number=number)
 
@@ -250,7 +251,7 @@ class _Write:
         return table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
 
     def _parts(self, collected: list[pa.Table]) -> deque[tuple[PartitionRows, int | None]]:
-        """The parts of a buffer, which is emptied, with the numbers of their runs."""
+        """Returns the parts of a buffer, which is emptied, with the numbers of their runs."""
         given = rows = joined(collected)
         if not self._deletes:
             rows = folded_input(rows, self._schema)
@@ -268,14 +269,14 @@ class _Write:
             low, high = part.key_range(self._codec, names)
             before_low, before_high = ranges.get(unit, (low, high))
             ranges[unit] = min(low, before_low), max(high, before_high)
-        runs = {unit: self._runs.next(unit, *found) for unit, found in ranges.items()}
+        runs = {unit: self._runs.next(unit, *ends) for unit, ends in ranges.items()}
         return deque((part, runs[unit]) for unit, part in zip(units, parts, strict=True))
 
     def _unit(self, part: PartitionRows) -> object:
-        """The merge unit."""
+        """Returns the merge unit of a part."""
         return (part.partition, part.bucket) if self._schema.key_holds_partition else part.bucket
 
 
 def _key_schema(schema: TableSchema) -> TableSchema:
-    """Rows that are keys."""
+    """Returns a schema of the key columns alone."""
     return dataclasses.replace(schema, fields=schema.key_fields, partition_by=())

@@ -1,10 +1,10 @@
-"""Verification: every object that snapshots need is there and is what they say.
+"""Verification: every object that snapshots need exists and is what they describe.
 
-One listing tells which objects there are and how large they are; snapshots, manifests and schemas are
+One listing shows which objects exist and how large they are; snapshots, manifests and schemas are
 read, and with ``deep`` every data file, index file and WAL segment as well. Nothing comes from a cache.
 
-Invariant: damage is reported and never raised; what is said of a snapshot that expired meanwhile is left
-out. Memory holds sixteen bytes for each object there is, and the entries of two snapshots.
+Invariant: damage is reported and never raised; problems of a snapshot that expired meanwhile are left
+out. Memory holds sixteen bytes for each existing object, and the entries of two snapshots.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["verify_table"]
 
 _FILES = 2
-"""Data files that are read at once."""
+"""Data files read at once."""
 _READS = 16
+"""Snapshots read at once."""
 _CACHE_BYTES = 256 * 1024 * 1024
-"""For manifests that many snapshots list."""
+"""Size of the cache for manifests, which many snapshots list."""
 
 
 async def verify_table(
@@ -54,28 +55,28 @@ async def verify_table(
 
     Args:
         core: the table.
-        deep: read every data file too.
-        snapshot: only this one.
-        progress: told how far it has got.
-        check: reads a data file, or knows what was found in it; None = it is read here.
+        deep: whether to read every data file too.
+        snapshot: id of the only snapshot to verify; None = all that are retained.
+        progress: called with the progress made.
+        check: reads a data file, or has a report about it; None = files are read here.
     """
     if check is None:
         check = FileCheck(core.env.store, core.root, core.env.settings.index).file
     with measure() as cost:
-        found = await _Verification(core, Teller(progress), check if deep else None).run(snapshot)
+        verification = await _Verification(core, Teller(progress), check if deep else None).run(snapshot)
     return VerifyReport(
         deep=deep,
-        snapshots=found.snapshots,
-        manifests=found.manifests,
-        files=found.files,
-        bytes=found.bytes,
-        damages=found.damages.all(found.gone),
+        snapshots=verification.snapshots,
+        manifests=verification.manifests,
+        files=verification.files,
+        bytes=verification.bytes,
+        damages=verification.damages.all(verification.gone),
         cost=cost,
     )
 
 
 class _Listing:
-    """Sizes of the objects in a directory, by the hashes of their paths."""
+    """Sizes of a directory's objects, by the hashes of their paths."""
 
     def __init__(self) -> None:
         self._hashes, self._sizes = array("q"), array("q")
@@ -83,15 +84,15 @@ class _Listing:
 
     @classmethod
     async def of(cls, store: ObjectStore, root: str) -> _Listing:
-        """One request for a thousand objects."""
-        found = cls()
-        async for one in store.list(f"{root}/" if root else ""):
-            found._hashes.append(hash(relative(root, one.key)))
-            found._sizes.append(one.size)
-        return found
+        """Lists a directory; one request for a thousand objects."""
+        listing = cls()
+        async for listed in store.list(f"{root}/" if root else ""):
+            listing._hashes.append(hash(relative(root, listed.key)))
+            listing._sizes.append(listed.size)
+        return listing
 
     def size(self, path: str) -> int | None:
-        """Bytes of the object; None when there is none."""
+        """Returns the bytes of the object; None when there is none."""
         hashes = np.frombuffer(self._hashes, np.int64)
         if self._order is None:
             self._order = np.argsort(hashes)
@@ -102,7 +103,7 @@ class _Listing:
 
 
 class _Verification:
-    """One verification under way."""
+    """One verification, with the numbers and damages found so far."""
 
     def __init__(self, core: OpenTable, teller: Teller, check: FileChecker | None) -> None:
         self._core, self._teller, self._check = core, teller, check
@@ -112,15 +113,15 @@ class _Verification:
         self._schemas = Schemas(store, root, table, caches.schemas)
         self._listing = _Listing()
         self._checked: set[str] = set()
-        """Files, manifests, schemas and segments that were looked at."""
+        """Paths of files, manifests, schemas and segments that were checked."""
         self.damages = Damages()
         self.snapshots = self.manifests = self.files = self.bytes = 0
         self.gone: tuple[int, ...] = ()
-        """Snapshots that expired meanwhile."""
+        """Ids of snapshots that expired meanwhile."""
 
     async def run(self, wanted: int | None) -> _Verification:
-        """Looks at all retained snapshots, or at one of them."""
-        # First, for others go on: what it says was there before anything else was looked for.
+        """Verifies all retained snapshots, or one of them."""
+        # The hint comes first, as others go on committing: the snapshot it names existed before the listing.
         hinted = await self._hinted()
         head, newest = await self._head()
         self._listing = await _Listing.of(self._core.env.store, self._core.root)
@@ -133,42 +134,43 @@ class _Verification:
         self._check_log(head, newest, hinted)
         before: Snapshot | None = None
         entries: Sequence[FileEntry] = ()
-        async for number, one in map_bounded(self._read, numbers, _READS):
-            if one is None:
+        async for number, snapshot in map_bounded(self._read, numbers, _READS):
+            if snapshot is None:
                 before = None
                 continue
             follows = before if before is not None and before.id == number - 1 else None
-            self._check_chain(follows, one)
-            entries = await self._check_state(follows, one, entries)
-            before = one
+            self._check_chain(follows, snapshot)
+            entries = await self._check_state(follows, snapshot, entries)
+            before = snapshot
             self._teller.step("check snapshots", 1, len(numbers))
         self.snapshots = len(numbers)
+        # Only damage makes it matter whether a snapshot has expired since the head was read.
         if self.damages.all():
             self.gone = await self._expired(numbers)
         return self
 
     async def _head(self) -> tuple[Snapshot, int]:
-        """The newest snapshot that can be read, and the highest id there is."""
+        """Returns the newest snapshot that can be read, and the highest existing id."""
         history = self._core.history
         newest = await history.log.newest()
         if newest is None:
             return (await history.head()).snapshot, 0
         number = newest
         while True:
-            _, found = await self._read(number)
-            if found is not None:
-                return history.check_live(found), newest
+            _, snapshot = await self._read(number)
+            if snapshot is not None:
+                return history.check_live(snapshot), newest
             if number == 1:
                 raise NotFoundError(f"none of the snapshots of {self._core.root} can be read")
             number -= 1
 
     async def _read(self, number: int) -> tuple[int, Snapshot | None]:
-        """A snapshot and its id; when it cannot be read that is noted."""
+        """Reads a snapshot; returns its id and None, and notes the damage, when it cannot be read."""
         history = self._core.history
         try:
-            found = await history.log.find(number)
-            if found is not None:
-                return number, history.decoded(found)
+            fetched = await history.log.find(number)
+            if fetched is not None:
+                return number, history.decoded(fetched)
             self.damages.add(snapshot_path(number), Problem.MISSING, "there is no such object", [number])
         except FormatError as error:
             self.damages.add(snapshot_path(number), Problem.UNREADABLE, error.message, [number])
@@ -181,12 +183,12 @@ class _Verification:
             return ()
         kept = {ref.snapshot for ref in head.refs.values()}
         limit = min(head.earliest, head.id)
-        return tuple(one for one in numbers if one < limit and one not in kept)
+        return tuple(number for number in numbers if number < limit and number not in kept)
 
     # --- snapshots ----------------------------------------------------------------
 
     async def _hinted(self) -> int:
-        """The snapshot that the hint names; 0 when it says nothing."""
+        """Returns the id of the snapshot that the hint names; 0 when there is no hint."""
         try:
             hint = (await self._core.env.store.get(join(self._core.root, LATEST))).data
         except NotFoundError:
@@ -194,7 +196,7 @@ class _Verification:
         return decode_hint(hint, self._core.uuid).snapshot
 
     def _check_log(self, head: Snapshot, newest: int, hinted: int) -> None:
-        """What the hint and the names say of snapshots."""
+        """Checks that the snapshots named by the hint and by tags exist."""
         if hinted > newest:
             self.damages.add(
                 snapshot_path(hinted),
@@ -207,109 +209,116 @@ class _Verification:
                 detail = f"{ref.kind} {name!r} names snapshot {ref.snapshot}, which never was"
                 self.damages.add(snapshot_path(head.id), Problem.CHAIN, detail, [head.id])
 
-    def _check_chain(self, before: Snapshot | None, one: Snapshot) -> None:
-        """That a snapshot follows from the one before."""
+    def _check_chain(self, before: Snapshot | None, snapshot: Snapshot) -> None:
+        """Checks that a snapshot follows from the one before."""
         wrong = ""
-        if (one.parent.id if one.parent else 0) != one.id - 1:
-            wrong = f"its parent is {one.parent}, not snapshot {one.id - 1}"
-        elif not 1 <= one.earliest <= one.id:
-            wrong = f"it says that {one.earliest} is the earliest snapshot"
+        if (snapshot.parent.id if snapshot.parent else 0) != snapshot.id - 1:
+            wrong = f"its parent is {snapshot.parent}, not snapshot {snapshot.id - 1}"
+        elif not 1 <= snapshot.earliest <= snapshot.id:
+            wrong = f"it says that {snapshot.earliest} is the earliest snapshot"
         elif before is not None:
-            if one.parent is not None and one.parent.token != before.token:
-                wrong = f"its parent has token {one.parent.token}, snapshot {before.id} has {before.token}"
-            elif one.time_ms <= before.time_ms:
-                wrong = f"its time, {one.time_ms}, is not after {before.time_ms} of snapshot {before.id}"
-            elif one.earliest < before.earliest:
-                wrong = f"its earliest snapshot, {one.earliest}, is before {before.earliest}"
+            if snapshot.parent is not None and snapshot.parent.token != before.token:
+                wrong = (
+                    f"its parent has token {snapshot.parent.token}, snapshot {before.id} has {before.token}"
+                )
+            elif snapshot.time_ms <= before.time_ms:
+                wrong = f"its time, {snapshot.time_ms}, is not after {before.time_ms} of snapshot {before.id}"
+            elif snapshot.earliest < before.earliest:
+                wrong = f"its earliest snapshot, {snapshot.earliest}, is before {before.earliest}"
         if wrong:
-            self.damages.add(snapshot_path(one.id), Problem.CHAIN, wrong, [one.id])
-        if before is not None and before.total + one.plus - one.minus != one.total:
-            detail = f"{before.total} plus {one.plus} minus {one.minus} is not {one.total}"
-            self.damages.add(snapshot_path(one.id), Problem.COUNTS, detail, [one.id])
+            self.damages.add(snapshot_path(snapshot.id), Problem.CHAIN, wrong, [snapshot.id])
+        if before is not None and before.total + snapshot.plus - snapshot.minus != snapshot.total:
+            detail = f"{before.total} plus {snapshot.plus} minus {snapshot.minus} is not {snapshot.total}"
+            self.damages.add(snapshot_path(snapshot.id), Problem.COUNTS, detail, [snapshot.id])
 
     async def _check_state(
-        self, before: Snapshot | None, one: Snapshot, known: Sequence[FileEntry]
+        self, before: Snapshot | None, snapshot: Snapshot, known: Sequence[FileEntry]
     ) -> Sequence[FileEntry]:
-        """What a snapshot refers to; returns its entries, those of the one before being known."""
-        schema = await self._check_schema(one.schema, one.id)
-        await self._check_segments(one)
-        if before is not None and _same_files(before, one):
-            self.damages.carry(before.id, one.id)
+        """Checks the objects that a snapshot refers to; ``known`` are the entries of the one before.
+
+        Returns the snapshot's entries, none where they cannot be read.
+        """
+        schema = await self._check_schema(snapshot.schema, snapshot.id)
+        await self._check_segments(snapshot)
+        if before is not None and _same_files(before, snapshot):
+            self.damages.carry(before.id, snapshot.id)
             return known
-        entries = await self._entries(one)
+        entries = await self._entries(snapshot)
         if entries is None or schema is None:
             return ()
-        for path, problem, detail in entry_problems(entries, schema.schema, one.id):
-            self.damages.add(path, problem, detail, [one.id])
+        for path, problem, detail in entry_problems(entries, schema.schema, snapshot.id):
+            self.damages.add(path, problem, detail, [snapshot.id])
         total = counts_of(entries)
-        if total != one.total:
+        if total != snapshot.total:
             self.damages.add(
-                snapshot_path(one.id),
+                snapshot_path(snapshot.id),
                 Problem.COUNTS,
-                f"its files are {_said(total)}, it says {_said(one.total)}",
-                [one.id],
+                f"its files are {_counts_text(total)}, it says {_counts_text(snapshot.total)}",
+                [snapshot.id],
             )
-        self._check_gone(before, one, known, entries)
-        await self._check_files(entries, schema, one.id)
+        self._check_gone(before, snapshot, known, entries)
+        await self._check_files(entries, schema, snapshot.id)
         return entries
 
     def _check_gone(
         self,
         before: Snapshot | None,
-        one: Snapshot,
+        snapshot: Snapshot,
         known: Sequence[FileEntry],
         entries: Sequence[FileEntry],
     ) -> None:
-        if before is None or one.gone is None:
+        if before is None or snapshot.gone is None:
             return
-        lost = {entry.path for entry in known} - {entry.path for entry in entries} - set(one.gone)
+        lost = {entry.path for entry in known} - {entry.path for entry in entries} - set(snapshot.gone)
         if lost:
             detail = (
                 f"it does not say that {len(lost)} files of snapshot {before.id} are gone, as {min(lost)}"
             )
-            self.damages.add(snapshot_path(one.id), Problem.CHAIN, detail, [one.id])
+            self.damages.add(snapshot_path(snapshot.id), Problem.CHAIN, detail, [snapshot.id])
 
     # --- what they refer to -------------------------------------------------------
 
     async def _check_schema(self, ref: SchemaRef, snapshot: int) -> SchemaObject | None:
-        """A schema that a snapshot reads with, and those before it."""
+        """Checks a schema that a snapshot reads with, and its ancestors; None when it cannot be read."""
         try:
-            found = await self._schemas.read(ref)
+            schema = await self._schemas.read(ref)
         except FormatError as error:
             self._note_unreadable(ref.path, error, snapshot)
             return None
-        for one in found.ancestors:
-            self.damages.touch(one.path, snapshot)
-            if one.path not in self._checked:
-                self._checked.add(one.path)
+        for ancestor in schema.ancestors:
+            self.damages.touch(ancestor.path, snapshot)
+            if ancestor.path not in self._checked:
+                self._checked.add(ancestor.path)
                 try:
-                    await self._schemas.read(one)
+                    await self._schemas.read(ancestor)
                 except FormatError as error:
-                    self._note_unreadable(one.path, error, snapshot)
-        return found
+                    self._note_unreadable(ancestor.path, error, snapshot)
+        return schema
 
     def _note_unreadable(self, path: str, error: FormatError, snapshot: int) -> None:
         problem = Problem.MISSING if self._listing.size(path) is None else Problem.UNREADABLE
         self.damages.add(path, problem, error.message, [snapshot])
 
-    async def _entries(self, one: Snapshot) -> Sequence[FileEntry] | None:
-        """The live files; None when a manifest cannot be read."""
+    async def _entries(self, snapshot: Snapshot) -> Sequence[FileEntry] | None:
+        """Returns the live files; None when a manifest cannot be read."""
         sound = True
-        for ref in one.manifests:
+        for ref in snapshot.manifests:
             fresh = ref.path not in self._checked
             self._checked.add(ref.path)
             self.manifests += fresh
             try:
-                (entries,) = await self._manifests.listed(one, [ref])
+                (entries,) = await self._manifests.listed(snapshot, [ref])
             except FormatError as error:
-                self._note_unreadable(ref.path, error, one.id)
+                self._note_unreadable(ref.path, error, snapshot.id)
                 sound = False
                 continue
             rows = sum(entry.rows for entry in entries)
             if fresh and (rows != ref.rows or self._listing.size(ref.path) != ref.size):
-                detail = f"its files have {rows} rows, snapshot {one.id} says {ref.rows} and {ref.size} bytes"
-                self.damages.add(ref.path, Problem.COUNTS, detail, [one.id])
-        return await self._manifests.entries(one) if sound else None
+                detail = (
+                    f"its files have {rows} rows, snapshot {snapshot.id} says {ref.rows} and {ref.size} bytes"
+                )
+                self.damages.add(ref.path, Problem.COUNTS, detail, [snapshot.id])
+        return await self._manifests.entries(snapshot) if sound else None
 
     async def _check_files(self, entries: Sequence[FileEntry], schema: SchemaObject, snapshot: int) -> None:
         fresh = []
@@ -323,9 +332,9 @@ class _Verification:
                     self._checked.add(path)
                     self._check_size(path, size, snapshot)
                     fresh.append(entry)
-        fresh = list({one.path: one for one in fresh}.values())
+        fresh = list({entry.path: entry for entry in fresh}.values())
         self.files += len(fresh)
-        self.bytes += sum(one.size for one in fresh)
+        self.bytes += sum(entry.size for entry in fresh)
         read = self._check
         if read is None:
             return
@@ -347,34 +356,34 @@ class _Verification:
             detail = f"it has {there} bytes, the snapshot says {size}"
             self.damages.add(path, Problem.SIZE, detail, [snapshot])
 
-    async def _check_segments(self, one: Snapshot) -> None:
-        """WAL segments whose rows are in no data file."""
-        for covered in one.segments:
+    async def _check_segments(self, snapshot: Snapshot) -> None:
+        """Checks the WAL segments whose rows are in no data file."""
+        for covered in snapshot.segments:
             for number in range(covered.first, covered.last + 1):
                 path = segment_path(number)
-                self.damages.touch(path, one.id)
+                self.damages.touch(path, snapshot.id)
                 if path in self._checked:
                     continue
                 self._checked.add(path)
                 if self._listing.size(path) is None:
-                    self.damages.add(path, Problem.MISSING, "there is no such object", [one.id])
+                    self.damages.add(path, Problem.MISSING, "there is no such object", [snapshot.id])
                 elif self._check is not None:
                     try:
                         await self._core.wal.read(number)
                     except FormatError as error:
-                        self.damages.add(path, Problem.UNREADABLE, error.message, [one.id])
+                        self.damages.add(path, Problem.UNREADABLE, error.message, [snapshot.id])
 
 
-def _same_files(before: Snapshot, one: Snapshot) -> bool:
-    """Whether both have the same files, which tags and the like leave alone."""
+def _same_files(before: Snapshot, snapshot: Snapshot) -> bool:
+    """Returns whether both have the same files, as after a commit of a tag."""
     return (
-        before.schema == one.schema
-        and before.total == one.total
-        and before.removed == one.removed
-        and before.carried().added == one.added
-        and [ref.path for ref in before.manifests] == [ref.path for ref in one.manifests]
+        before.schema == snapshot.schema
+        and before.total == snapshot.total
+        and before.removed == snapshot.removed
+        and before.carried().added == snapshot.added
+        and [ref.path for ref in before.manifests] == [ref.path for ref in snapshot.manifests]
     )
 
 
-def _said(total: Counts) -> str:
+def _counts_text(total: Counts) -> str:
     return f"{total.files} files, {total.rows} rows, {total.bytes} bytes"

@@ -1,7 +1,7 @@
-"""What is wrong with a state by what its entries say, without opening a file.
+"""Checks of a state by its entries alone, without opening a file.
 
-Invariant: entries of which nothing is said here are read alike by scans, lookups and compactions: in
-every merge unit the intervals of runs are apart, and the files of a run share no key.
+Invariant: entries without a problem here are read alike by scans, lookups and compactions: in
+every merge unit the intervals of runs do not overlap, and the files of a run share no key.
 """
 
 from __future__ import annotations
@@ -17,39 +17,42 @@ from lakehouse.storage.metadata.run_order import interval, units_of
 __all__ = ["entry_problems"]
 
 _Found = tuple[str, Problem, str]
-"""Path, problem, detail."""
+"""Path, problem and detail."""
 
 
 def entry_problems(entries: Sequence[FileEntry], schema: TableSchema, snapshot: int) -> Iterator[_Found]:
-    """What is wrong with the live files of a snapshot, positions filled in."""
+    """Yields the problems of the live files of a snapshot, whose positions are filled in."""
     seen: set[str] = set()
-    for one in entries:
-        if one.path in seen:
-            yield one.path, Problem.ENTRY, "listed twice in one snapshot"
-        seen.add(one.path)
-        wrong = _wrong(one, schema, snapshot)
+    for entry in entries:
+        if entry.path in seen:
+            yield entry.path, Problem.ENTRY, "listed twice in one snapshot"
+        seen.add(entry.path)
+        wrong = _wrong(entry, schema, snapshot)
         if wrong:
-            yield one.path, Problem.ENTRY, wrong
+            yield entry.path, Problem.ENTRY, wrong
     if schema.primary_key:
         for runs in units_of(entries, schema).values():
             yield from _unit_problems(runs)
 
 
-def _wrong(one: FileEntry, schema: TableSchema, snapshot: int) -> str:
-    low, high = interval(one)
+def _wrong(entry: FileEntry, schema: TableSchema, snapshot: int) -> str:
+    low, high = interval(entry)
     keyed = bool(schema.primary_key)
-    if low > high or high[0] > snapshot or (one.at or 0) > snapshot:
+    if low > high or high[0] > snapshot or (entry.at or 0) > snapshot:
         return f"its interval {low} to {high} is none of snapshot {snapshot}"
-    if not 0 <= one.bucket < one.total_buckets:
-        return f"bucket {one.bucket} of {one.total_buckets}"
-    if min(one.rows, one.size, one.deletes, one.updates) < 0 or one.deletes + one.updates > one.rows:
-        return f"{one.deletes} deletions and {one.updates} updates among {one.rows} rows, {one.size} bytes"
-    if keyed and (one.min_key is None or one.max_key is None or one.min_key > one.max_key):
+    if not 0 <= entry.bucket < entry.total_buckets:
+        return f"bucket {entry.bucket} of {entry.total_buckets}"
+    counts = f"{entry.deletes} deletions and {entry.updates} updates"
+    if min(entry.rows, entry.size, entry.deletes, entry.updates) < 0 or (
+        entry.deletes + entry.updates > entry.rows
+    ):
+        return f"{counts} among {entry.rows} rows, {entry.size} bytes"
+    if keyed and (entry.min_key is None or entry.max_key is None or entry.min_key > entry.max_key):
         return "its keys are not from a least to a greatest"
-    if one.level is Level.BOTTOM and one.deletes + one.updates:
-        return f"{one.deletes} deletions and {one.updates} updates at the bottom, where only inserts are"
-    if len(one.partition) != len(schema.partition_by) and (one.partition or one.deletes < one.rows):
-        return f"{len(one.partition)} partition values; the table has {len(schema.partition_by)}"
+    if entry.level is Level.BOTTOM and entry.deletes + entry.updates:
+        return f"{counts} at the bottom, where only inserts are"
+    if len(entry.partition) != len(schema.partition_by) and (entry.partition or entry.deletes < entry.rows):
+        return f"{len(entry.partition)} partition values; the table has {len(schema.partition_by)}"
     return ""
 
 
@@ -62,13 +65,13 @@ def _unit_problems(runs: Sequence[Sequence[FileEntry]]) -> Iterator[_Found]:
                 f"its interval {interval(newer[0])} overlaps {interval(older[0])} of {older[0].path}",
             )
     for place, run in enumerate(runs):
-        if place and any(one.level is Level.BOTTOM for one in run):
+        if place and any(entry.level is Level.BOTTOM for entry in run):
             yield run[0].path, Problem.INTERVAL, f"at the bottom, and {runs[0][0].path} is older"
         # Files of a run in different partitions, or buckets of another count, have different keys anyway.
         groups: dict[object, FileEntry] = {}
-        for one in run:
-            group = (one.partition, one.bucket, one.total_buckets)
+        for entry in run:
+            group = (entry.partition, entry.bucket, entry.total_buckets)
             before = groups.get(group)
-            if before is not None and (before.max_key or b"") >= (one.min_key or b""):
-                yield one.path, Problem.INTERVAL, f"its keys overlap those of {before.path} in the same run"
-            groups[group] = one
+            if before is not None and (before.max_key or b"") >= (entry.min_key or b""):
+                yield entry.path, Problem.INTERVAL, f"its keys overlap those of {before.path} in the same run"
+            groups[group] = entry

@@ -1,6 +1,6 @@
-"""One data file read from its first byte to its last and compared with what its snapshot says.
+"""Check of one data file: reads it from its first byte to its last and compares it with its entry.
 
-Invariant: a file of which nothing is said here holds the rows its entry speaks of: as many, of these
+Invariant: a file without a problem here holds the rows that its entry describes: as many, of these
 kinds, in the order of their keys, in this partition and bucket, within these bounds. Memory holds a piece.
 """
 
@@ -34,36 +34,38 @@ from lakehouse.storage.rows.key_arrays import KeyColumns
 __all__ = ["FileCheck", "FileChecker", "FileFindings", "fresh_caches"]
 
 _STEP_BYTES = 8 * 1024 * 1024
+"""Bytes of a read when a whole file's checksum is computed."""
 _WHOLE_BYTES = 256 * 1024
-"""Files of up to so many bytes are checked whole by whoever opens them."""
+"""Size up to which opening a file reads it whole, and so compares its checksum."""
 _ALL_TEXT = 1 << 30
+"""Length up to which bounds of text are kept in full, to be compared with the entry's."""
 _FLOATS = (Primitive("float"), Primitive("double"))
 
 FileFindings = tuple[str, Problem, str]
-"""Path, problem, detail."""
+"""Path, problem and detail."""
 FileChecker = Callable[[FileEntry, TableSchema], Awaitable[list[FileFindings]]]
-"""Says what is wrong with a data file and its index."""
+"""Returns the problems of a data file and of its index."""
 
 
 def fresh_caches(max_bytes: int = 64 * 1024 * 1024) -> RunCaches:
-    """Caches that know nothing yet: what they hand out was read since."""
+    """Returns empty caches, so that everything they hand out was read since."""
     return RunCaches(CacheBudget(CacheSettings(max_bytes=max_bytes)))
 
 
 class FileCheck:
-    """Reads data files of one table in full.
+    """Reads data files of one table in full, and compares them with their entries.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        settings: limits for index files.
+        store: the store that holds the table.
+        root: the table's directory.
+        settings: bounds for index files.
     """
 
     def __init__(self, store: ObjectStore, root: str, settings: IndexSettings) -> None:
         self._store, self._root, self._settings = store, root, settings
 
     async def file(self, entry: FileEntry, schema: TableSchema) -> list[FileFindings]:
-        """What is wrong with a data file and its index."""
+        """Returns the problems of a data file and of its index."""
         found: list[FileFindings] = []
         try:
             if entry.size > _WHOLE_BYTES and entry.checksum is not None:
@@ -107,7 +109,7 @@ class FileCheck:
 
 
 class _RowCheck:
-    """The rows of one file, piece by piece."""
+    """Check of the rows of one file, piece by piece."""
 
     def __init__(self, entry: FileEntry, schema: TableSchema) -> None:
         self._entry, self._schema = entry, schema
@@ -118,7 +120,7 @@ class _RowCheck:
         self._stats: dict[int, ColumnStats] = {}
 
     def add(self, table: pa.Table) -> None:
-        """Looks at the next rows; computes, for a thread."""
+        """Checks the next rows; computes, for a thread."""
         kinds = kinds_of([table])
         if kinds is None:
             kinds = np.zeros(table.num_rows, np.uint8)
@@ -135,7 +137,7 @@ class _RowCheck:
             self._add_stats(stats_of(rows, self._schema.fields, text_bytes=_ALL_TEXT))
 
     def found(self) -> list[FileFindings]:
-        """What is wrong."""
+        """Returns the problems found, after the last rows were added."""
         entry = self._entry
         said = (entry.rows, entry.updates, entry.deletes)
         kinds = self._kinds.tolist()
@@ -168,33 +170,33 @@ class _RowCheck:
             return
         in_key = set(self._schema.partition_by) <= set(self._schema.primary_key)
         rows = table if in_key else table.filter(pa.array(kinds != RowKind.DELETE))
-        for one, value in zip(self._schema.partition_fields, self._entry.partition, strict=True):
-            values = encode_values(rows.column(one.name).combine_chunks(), one.type)
+        for field, value in zip(self._schema.partition_fields, self._entry.partition, strict=True):
+            values = encode_values(rows.column(field.name).combine_chunks(), field.type)
             if not pc.all(pc.equal(values, pa.scalar(value, values.type))).as_py() and len(values):
-                self._note(Problem.ROWS, f"some rows have another {one.name} than their partition")
+                self._note(Problem.ROWS, f"some rows have another {field.name} than their partition")
 
     def _add_stats(self, stats: dict[int, ColumnStats]) -> None:
-        for number, one in stats.items():
+        for number, column_stats in stats.items():
             before = self._stats.get(number)
             if before is None:
-                self._stats[number] = one
+                self._stats[number] = column_stats
                 continue
-            lows = [bound for bound in (before.low, one.low) if bound is not None]
-            highs = [bound for bound in (before.high, one.high) if bound is not None]
+            lows = [bound for bound in (before.low, column_stats.low) if bound is not None]
+            highs = [bound for bound in (before.high, column_stats.high) if bound is not None]
             self._stats[number] = dataclasses.replace(
-                one,
-                nulls=before.nulls + one.nulls,
+                column_stats,
+                nulls=before.nulls + column_stats.nulls,
                 low=min(lows, default=None),
                 high=max(highs, default=None),
             )
 
     def _check_stats(self) -> None:
-        for one in self._schema.fields:
-            said, got = self._entry.stats.get(one.id), self._stats.get(one.id)
+        for field in self._schema.fields:
+            said, got = self._entry.stats.get(field.id), self._stats.get(field.id)
             if said is None or got is None:
                 continue
             low, high = got.low, got.high
-            if one.type in _FLOATS:
+            if field.type in _FLOATS:
                 low, high = (None if bound == NAN_BYTES else bound for bound in (low, high))
             wrong = (
                 said.nulls != got.nulls
@@ -202,7 +204,7 @@ class _RowCheck:
                 or (
                     said.high is not None and high is not None and high > said.high and said.high != NAN_BYTES
                 )
-                or (said.exact and one.type not in _FLOATS and (said.low, said.high) != (low, high))
+                or (said.exact and field.type not in _FLOATS and (said.low, said.high) != (low, high))
             )
             if wrong:
-                self._note(Problem.STATS, f"column {one.name!r} has values outside what the snapshot says")
+                self._note(Problem.STATS, f"column {field.name!r} has values outside what the snapshot says")

@@ -1,4 +1,4 @@
-"""What a verification found, as values, text and an Arrow relation.
+"""Report of a verification, as values, text and an Arrow relation.
 
 Invariant: every damage names one object and every verified snapshot that needs it.
 """
@@ -18,25 +18,25 @@ __all__ = ["Damage", "Damages", "Problem", "VerifyReport"]
 
 
 class Problem(enum.StrEnum):
-    """What is wrong with an object."""
+    """Kind of damage to an object."""
 
     MISSING = "missing"
     SIZE = "size"
-    """It has another size than its snapshot says."""
+    """Its size is not the one that its snapshot records."""
     UNREADABLE = "unreadable"
     """Its bytes are damaged, or those of another object."""
     CHAIN = "chain"
     """A snapshot does not follow from the one before."""
     COUNTS = "counts"
-    """Sums that a snapshot or a manifest gives are wrong."""
+    """Sums that a snapshot or a manifest records are wrong."""
     INTERVAL = "interval"
-    """Its rows stand where those of another run stand."""
+    """Its interval overlaps that of another run."""
     ENTRY = "entry"
-    """What its snapshot says of it cannot be true."""
+    """Its entry cannot be true."""
     ROWS = "rows"
-    """Its rows are not those its snapshot speaks of: their number, kinds, keys, partition or bucket."""
+    """Its rows are not those of its entry: their number, kinds, keys, partition or bucket."""
     STATS = "stats"
-    """It holds values outside the bounds that its snapshot gives."""
+    """It holds values outside the bounds of its entry."""
 
 
 _RELATION = pa.schema(
@@ -51,13 +51,13 @@ _RELATION = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Something wrong with one object."""
+    """One problem of one object."""
 
     object: str
     """Path relative to the table's directory."""
     problem: Problem
     detail: str
-    """For people."""
+    """Description for people."""
     snapshots: tuple[int, ...]
     """Ids of the verified snapshots that need the object, ascending."""
 
@@ -67,17 +67,18 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What a verification looked at and found."""
+    """Result of a verification: the objects checked and the damages found."""
 
     deep: bool
-    """Whether data was read, and not only what describes it."""
+    """Whether data files were read, and not only their metadata."""
     snapshots: int
-    """Snapshots verified."""
+    """Number of snapshots verified."""
     manifests: int
+    """Number of manifests read."""
     files: int
-    """Data files."""
+    """Number of data files checked."""
     bytes: int
-    """Of the data files."""
+    """Bytes of the data files."""
     damages: tuple[Damage, ...] = ()
     cost: Cost = field(default_factory=Cost, compare=False)
     """Requests and bytes of the whole call."""
@@ -88,20 +89,20 @@ class VerifyReport:
         return not self.damages
 
     def relation(self) -> pa.Table:
-        """One row per damage."""
+        """Returns one row per damage."""
         rows = [
             {
-                "object": one.object,
-                "problem": one.problem.value,
-                "detail": one.detail,
-                "snapshots": list(one.snapshots),
+                "object": damage.object,
+                "problem": damage.problem.value,
+                "detail": damage.detail,
+                "snapshots": list(damage.snapshots),
             }
-            for one in self.damages
+            for damage in self.damages
         ]
         return pa.Table.from_pylist(rows, _RELATION)
 
     def __str__(self) -> str:
-        found = "\n".join(f"  {one}" for one in self.damages)
+        found = "\n".join(f"  {damage}" for damage in self.damages)
         looked = f"{self.snapshots:,} snapshots, {self.manifests:,} manifests, {self.files:,} data files"
         depth = "read in full" if self.deep else "not opened"
         return (
@@ -112,14 +113,14 @@ class VerifyReport:
 
 
 class Damages:
-    """Damages as they are found, each object's snapshots put together."""
+    """Collects damages, with all the snapshots that need each object."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Problem], tuple[str, set[int]]] = {}
         self._by_object: dict[str, list[tuple[str, Problem]]] = {}
 
     def add(self, path: str, problem: Problem, detail: str, snapshots: Iterable[int]) -> None:
-        """Something is wrong with an object that some snapshots need."""
+        """Adds a problem of an object that some snapshots need."""
         key = (path, problem)
         if key not in self._found:
             self._found[key] = (detail, set())
@@ -127,18 +128,19 @@ class Damages:
         self._found[key][1].update(snapshots)
 
     def touch(self, path: str, snapshot: int) -> None:
-        """A snapshot needs the object as well, whatever is wrong with it."""
+        """Notes that a snapshot needs an object as well, whatever problems it has."""
         for key in self._by_object.get(path, ()):
             self._found[key][1].add(snapshot)
 
     def carry(self, before: int, snapshot: int) -> None:
-        """A snapshot needs the same files as the one before."""
+        """Notes that a snapshot needs the same files as the one before."""
         for (path, _), (_, snapshots) in self._found.items():
+            # Damage to a snapshot object is its own; only files are shared.
             if before in snapshots and object_kind(path) not in (ObjectKind.SNAPSHOT, ObjectKind.HINT):
                 snapshots.add(snapshot)
 
     def all(self, gone: Iterable[int] = ()) -> tuple[Damage, ...]:
-        """All of them by object; those that only touch snapshots which expired meanwhile are left out."""
+        """Returns all damages by object, without those that only concern snapshots expired meanwhile."""
         expired = frozenset(gone)
         return tuple(
             Damage(object=path, problem=problem, detail=detail, snapshots=tuple(sorted(snapshots)))
@@ -148,11 +150,11 @@ class Damages:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """``1-3, 7``."""
+    """Formats numbers as ranges: ``1-3, 7``."""
     groups: list[list[int]] = []
-    for one in numbers:
-        if groups and groups[-1][1] == one - 1:
-            groups[-1][1] = one
+    for number in numbers:
+        if groups and groups[-1][1] == number - 1:
+            groups[-1][1] = number
         else:
-            groups.append([one, one])
+            groups.append([number, number])
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in groups) or "none"

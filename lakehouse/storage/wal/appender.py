@@ -1,11 +1,11 @@
-"""Appending to the write-ahead log: taking it over, and one segment after the other.
+"""Appender of the write-ahead log: takes the log over, then appends one segment after the other.
 
-Taking over is a fence: a segment without rows and with a higher epoch. Whoever had the log before loses
-the create of the next number, reads what stands there, and knows.
+Taking over is a fence: a segment without rows and with a higher epoch. The writer before loses
+the create of the next number, reads the object there, and so learns of the fence.
 
 Invariant: :meth:`WalAppender.append` returns only when the segment of the next number is ours, and was
-known to be the next one not longer ago than the deadline; else a number may have been used, deleted and
-be free again.
+known to be the next one not longer ago than the deadline. After that, a number may have been used, its
+segment deleted, and the number be free again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from lakehouse.storage.wal.log import Wal
 __all__ = ["WalAppender", "take_over"]
 
 _BIG_ROWS = 4_096
-"""Encoding more rows would hold up the loop."""
+"""Rows above which a segment is encoded in a thread, as it would hold up the event loop."""
 _MARKS_MAX = 1_000
+"""Maximum clients whose sequence a segment carries; the newest stay."""
 _NAMED_MAX = 5
+"""Clients named in a message at most."""
 
 
 class WalAppender:
@@ -36,8 +38,8 @@ class WalAppender:
         wal: the log.
         fence: the segment that took it over.
         clock: measures the deadline.
-        deadline_s: how long it may be relied upon that a number is the next one.
-        seen_at: when the fence was created, at the latest.
+        deadline_s: seconds for which it may be relied upon that a number is the next one.
+        seen_at: latest time, by the steady clock, at which the fence was created.
     """
 
     def __init__(
@@ -46,17 +48,17 @@ class WalAppender:
         self._wal, self._fence, self._clock, self._deadline_s = wal, fence, clock, deadline_s
         self._seen_at = seen_at
         self.marks: dict[str, int] = dict(fence.writers)
-        """Last sequence of each client that counts its puts."""
+        """Last sequence of each client that counts its puts, the newest last."""
         self.last = fence.number
         """Number of the newest segment."""
 
     @property
     def epoch(self) -> int:
-        """Of this writer."""
+        """Epoch of this writer."""
         return self._fence.epoch
 
     def header(self, schema_id: int) -> SegmentHeader:
-        """Of the next segment; the same token for all its attempts."""
+        """Returns the header of the next segment; its token is the same for all attempts to append it."""
         while len(self.marks) > _MARKS_MAX:
             self.marks.pop(next(iter(self.marks)))
         return dataclasses.replace(
@@ -69,16 +71,17 @@ class WalAppender:
         )
 
     async def append(self, header: SegmentHeader, batches: Sequence[WalBatch], *, codec: str) -> WalSegment:
-        """Creates the next segment. After CommitUnknownError it may be called again with the same header.
+        """Creates the next segment. After CommitUnknownError call it again with the same header.
 
         Raises:
             FencedError: another writer has taken the log over.
-            CommitUnknownError: it is not known whether the segment is there.
+            CommitUnknownError: it is not known whether the segment exists.
         """
         if header.number != self.last + 1:
             raise InternalError(f"segment {header.number} does not follow {self.last}")
         segment = WalSegment(header=header, batches=tuple(batches))
         began = self._clock.steady()
+        # Past the deadline the number may be used and free again, so the log is read before it is written.
         if began - self._seen_at > self._deadline_s and await self._is_there(header):
             self._seen_at, self.last = began, header.number
             return segment
@@ -105,7 +108,7 @@ class WalAppender:
         return segment
 
     async def _is_there(self, header: SegmentHeader) -> bool:
-        """Whether the segment has been created by an earlier attempt; if not, whether it is the next."""
+        """Returns whether an earlier attempt made the segment; FencedError if its number is not the next."""
         began = self._clock.steady()
         newest = await self._wal.log.newest(after=self.last - 1)
         if newest == header.number and (await self._wal.read(newest)).header.token == header.token:
@@ -133,14 +136,14 @@ class WalAppender:
 async def take_over(
     wal: Wal, head: Snapshot, *, clock: Clock, deadline_s: float, schema_id: int
 ) -> WalAppender:
-    """Fences off whoever had the log of a table, and is the one to append to it from then on.
+    """Fences off the current writer of a table's log and returns the only appender from then on.
 
     Args:
         wal: the log.
-        head: the newest snapshot, read after the call of the user began; it has a log.
+        head: the newest snapshot, read after the user's call began; the table has a log.
         clock: measures the deadline.
-        deadline_s: see :class:`WalAppender`.
-        schema_id: of the head.
+        deadline_s: as for :class:`WalAppender`.
+        schema_id: id of the head's schema.
     """
     assert head.wal is not None
     epoch, marks = head.wal.epoch, dict[str, int]()
@@ -177,13 +180,13 @@ async def take_over(
 
 
 def _clients(header: SegmentHeader) -> str | None:
-    """The clients' sequences up to a segment, for people."""
+    """Names the last clients' sequences up to a segment, for people; None without any."""
     last = list(header.writers.items())[-_NAMED_MAX:]
     return ", ".join(f"sequence {sequence} of writer {name!r}" for name, sequence in last) or None
 
 
 async def _winner(wal: Wal, lost: ConflictError, number: int) -> SegmentHeader:
-    """The header of the segment that stands where another was to be created."""
+    """Returns the header of the segment that has the number another was to get."""
     winner = lost.context.get("winner")
-    found = await (wal.decoded(winner.data, number) if isinstance(winner, Fetched) else wal.read(number))
-    return found.header
+    segment = await (wal.decoded(winner.data, number) if isinstance(winner, Fetched) else wal.read(number))
+    return segment.header

@@ -1,7 +1,7 @@
-"""The write-ahead log of one table: what is in it, read as of a moment, one segment at a time.
+"""The write-ahead log of one table: its segments, and the tail above a number.
 
-Invariant: segments are numbered without gaps from 1, and a number is created once. What a listing shows
-above a number is what every commit after it has to cover.
+Invariant: segments are numbered without gaps from 1, and a number is created once. Every commit covers
+at least the segments that a listing before it shows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lakehouse.storage.wal.tail import Tail
 __all__ = ["Wal"]
 
 _BIG_SEGMENT = 64 * 1024
-"""Decoding larger ones would hold up the loop."""
+"""Bytes above which a segment is decoded in a thread, as it would hold up the event loop."""
 
 
 class Wal:
     """Reads and extends the log of one table.
 
     Args:
-        store: where the table is.
-        root: its directory.
-        table: its uuid.
+        store: the store that holds the table.
+        root: the table's directory.
+        table: the table's uuid.
     """
 
     def __init__(self, store: ObjectStore, root: str, table: uuid.UUID) -> None:
@@ -37,36 +37,36 @@ class Wal:
         self._root, self._table = root, table
 
     async def tail(self, snapshot: Snapshot) -> Tail:
-        """What the log holds that the snapshot does not cover, listed after the call began."""
+        """Returns the part of the log that the snapshot does not cover, listed after the call began."""
         return await self.tail_after(snapshot.wal.upto if snapshot.wal is not None else 0)
 
     async def tail_after(self, number: int) -> Tail:
-        """The segments above a number."""
+        """Returns the segments above a number."""
         return self.tail_of(await self.listed(after=number), after=number)
 
     async def listed(self, *, after: int) -> list[tuple[int, int]]:
-        """The numbers there are above one, ascending, each with the bytes of its segment."""
+        """Returns the existing numbers above one, ascending, each with the bytes of its segment."""
         return await self.log.listed(after=after)
 
     def tail_of(self, listed: Sequence[tuple[int, int]], *, after: int) -> Tail:
-        """The segments above a number, of a listing from there or from below."""
+        """Returns the segments above a number, from a listing that begins there or below."""
         sizes: list[int] = []
-        for found, size in listed:
+        for number, size in listed:
             expected = after + len(sizes) + 1
-            if found > expected:
+            if number > expected:
                 raise CorruptionError(
-                    f"WAL segment {self.log.key(expected)} is missing, and {self.log.key(found)} is "
+                    f"WAL segment {self.log.key(expected)} is missing, and {self.log.key(number)} is "
                     "there: the log has a gap. Rows that were acknowledged may be lost.",
                     key=self.log.key(expected),
                     expected=expected,
-                    got=found,
+                    got=number,
                 )
-            if found == expected:
+            if number == expected:
                 sizes.append(size)
         return Tail(after=after, sizes=tuple(sizes))
 
     async def read(self, number: int, *, snapshot: int | None = None) -> WalSegment:
-        """A segment that is there; ``snapshot`` refers to it, for messages."""
+        """Reads an existing segment; ``snapshot`` refers to it, for messages."""
         key = self.log.key(number)
         try:
             data = (await self.log.read(number)).data
@@ -82,7 +82,7 @@ class Wal:
         return await self.decoded(data, number)
 
     async def decoded(self, data: bytes, number: int) -> WalSegment:
-        """The segment of that number in an object that was read."""
+        """Decodes the segment of that number from an object that was read."""
         key = self.log.key(number)
 
         def decode() -> WalSegment:

@@ -1,6 +1,6 @@
-"""Writes that a table offers: rows are uploaded, then one commit makes them visible.
+"""Writes of a table: rows are uploaded, then one commit makes them visible.
 
-Invariant: a write covers what the write-ahead log held when it was called, and stands above it.
+Invariant: a write covers the rows that the write-ahead log held when it was called, and is newer than them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 WriterId = tuple[str, int]
-"""(id, sequence): a write that is made at most once, however often it is asked for."""
+"""(id, sequence): identity of a write that is made at most once, however often it is asked for."""
 _WRITER_ID_MAX = 1_000
-"""Every snapshot, and every segment of the log, carries the ids of all writers."""
+"""Maximum characters of an id: every snapshot, and every segment of the log, carries all ids."""
 
 
 async def add_rows(
@@ -56,17 +56,17 @@ async def add_rows(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Adds rows without looking at those that are there.
+    """Adds rows without reading the existing ones.
 
     Args:
         core: the table.
-        data: rows, or keys when ``deletes``.
-        kind: what the snapshot says it is.
-        deletes: the rows are keys to be deleted.
-        clears: takes every older row away in the same commit.
-        missing: what becomes of columns that rows come without.
+        data: rows, or keys if ``deletes``.
+        kind: kind of the snapshot.
+        deletes: whether the rows are keys to be deleted.
+        clears: whether every older row is removed in the same commit.
+        missing: treatment of columns that rows lack.
         writer: makes the call safe to repeat.
-        message: for people.
+        message: the snapshot's message, for people.
     """
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
@@ -95,12 +95,12 @@ async def replace_partitions(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Replaces all rows of whole partitions, whatever they are when it is committed."""
+    """Replaces all rows of whole partitions, also those that others commit before this commit."""
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         written = await core.write(view, data)
         is_held = holds(view)
-        outside = [one for one in written.entries if not is_held(one.partition)]
+        outside = [entry for entry in written.entries if not is_held(entry.partition)]
         if outside:
             await delete_files(core.env.store, core.root, object_paths(written.entries))
             raise InvalidInputError(
@@ -124,11 +124,11 @@ async def replace_partitions(
 async def with_current_schema(
     core: OpenTable, data: object, attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]]
 ) -> CommitResult:
-    """Writes with the schema that is known, and once more when it turns out to be an old one.
+    """Writes with the known schema, and once more if that turns out not to be the newest.
 
-    Knowing the newest would take a request that a write which fits needs not make. Rows that can be
+    Asking for the newest takes a request that a write which fits does not need. Rows that can be
     read only once are written with the newest schema from the start. Meanwhile the tail of the
-    write-ahead log is read, which the commit covers; rows of it that the write has to take away are put
+    write-ahead log is read, which the commit covers; rows of it that the write must remove are put
     into files first.
     """
     with measure() as cost:
@@ -137,13 +137,13 @@ async def with_current_schema(
         view = await (core.known() if again else core.newest())
         async with beside(core.tail(view)) as tail:
             try:
-                found = await flushing(core, view, tail, attempt)
+                result = await flushing(core, view, tail, attempt)
             except (ConflictError, InvalidInputError):
                 newest = await core.newest()
                 if not again or newest.snapshot.schema == view.snapshot.schema:
                     raise
-                found = await flushing(core, newest, tail, attempt)
-    return dataclasses.replace(found, cost=cost)
+                result = await flushing(core, newest, tail, attempt)
+    return dataclasses.replace(result, cost=cost)
 
 
 async def flushing(
@@ -152,9 +152,9 @@ async def flushing(
     tail: Awaitable[Tail | None],
     attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
 ) -> CommitResult:
-    """The attempt, again for as long as rows that it takes away have to be flushed first.
+    """Makes the attempt, and repeats it as long as rows that it removes have to be flushed first.
 
-    Rows put after the call began need not be taken away, so the tail stays the one read then.
+    Rows put after the call began need not be removed, so the tail stays the one read then.
     """
     flushes = view.options.commit_max_retries
     while True:
@@ -170,7 +170,7 @@ async def flushing(
 
 
 def _can_be_read_again(data: object) -> bool:
-    """Whether reading the rows leaves them where they are."""
+    """Returns whether the rows can be read a second time: an iterator's cannot."""
     return isinstance(data, pa.Table | pa.RecordBatch | Mapping | Sequence) or hasattr(data, "columns")
 
 
@@ -182,7 +182,7 @@ async def commit_written(
     writer: WriterId | None,
     tail: Awaitable[Tail | None],
 ) -> Committed:
-    """Commits files that are uploaded."""
+    """Commits files that are uploaded, and deletes them if nothing is committed."""
     async with committed_or_deleted(core, lambda: object_paths(written.entries)) as keep:
         done = await core.commit(
             change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
@@ -192,7 +192,7 @@ async def commit_written(
 
 
 def check_writer(writer: object) -> None:
-    """Refuses what is no (id, sequence)."""
+    """Refuses a value that is no (id, sequence)."""
     match writer:
         case None:
             return
@@ -206,7 +206,7 @@ def check_writer(writer: object) -> None:
 
 
 def check_message(message: object) -> None:
-    """Refuses what is no text of UTF-8, before anything is uploaded for the commit."""
+    """Refuses a message that is no text of UTF-8, before anything is uploaded for the commit."""
     if message is not None and not (isinstance(message, str) and is_utf8(message)):
         raise InvalidInputError(
             f"message must be text that UTF-8 can hold, not {short(message)}: leave out what is half of a "
@@ -216,7 +216,7 @@ def check_message(message: object) -> None:
 
 
 def recorded_snapshot(view: View, writer: WriterId | None) -> int | None:
-    """The snapshot that has the sequence already, as far as this process knows: saves the upload."""
+    """Returns the snapshot that has the sequence already, if this process knows it: saves the upload."""
     if writer is None:
         return None
     mark = view.snapshot.writers.get(writer[0])

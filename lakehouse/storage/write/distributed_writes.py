@@ -1,13 +1,13 @@
-"""Commits of files that other processes uploaded: the tasks of a job that is one write.
+"""Commits of files that other processes uploaded: the tasks of a job that together make one write.
 
-Rows of a key stand in the order of the runs. Tasks have no order among each other, so what they
-uploaded is put into runs by key ranges alone: files whose ranges are apart form one run, and a task's
-later run stays above its earlier ones. Of two tasks' rows of one key none would be the newer; what has
-to be so is refused (:mod:`lakehouse.storage.write.conflicting_keys`) or cannot happen, because rows of a key
+Rows of a key are in the order of the runs. Tasks have no order among each other, so their files are put
+into runs by key ranges alone: files whose ranges do not overlap form one run, and a task's later run stays
+above its earlier ones. Of two tasks' rows of one key none would be the newer; where that would matter it is
+refused (:mod:`lakehouse.storage.write.conflicting_keys`) or cannot happen, because rows of a key
 were brought together first.
 
-Invariant: the runs that tasks' files come to depend on the ranges of their keys, not on the order in
-which the tasks ended. Files are deleted when it is known that no snapshot refers to them.
+Invariant: the runs that tasks' files are put into depend on the ranges of their keys, not on the order in
+which the tasks ended. Files are deleted only when it is known that no snapshot refers to them.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ async def commit_uploaded(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Adds what several processes uploaded, in one commit.
+    """Adds the files that several processes uploaded, in one commit.
 
     Args:
         core: the table.
-        written: what each of them uploaded.
-        schema: with which all of them wrote.
-        kind: what the snapshot says it is.
-        clears: takes every older row away in the same commit.
-        tail: of the write-ahead log, read after the write was called; None = it is read now.
+        written: the uploads of each process.
+        schema: the schema with which all of them wrote.
+        kind: kind of the snapshot.
+        clears: whether every older row is removed in the same commit.
+        tail: end of the write-ahead log, read after the write was called; None = it is read now.
         writer: makes the commit safe to repeat.
-        message: for people.
+        message: the snapshot's message, for people.
     """
     whole = in_runs(written, schema)
     change = AddFiles(
@@ -83,7 +83,7 @@ async def replace_uploaded(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Replaces all rows of whole partitions by what several processes uploaded."""
+    """Replaces all rows of whole partitions by the files that several processes uploaded."""
     whole = in_runs(written, schema)
     change = ReplacePartitions(
         kind=CommitKind.OVERWRITE,
@@ -106,7 +106,7 @@ async def overwrite_uploaded(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Replaces the rows that match a condition by what several processes uploaded, all of which match."""
+    """Replaces the rows that match a condition by uploads of several processes, whose rows all match."""
     whole = in_runs(written, schema)
 
     async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
@@ -134,19 +134,19 @@ async def commit_decided(
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Adds rows that were decided from a snapshot, which covers all that the write-ahead log held then.
+    """Adds rows that were computed from a snapshot, which covers all that the write-ahead log held then.
 
     Args:
         core: the table.
-        written: what each process uploaded.
-        schema: with which all of them wrote.
-        read: the snapshot.
-        looked_at: the keys that the decision depends on; None = all.
+        written: the uploads of each process.
+        schema: the schema with which all of them wrote.
+        read: the snapshot that was read.
+        looked_at: ranges of keys that the new rows depend on; None = all keys.
         writer: makes the commit safe to repeat.
-        message: for people.
+        message: the snapshot's message, for people.
 
     Raises:
-        ConflictError: rows that were looked at may have changed; the files are deleted.
+        ConflictError: rows in these ranges may have changed; the files are deleted.
     """
     whole = in_runs(written, schema)
     change = AddDecided(
@@ -157,7 +157,7 @@ async def commit_decided(
         must_commit=writer is not None,
         message=message,
     )
-    # Exactly what was read: rows put into the log since then stay above.
+    # The tail is empty: rows put into the log since the read stay above this commit.
     tail = None if read.wal is None else Tail(after=read.wal.upto)
     return await _committed(core, change, whole, tail, writer)
 
@@ -180,7 +180,7 @@ async def _attempted(
     tail: Tail | None,
     attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
 ) -> CommitResult:
-    """The commit; rows of the log that it takes away are flushed first."""
+    """Makes the commit; rows of the log that it removes are flushed first."""
 
     async def read(view: View) -> Tail | None:
         return tail if tail is not None else await core.tail(view)
@@ -188,29 +188,29 @@ async def _attempted(
     with measure() as cost:
         async with committed_or_deleted(core, lambda: object_paths(whole.entries)) as fate:
             view = await core.known()
-            async with beside(read(view)) as found:
-                result = await flushing(core, view, found, attempt)
+            async with beside(read(view)) as log_tail:
+                result = await flushing(core, view, log_tail, attempt)
             fate.kept = result.changed
     return dataclasses.replace(result, cost=cost)
 
 
 def in_runs(written: Sequence[WrittenRows], schema: TableSchema) -> WrittenRows:
-    """What several processes uploaded as one write, with the numbers of its runs."""
-    firsts = [one.first_upload_ms for one in written if one.first_upload_ms is not None]
+    """Joins the uploads of several processes into one write, with the numbers of its runs."""
+    firsts = [rows.first_upload_ms for rows in written if rows.first_upload_ms is not None]
     if schema.primary_key:
         entries = _keyed(written, schema)
     else:
-        # Rows without a key stand in the order of the processes, and within them as they came.
+        # Rows without a key are in the order of the processes, and within them as they were written.
         entries = []
-        for one in written:
+        for rows in written:
             entries += [
                 dataclasses.replace(entry, run=len(entries) + place)
-                for place, entry in enumerate(one.entries)
+                for place, entry in enumerate(rows.entries)
             ]
     return WrittenRows(
         entries=tuple(entries),
-        rows=sum(one.rows for one in written),
-        bytes=sum(one.bytes for one in written),
+        rows=sum(rows.rows for rows in written),
+        bytes=sum(rows.bytes for rows in written),
         first_upload_ms=min(firsts, default=None),
     )
 
@@ -226,9 +226,9 @@ class _Block:
 
 def _keyed(written: Sequence[WrittenRows], schema: TableSchema) -> list[FileEntry]:
     units: dict[Unit, dict[int, list[_Block]]] = {}
-    for one in written:
+    for rows in written:
         mine: dict[tuple[Unit, int], _Block] = {}
-        for entry in one.entries:
+        for entry in rows.entries:
             low, high = entry.min_key or b"", entry.max_key or b""
             unit = unit_of(entry, schema)
             block = mine.get((unit, entry.run))
@@ -237,23 +237,24 @@ def _keyed(written: Sequence[WrittenRows], schema: TableSchema) -> list[FileEntr
                 units.setdefault(unit, {}).setdefault(entry.run, []).append(block)
             block.low, block.high = min(low, block.low), max(high, block.high)
             block.entries.append(entry)
-    found = []
+    entries = []
     for unit in sorted(units):
         first = 0
         for run in sorted(units[unit]):
             numbers = _numbered(units[unit][run])
             for number, block in numbers:
-                found += [dataclasses.replace(entry, run=first + number) for entry in block.entries]
+                entries += [dataclasses.replace(entry, run=first + number) for entry in block.entries]
             first += max(number for number, _ in numbers) + 1
-    return sorted(found, key=lambda one: (one.run, one.partition, one.bucket, one.min_key or b""))
+    return sorted(entries, key=lambda entry: (entry.run, entry.partition, entry.bucket, entry.min_key or b""))
 
 
 def _numbered(blocks: list[_Block]) -> list[tuple[int, _Block]]:
-    """Each block in the first run all of whose keys are below it."""
+    """Numbers each block by the first run whose keys are all below it."""
+    # First fit: for each run so far, its greatest key.
     reach: list[bytes] = []
-    found = []
+    numbered = []
     for block in sorted(blocks, key=attrgetter("low", "high")):
         number = next((at for at, high in enumerate(reach) if high < block.low), len(reach))
         reach[number : number + 1] = [block.high]
-        found.append((number, block))
-    return found
+        numbered.append((number, block))
+    return numbered

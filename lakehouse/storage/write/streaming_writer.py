@@ -1,6 +1,6 @@
-"""The streaming writer of a table, as users have it.
+"""The streaming writer of a table, as users hold it.
 
-Invariant: a writer that was never entered, or was left, writes nothing and says so.
+Invariant: a writer that was never entered, or was left, writes nothing and raises an error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["TableWriter"]
 
 
 class TableWriter:
-    """Writes rows of one table as they come. Made by ``Table.writer``; one at a time per table.
+    """Writes rows of one table as they arrive. Made by ``Table.writer``; one at a time per table.
 
-    Any number of tasks may put. What is acknowledged is lost by no crash; it is in data files, and so
-    in snapshots, ``snapshot_interval_s`` later at the latest, and read at once by reads that ask for
+    Any number of tasks may put. An acknowledged row is lost by no crash; it is in data files, and so
+    in snapshots, ``snapshot_interval_s`` later at the latest, and visible at once to reads with
     ``freshness="wal"``.
 
     Example::
@@ -55,15 +55,15 @@ class TableWriter:
     async def put(
         self, data: object, *, missing: Missing | None = None, writer: tuple[str, int] | None = None
     ) -> Ack:
-        """Queues rows; ``await`` what is returned to know them durable.
+        """Queues rows; ``await`` the returned :class:`Ack` to know them durable.
 
         Rows are checked against the schema first, and all of them are refused if one does not fit. The
         call waits while too much is under way.
 
         Args:
             data: rows, in any form that ``append`` takes.
-            missing: what becomes of columns that rows come without, as in ``upsert``; not ``keep``, which
-                reads: a put is durable with one request.
+            missing: treatment of columns that rows lack, as in ``upsert``; not ``keep``, which reads:
+                a put is durable with one request.
             writer: (id, sequence): put at most once for a sequence of that id, also after the writer
                 was opened anew; one id's sequences have to be put one after the other.
         """
@@ -79,11 +79,11 @@ class TableWriter:
         await self._open.flush()
 
     def report(self) -> WriterReport:
-        """What the writer has done and what it holds."""
+        """Counts of the writer: what it has written, and how many bytes it holds."""
         return self._open.report()
 
     async def close(self) -> None:
-        """Waits until everything put is durable and in data files, and ends. May be called again."""
+        """Waits until everything put is durable and in data files, and ends. It may be called again."""
         if self._session is not None:
             await self._session.close()
 

@@ -1,7 +1,7 @@
 """An open streaming writer: rows are durable once they are in the log, and in data files soon after.
 
-What is put is checked and queued; one task makes segments of the queue, one segment at a time, and
-acknowledges; another flushes memtables beside it. What comes while a segment is on its way is the next.
+Rows that are put are checked and queued; one task makes segments of the queue, one segment at a time, and
+acknowledges; another flushes memtables meanwhile. Puts during an append go into the next segment.
 
 ::
 
@@ -16,8 +16,8 @@ acknowledges; another flushes memtables beside it. What comes while a segment is
 
     put ─ _some_put ─► log task: segment, acks ─ _some_closed ─► flush task ─ _moved ─► put, flush that wait
 
-Invariant: an acknowledged row is in the log, which every commit covers, so it is lost by no crash and
-read by whoever asks for ``freshness="wal"``. Acknowledgements come in the order of the puts. After an
+Invariant: an acknowledged row is in the log, which every commit covers, so no crash loses it and every
+read with ``freshness="wal"`` sees it. Acknowledgements come in the order of the puts. After an
 error that leaves the outcome of a segment open, nothing more is acknowledged.
 """
 
@@ -61,29 +61,29 @@ __all__ = ["Ack", "WriterReport", "WriterSession", "closed"]
 
 _log = get_logger(__name__)
 _QUEUE_SEGMENTS = 4
-"""Segments' worth of puts that may wait for the log before further ones wait to be queued."""
+"""Number of segments' bytes that may wait for the log before further puts wait to be queued."""
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 2.0
 _TICK_S = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterReport:
-    """What a streaming writer has done and what it holds."""
+    """Counts of a streaming writer: what it has written, and how many bytes it holds."""
 
     epoch: int
     puts: int = 0
     rows: int = 0
-    """Rows acknowledged."""
+    """Number of rows acknowledged."""
     segments: int = 0
-    """Objects of the log written."""
+    """Number of segments written to the log."""
     flushes: int = 0
     queued_bytes: int = 0
-    """Of puts that are not acknowledged."""
+    """Bytes of puts that are not acknowledged."""
     memory_bytes: int = 0
-    """Of rows acknowledged and in no data file yet."""
+    """Bytes of rows that are acknowledged and in no data file yet."""
     memtables_waiting: int = 0
     waiting_s: float = 0.0
-    """Seconds for which the log has not taken the segment that is being written; 0 when none is."""
+    """Seconds for which the current segment has been waiting to be written; 0 when none is."""
 
 
 class Ack:
@@ -97,7 +97,7 @@ class Ack:
     def __init__(self, done: asyncio.Future[int]) -> None:
         self._done = done
         self.is_heard = False
-        """Whether somebody has awaited it, and so is told if it fails."""
+        """Whether somebody has awaited it, and so receives the error if it fails."""
 
     def __await__(self) -> Generator[Any, None, int]:
         self.is_heard = True
@@ -121,12 +121,12 @@ class _Put:
 
 
 class _BeginLog:
-    """The commit that says that a table has a log."""
+    """The commit that gives a table its write-ahead log."""
 
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
-        """Nothing where it is said already."""
+        """Drafts nothing if the table has a log already."""
         return None if base.snapshot.wal is not None else Draft(kind=CommitKind.WAL, begins_log=True)
 
 
@@ -152,26 +152,26 @@ class WriterSession:
         self._queued = 0
         self._wait = LogWait(str(core.name), self._clock, lambda: len(self._queue))
         self._pending: dict[str, tuple[int, asyncio.Future[int]]] = {}
-        """Of clients that count their puts, the last one queued."""
+        """For each client that counts its puts, the sequence and the outcome of the last one queued."""
         self._last_done: asyncio.Future[int] | None = None
-        """Of the newest put."""
+        """Outcome of the newest put."""
         self._some_put = asyncio.Event()
-        """Something was put, or the writer is to end."""
+        """Set when something was put, or the writer is to end."""
         self._some_closed = asyncio.Event()
-        """A memtable was closed."""
+        """Set when a memtable was closed."""
         self._moved = asyncio.Event()
-        """Room was made, rows were flushed, or something failed."""
+        """Set when room was made, rows were flushed, or something failed."""
         self._closing = False
         self._failure: LakehouseError | None = None
         self._lost: list[Ack] = []
-        """Of puts that failed."""
+        """Acks of puts that failed."""
         self._flush_failure: tuple[float, LakehouseError] | None = None
         self._puts = self._rows = self._segments = self._flushes = 0
         self._auto = auto_compaction(core)
         self._open = contextlib.ExitStack()
         self._open.enter_context(self._auto.writing())
         self._inherited = appender.last if _has_unflushed(view, appender) else None
-        """Up to where rows of earlier writers are in no data file."""
+        """Last segment of earlier writers, as long as rows of theirs are in no data file."""
         loop = asyncio.get_running_loop()
         self._log_task = loop.create_task(self._write_log())
         self._flush_task = loop.create_task(self._flush_memtables())
@@ -180,18 +180,18 @@ class WriterSession:
 
     @classmethod
     async def open(cls, core: OpenTable) -> Self:
-        """Takes the table's log over."""
+        """Takes the table's log over and starts the writer's tasks."""
         core.expect_commit()
         view = await core.newest()
         if view.snapshot.wal is None:
             await core.commit(_BeginLog(), view=view)
             view = await core.newest()
         appender = await core.take_log_over(view.snapshot, deadline_s=view.options.commit_deadline_s)
-        # Whoever dropped the table meanwhile may have fenced the log off before it was taken over here.
+        # A drop of the table may have fenced the log off before it was taken over here.
         return cls(core, await core.newest(), appender)
 
     async def close(self) -> None:
-        """Waits until everything put is durable and flushed, and ends.
+        """Waits until everything put is durable and flushed, and ends the tasks.
 
         A put that failed is an error here too, unless somebody awaited it.
         """
@@ -220,7 +220,7 @@ class WriterSession:
     async def put(
         self, data: object, mark: tuple[str, int] | None, *, deletes: bool, missing: Missing | None
     ) -> Ack:
-        """Queues rows, or keys to be deleted."""
+        """Queues rows, or keys to be deleted, once there is room."""
         self._check_open()
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         done.add_done_callback(_looked_at)
@@ -242,7 +242,7 @@ class WriterSession:
         return ack
 
     def _known(self, mark: tuple[str, int]) -> asyncio.Future[int] | None:
-        """The outcome of the put that has this sequence of the client, if there was one."""
+        """Returns the outcome of the put that has this sequence of the client; None if there was none."""
         name, sequence = mark
         pending = self._pending.get(name)
         if pending is not None and pending[0] >= sequence:
@@ -256,7 +256,7 @@ class WriterSession:
     async def _conformed(
         self, data: object, *, deletes: bool, missing: Missing | None
     ) -> tuple[TableSchema, pa.Table]:
-        """The rows as the schema has them: the one this writer knows, or else the newest."""
+        """Fits the rows to the schema this writer knows or, if they do not fit, to the newest."""
         schema = self._view.schema
         try:
             return schema, await rows_of(data, schema, deletes=deletes, missing=missing)
@@ -301,7 +301,7 @@ class WriterSession:
             await asyncio.shield(self._last_done)
         upto = self._appender.last
         self._some_closed.set()
-        while self._inherited is not None or any(one.first <= upto for one in self._memtables.all()):
+        while self._inherited is not None or any(table.first <= upto for table in self._memtables.all()):
             if self._memtables.close(upto=upto):
                 self._some_closed.set()
             self._check_open()
@@ -311,7 +311,7 @@ class WriterSession:
             await self._moved.wait()
 
     def report(self) -> WriterReport:
-        """What the writer has done and what it holds."""
+        """Returns the counts of the writer."""
         self._check_open()
         return WriterReport(
             epoch=self._appender.epoch,
@@ -328,7 +328,7 @@ class WriterSession:
     # --- the log ------------------------------------------------------------------
 
     async def _write_log(self) -> None:
-        """Makes segments of what is queued until the writer ends."""
+        """Makes segments of the queue until the writer ends."""
         while True:
             while not self._queue:
                 if self._closing:
@@ -345,7 +345,7 @@ class WriterSession:
                 return
 
     def _next_group(self) -> list[_Put]:
-        """The puts of the next segment: of one schema, and not too many bytes."""
+        """Returns the puts of the next segment: of one schema, and not too many bytes."""
         limit, held = self._view.options.wal_segment_bytes, 0
         group: list[_Put] = []
         while self._queue and (
@@ -392,7 +392,7 @@ class WriterSession:
                 del self._pending[put.mark[0]]
 
     async def _append(self, header: SegmentHeader, batches: Sequence[WalBatch]) -> WalSegment:
-        """Appends, and tries again while the store answers nothing that can be relied upon."""
+        """Appends a segment, and tries again while the store's answers leave its outcome open."""
         options = self._view.options
         began, pause = self._clock.steady(), _PAUSE_S
         unknown: CommitUnknownError | None = None
@@ -400,26 +400,26 @@ class WriterSession:
             try:
                 return await self._appender.append(header, batches, codec=options.wal_compression)
             except FencedError:
-                # Whoever dropped the table fenced its writer: say that, then.
+                # A drop of the table fences its writer off: then reading the head raises the better error.
                 await self._core.newest()
                 raise
             except (CommitUnknownError, UnavailableError) as error:
                 if isinstance(error, CommitUnknownError):
                     unknown = error
                 if self._clock.steady() - began > options.commit_deadline_s or self._closing:
-                    # That nothing was sent in the end says nothing about an attempt before.
+                    # The last attempt may have sent nothing, and an earlier one have succeeded.
                     raise unknown or error from error
             await self._clock.sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX_S)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Whoever waits must not wait for a task that is no more."""
+        """Fails the session when a background task dies, so that no caller waits for ever."""
         error = None if task.cancelled() else task.exception()
         if error is not None and self._failure is None:
             self._fail(InternalError(f"the writer of {self._core.name} ended by {error!r}"))
 
     def _fail(self, error: LakehouseError) -> None:
-        """Nothing can be put any more."""
+        """Fails the session: nothing can be put any more."""
         self._failure = error
         self._fail_queue(error)
         self._moved.set()
@@ -450,7 +450,8 @@ class WriterSession:
                         await self._some_closed.wait()
                 continue
             upto = self._inherited if memtable is None else memtable.last
-            held = {one.header.number: one for one in memtable.segments} if memtable is not None else {}
+            segments = memtable.segments if memtable is not None else ()
+            held = {segment.header.number: segment for segment in segments}
             try:
                 await self._auto.make_room(self._core)
                 await flush_table(self._core, upto=upto, segments=self._held_or_stored(held))
@@ -475,7 +476,7 @@ class WriterSession:
             self._moved.set()
 
     def _held_or_stored(self, held: Mapping[int, WalSegment]):  # type: ignore[no-untyped-def]
-        """Reads segments: those of other writers from the store."""
+        """Returns a reader of segments that takes those of other writers from the store."""
 
         async def read(numbers: Sequence[int]) -> list[WalSegment]:
             return [held.get(number) or await self._core.wal.read(number) for number in numbers]
@@ -484,19 +485,19 @@ class WriterSession:
 
 
 def _has_unflushed(view: View, appender: WalAppender) -> bool:
-    """Whether rows that others put are in no data file."""
+    """Returns whether rows of earlier writers are in no data file."""
     wal = view.snapshot.wal
     return bool(view.snapshot.segments) or (wal is not None and wal.upto < appender.last - 1)
 
 
 def _looked_at(done: asyncio.Future[int]) -> None:
-    """Marks an error as seen: whoever does not await an acknowledgement does not want to know."""
+    """Marks an error as retrieved: asyncio would log one that nobody awaits."""
     if not done.cancelled():
         done.exception()
 
 
 def closed() -> InvalidInputError:
-    """What is raised by a writer that is not open."""
+    """Returns the error of a writer that is not open."""
     return InvalidInputError(
         "the writer is not open: use it inside 'async with table.writer() as writer'", kind="closed"
     )
