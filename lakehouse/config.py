@@ -2,9 +2,9 @@
 
 A setting is a field of one of the groups below; its public name is ``group.field``.
 Values come from arguments, then the environment (``LAKEHOUSE_GROUP_FIELD``), then a
-TOML file (a table per group), then the default. A name nobody knows is an error that
-says which one was probably meant, and a value is checked however it arrives, so a
-bound that stands in a group is a bound. Settings are immutable and travel to Spark
+TOML file (a table per group), then the default. An unknown name is an error that
+suggests the name that was probably meant, and a value is checked however it arrives, so
+a bound declared in a group always holds. Settings are immutable and travel to Spark
 workers by pickle. Credentials are not settings; they live in storage options, and
 :class:`Secret` keeps them out of every message.
 
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 ENV_PREFIX = "LAKEHOUSE_"
-"""Environment variables that begin so are settings."""
+"""Prefix of the environment variables that are settings."""
 RESERVED_ENV = (
     "LAKEHOUSE_CONFIG",
     "LAKEHOUSE_CHAOS_",
@@ -47,7 +47,7 @@ RESERVED_ENV = (
     "LAKEHOUSE_PORT_",
     "LAKEHOUSE_SERVICE_",
 )
-"""Variables with our prefix that are not settings; one that ends with ``_`` stands for all that begin so.
+"""Variables with our prefix that are not settings; one that ends with ``_`` excludes all with that prefix.
 
 The TOML file's path, the test kit's own, those of docker-compose.yml, and what Kubernetes puts into
 every container that runs beside a Service called ``lakehouse``.
@@ -56,7 +56,7 @@ every container that runs beside a Service called ``lakehouse``.
 
 @final
 class Secret:
-    """Text that never shows itself: whatever prints it, prints ``***``.
+    """Text that never shows itself: it is printed as ``***``.
 
     It is no ``str`` on purpose: a ``str`` would slip out through ``+``, ``join`` and
     ``json``, and would sign requests with ``***`` wherever a library formats it.
@@ -68,7 +68,7 @@ class Secret:
         self._text: str = text._text if isinstance(text, Secret) else text
 
     def reveal(self) -> str:
-        """The real text, for the one place that signs requests."""
+        """Returns the real text, for the one place that signs requests."""
         return self._text
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class Secret:
 
 
 class _Group:
-    """A group of settings: refuses values out of bounds also when it is made directly."""
+    """A group of settings: refuses values out of bounds, also when it is constructed directly."""
 
     __slots__ = ()
 
@@ -254,18 +254,18 @@ class TableSettings(_Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingInfo(Option):
-    """What there is to know about one setting; its name is ``group.field``."""
+    """Description of one setting; its name is ``group.field``."""
 
     group: str
     """Attribute of :class:`Settings`."""
 
     @property
     def env(self) -> str:
-        """Environment variable."""
+        """Name of the environment variable that sets it."""
         return f"{ENV_PREFIX}{self.group}_{self.field}".upper()
 
     def check(self, value: Any, origin: str) -> Any:
-        """The value itself when it is acceptable; else an InvalidInputError that names setting and origin."""
+        """Returns an acceptable value as it is; else raises InvalidInputError with setting and origin."""
         wanted = self.wanted(value)
         if wanted:
             raise InvalidInputError(
@@ -293,28 +293,29 @@ class Settings:
         env: Mapping[str, str] | None = None,
         file: Mapping[str, object] | None = None,
     ) -> Self:
-        """Settings from arguments (``{"io.max_concurrency": 16}``), environment and parsed TOML.
+        """Resolves settings from arguments (``{"io.max_concurrency": 16}``), environment and parsed TOML.
 
         Text is parsed wherever it comes from. An environment variable that is set to
         nothing counts as not set.
         """
         groups: dict[str, dict[str, object]] = {group: {} for group in _group_types()}
         layers = (_from_file(file or {}), _from_env(env or {}), _from_arguments(overrides or {}))
+        # Later layers replace earlier ones.
         for info, value, origin in itertools.chain(*layers):
             groups[info.group][info.field] = info.check(_meant(info, value), origin)
         return cls(**{group: make(**groups[group]) for group, make in _group_types().items()})
 
     def replace(self, **overrides: object) -> Self:
-        """A copy with some settings changed: ``settings.replace(**{"io.fsync": False})``."""
+        """Returns a copy with some settings changed: ``settings.replace(**{"io.fsync": False})``."""
         return type(self).resolve({**self.as_dict(), **overrides})
 
     def as_dict(self) -> dict[str, object]:
-        """Every setting by its public name."""
+        """Returns every setting by its public name."""
         return {info.name: getattr(getattr(self, info.group), info.field) for info in self.describe()}
 
     @classmethod
     def describe(cls) -> Iterator[SettingInfo]:
-        """Every setting there is, in order."""
+        """Yields every setting there is, in order."""
         yield from _known().values()
 
 
@@ -333,7 +334,7 @@ def _group_types() -> dict[str, Any]:
 
 @functools.cache
 def _known() -> dict[str, SettingInfo]:
-    """Every setting by its public name."""
+    """Returns every setting by its public name."""
     known: dict[str, SettingInfo] = {}
     for group, group_type in _group_types().items():
         for about in declared(group_type):

@@ -6,18 +6,18 @@
     ├── ConflictError              reload, then try again
     │   └── FencedError            stop: another writer owns the table
     ├── CommitUnknownError         the outcome is not known: read back, then decide
-    ├── NotFoundError              (also FileNotFoundError) it is not there
-    ├── AlreadyExistsError         (also FileExistsError) it is there already
+    ├── NotFoundError              (also FileNotFoundError) it does not exist
+    ├── AlreadyExistsError         (also FileExistsError) it exists already
     ├── InvalidInputError          (also ValueError) fix the call
     ├── UnavailableError           transient: try again if the operation is idempotent
     ├── FormatError                do not try again: the bytes are not what they should be
-    │   ├── CorruptionError        damaged: says key, offset, expected and got
+    │   ├── CorruptionError        damaged: has key, offset, expected and got
     │   └── UnsupportedVersionError  written by a newer release: upgrade
     ├── PermissionDeniedError      (also PermissionError) fix the credentials or the policy
     └── InternalError              our bug: please report it
 
 A class exists only where a caller would act differently; everything finer is a
-``kind``, a stable word from :data:`KINDS` (append-only). The message says what went
+``kind``, a stable word from :data:`KINDS` (append-only). The message explains what went
 wrong, where, and what to do; it is for people and may change. The context (key,
 offset, expected, got, ...) is for programs: ``error.context["key"]``.
 
@@ -155,13 +155,13 @@ class CommitUnknownError(LakehouseError):
 
 
 class NotFoundError(LakehouseError, FileNotFoundError):
-    """What was named does not exist."""
+    """The named object, table, database or snapshot does not exist."""
 
     default_kind = "not-found"
 
 
 class AlreadyExistsError(LakehouseError, FileExistsError):
-    """What should be made exists already."""
+    """An object, table or database of that name exists already."""
 
     default_kind = "already-exists"
 
@@ -185,7 +185,7 @@ class FormatError(LakehouseError):
 
 
 class CorruptionError(FormatError):
-    """Stored bytes are damaged; the context says key, offset, expected and got."""
+    """Stored bytes are damaged; the context has key, offset, expected and got."""
 
     default_kind = "corruption"
 

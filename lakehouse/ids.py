@@ -8,10 +8,10 @@ __all__ = ["new_token", "new_uuid"]
 
 
 def new_uuid() -> uuid.UUID:
-    """A random UUID (version 4)."""
+    """Returns a random UUID (version 4)."""
     return uuid.uuid4()
 
 
 def new_token() -> str:
-    """32 hex digits that no other write carries; one per logical write, kept over its retries."""
+    """Returns 32 hex digits that no other write carries; one per logical write, kept over its retries."""
     return uuid.uuid4().hex

@@ -1,7 +1,7 @@
-"""The facade: connect to a warehouse, and everything else from there.
+"""The facade: connects to a warehouse, and gives access to its databases, tables and indexes.
 
-Invariant: a lake is configuration until it is entered; entering it starts nothing but a place for
-background work, and leaving it waits for that and gives every connection back.
+Invariant: a lake is configuration until it is entered; entering it starts nothing but a group for
+background work, and leaving it waits for that work and closes every connection.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ def connect(
     check: bool = False,
     clock: Clock | None = None,
 ) -> Lake:
-    """A warehouse: a place in a bucket or a directory that holds databases of tables.
+    """Returns a warehouse: a place in a bucket or a directory that holds databases of tables.
 
     Args:
         url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``; for reading also any
             scheme of fsspec, such as ``http://``, and chains such as ``zip://wh::s3://bucket/wh.zip``.
         storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``, or as delta-rs,
             polars and pyiceberg spell them; the ``AWS_`` environment works too.
-        settings: bounds, as ``{"cache.max_bytes": …}``; what is not given comes from the
+        settings: bounds, as ``{"cache.max_bytes": …}``; others come from the
             environment, the configuration file, the defaults.
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
-        clock: for tests.
+        clock: source of time, for tests.
 
     Example::
 
@@ -82,9 +82,9 @@ def connect(
             orders = await lake.table("sales.orders")
             await orders.append([{"id": 1, "amount": 9.5}])
     """
-    found = settings if isinstance(settings, Settings) else load_settings(settings)
-    store = open_store(url, storage_options=storage_options, settings=found, clock=clock)
-    lake = Lake(store, settings=found, check=check, clock=clock)
+    resolved = settings if isinstance(settings, Settings) else load_settings(settings)
+    store = open_store(url, storage_options=storage_options, settings=resolved, clock=clock)
+    lake = Lake(store, settings=resolved, check=check, clock=clock)
     lake._lent.is_owned = lake._lent.warns = True
     return lake
 
@@ -94,10 +94,10 @@ class Lake:
 
     Args:
         store: its root is the warehouse.
-        settings: bounds.
+        settings: bounds and defaults.
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
-        clock: for tests.
+        clock: source of time, for tests.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class Lake:
         check: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        if not isinstance(store, LentStore):  # else it comes from another process, with its tables
+        if not isinstance(store, LentStore):  # else it was unpickled from another process, with its tables
             store = LentStore(gated(store, RetryPolicy.of(store.settings, clock)))
         self.store: ObjectStore = store
         self._lent = store
         self.settings = settings or Settings()
         self.caches = CacheBudget(self.settings.cache)
-        """Everything the lake remembers; ``caches.stats()`` says what it is worth."""
+        """Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes."""
         self._check = check
         self._clock = clock or SystemClock()
         self._names = Names(self.store)
@@ -123,7 +123,7 @@ class Lake:
         self._stack: contextlib.AsyncExitStack | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As configuration, not entered; tables in the same pickle share the store.
+        # Pickled as configuration, not entered; tables in the same pickle share the store.
         made = functools.partial(type(self), settings=self.settings, check=self._check, clock=self._clock)
         return made, (self._lent,)
 
@@ -133,6 +133,7 @@ class Lake:
     async def __aenter__(self) -> Self:
         if self._stack is not None:
             raise InvalidInputError("this lake is open already: connect a second time for a second one")
+        # Left in reverse order: background work ends before the last check, and that before the store.
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self.store)
             if self._check:
@@ -153,7 +154,7 @@ class Lake:
             await stack.__aexit__(exc_type, exc, trace)
 
     def _spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> bool:
-        """Starts work beside everything else, if somebody will wait for its end; whether it did."""
+        """Starts background work if the lake is entered and so awaits its end; returns whether it did."""
         if self._stack is None:
             return False
         self._background.start(work, *args, optional=optional)
@@ -164,7 +165,7 @@ class Lake:
     async def create_database(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None
     ) -> None:
-        """Makes a database."""
+        """Creates a database."""
         try:
             await self._names.create_database(name, comment=comment)
         except AlreadyExistsError:
@@ -174,9 +175,9 @@ class Lake:
     async def drop_database(
         self, name: str, *, if_exists: bool = False, cascade: bool = False
     ) -> DatabaseDropResult | None:
-        """Ends a database; with ``cascade`` its tables too, else it must have none.
+        """Drops a database; with ``cascade`` its tables too, else it must have none.
 
-        :meth:`undrop_database` brings it back with these tables. None when there was none to drop.
+        :meth:`undrop_database` brings it back with these tables. Returns None when there was none to drop.
         """
         try:
             return await drop_database(self._env, self._names, name, cascade=cascade)
@@ -188,7 +189,7 @@ class Lake:
     async def undrop_database(self, name: str) -> DatabaseUndropResult:
         """Brings a dropped database back, and the tables that ``cascade`` dropped with it.
 
-        Tables that were purged since are named in the result. A database that was made anew under the
+        Tables that were purged since are named in the result. A database that was created anew under the
         name is not replaced: bring its tables back one by one.
         """
         return await undrop_database(self._env, self._names, name)
@@ -198,7 +199,7 @@ class Lake:
         return [name async for name in self._names.databases()]
 
     async def database_exists(self, name: str) -> bool:
-        """Whether there is a database of that name."""
+        """Returns whether there is a database of that name."""
         return await self._names.has_database(name)
 
     # --- tables -------------------------------------------------------------------
@@ -216,19 +217,19 @@ class Lake:
         indexes: Mapping[Any, Any] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Makes a table.
+        """Creates a table.
 
         Args:
             name: ``database.table``.
             schema: its columns.
-            primary_key: columns that tell rows apart; none makes an append-only table.
+            primary_key: columns that identify a row; none makes an append-only table.
             partition_by: columns whose values divide the table.
-            bucket: parts that rows are spread over by the hash of their key.
+            bucket: number of buckets that rows are spread over by the hash of their key.
             options: see ``docs/spec/v1/schema.md``.
             comment: for people.
-            indexes: by what is indexed a kind or ``{kind: options}``, such as
+            indexes: by indexed column or expression, a kind or ``{kind: options}``, such as
                 ``{"host": "inverted", "message": {"fulltext": {"analyzer": "English"}}}``.
-            if_not_exists: a table of that name is returned as it is.
+            if_not_exists: return an existing table of that name as it is, instead of raising.
 
         Example::
 
@@ -265,11 +266,11 @@ class Lake:
         return await self.table(name)
 
     async def table(self, name: str) -> Table:
-        """The table of that name."""
+        """Opens the table of that name."""
         return Table(watched(await open_table(self._env, self._names, TableName.parse(name))))
 
     async def table_exists(self, name: str) -> bool:
-        """Whether there is a table of that name."""
+        """Returns whether there is a table of that name."""
         try:
             await self._names.resolve(TableName.parse(name))
         except NotFoundError as missing:
@@ -281,12 +282,12 @@ class Lake:
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
     ) -> AsyncGenerator[str, None]:
-        """Names of a database's tables, ``database.table``, in order.
+        """Yields the names of a database's tables, ``database.table``, in order.
 
         Args:
             database: its name.
             prefix: only tables whose names begin so.
-            after: only tables behind this name: where an earlier listing ended.
+            after: only tables whose names follow this one: where an earlier listing ended.
         """
         if not await self._names.has_database(database):
             await self._names.resolve(TableName(database, "any"))
@@ -296,10 +297,10 @@ class Lake:
                 yield str(name)
 
     async def drop_table(self, name: str, *, if_exists: bool = False) -> DropResult | None:
-        """Ends a table: whoever has it open is told, and its name is free.
+        """Drops a table: every open handle fails from then on, and the name is free.
 
         Its objects stay until :meth:`purge_dropped` deletes them, and until then :meth:`undrop_table`
-        brings it back; the result says how long at least. None when there was none to drop.
+        brings it back; the result has the earliest time of that. Returns None when there was none to drop.
         """
         try:
             return await drop_named(self._env, self._names, TableName.parse(name))
@@ -312,7 +313,7 @@ class Lake:
         """Brings a dropped table back as it was, with every row that was acknowledged before the drop.
 
         It can come back until a purge begins to delete its objects, under the name it was dropped with
-        and only while no live table has that name. Tables that were open go on; a streaming writer of
+        and only while no live table has that name. Open tables continue to work; a streaming writer from
         before the drop has to be opened anew.
 
         Args:
@@ -341,8 +342,8 @@ class Lake:
             database: only its tables; None = all, those of dropped databases too.
             grace_s: seconds since the drop; None = each table's option ``delete_grace_s``. Less is safe
                 only when nobody reads the dropped tables any more.
-            dry_run: delete nothing and say what would be deleted now.
-            progress: told how far it has got.
+            dry_run: delete nothing and report what would be deleted now.
+            progress: called with the progress made.
         """
         return await purge_dropped(
             self._env, self._names, database, grace_s=grace_s, dry_run=dry_run, progress=progress
@@ -360,15 +361,15 @@ class Lake:
         authorise: Authorise | None = None,
         mask_locations: bool = False,
     ) -> IndexMetaScan:
-        """The metadata of every index of the tables' newest snapshots, with one request per index file.
+        """Enumerates the metadata of every index of the tables' newest snapshots, one request per index file.
 
         Args:
-            name: only of this ``database`` or this ``database.table``; None = all.
-            concurrency: files read at once; ``index.concurrency`` when not given.
+            name: only this ``database`` or this ``database.table``; None = all.
+            concurrency: files read at once; None = the setting ``index.concurrency``.
             kinds: only indexes of these kinds.
-            errors: ``raise`` ends with the first problem; ``collect`` goes on and reports.
+            errors: ``raise`` ends with the first problem; ``collect`` continues and reports problems.
             order: entries of files as they are read, or by table.
-            cache: keeps what was read; a second call makes no request for files that were.
+            cache: keeps the metadata read; a second call makes no request for files in it.
             authorise: asked once for each table directory, before anything of it is read.
             mask_locations: directories and paths are replaced by stable pseudonyms.
 

@@ -22,10 +22,11 @@ from typing import Any
 __all__ = ["BURST", "WINDOW_S", "Logger", "get_logger"]
 
 BURST = 5
-"""How many times one message is emitted within a window."""
+"""Maximum times that one message is emitted within a window."""
 WINDOW_S = 60.0
 """Length of a window in seconds."""
 _MESSAGES_MAX = 1_000
+"""Maximum different messages whose counts are kept."""
 
 
 class Logger:
@@ -69,7 +70,7 @@ class Logger:
         self._logger.log(level, "%s%s", message, tail, extra={"lakehouse": fields}, stacklevel=3)
 
     def _admit(self, level: int, message: str) -> int | None:
-        """How many were held back before this one, or None when this one is held back too."""
+        """Returns how many were held back before this message, or None when it is held back too."""
         key, now = (level, message), self._steady()
         started, emitted, held = self._seen.get(key, (now, 0, 0))
         if now - started >= WINDOW_S:
@@ -84,7 +85,7 @@ class Logger:
 
 
 def _shown(value: object) -> str:
-    """The value's text, quoted where it would break the line or run into the next field."""
+    """Returns the value's text, quoted where it would break the line or run into the next field."""
     text = str(value)
     return text if text.isprintable() and " " not in text and text else repr(text)
 
@@ -93,6 +94,6 @@ _loggers: dict[str, Logger] = {}
 
 
 def get_logger(module: str) -> Logger:
-    """The logger of the sub-package that ``module`` (pass ``__name__``) belongs to."""
+    """Returns the logger of the sub-package that ``module`` (pass ``__name__``) belongs to."""
     name = ".".join(module.split(".")[:2])
     return _loggers.setdefault(name, Logger(logging.getLogger(name)))

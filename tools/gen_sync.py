@@ -90,9 +90,15 @@ def rules() -> Rules:
                 "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
             ),
             "IndexMetaScan.stats": ("ScanStats", "Grows while the scan runs."),
-            "Lake.caches": ("CacheBudget", "Everything the lake remembers; ``caches.stats()`` says more."),
-            "Lake.settings": ("Settings", "Bounds that the lake keeps to."),
-            "TableScan.report": ("ScanReport", "What the last reading looked at, left out and paid."),
+            "Lake.caches": (
+                "CacheBudget",
+                "Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes.",
+            ),
+            "Lake.settings": ("Settings", "Bounds and defaults of the lake."),
+            "TableScan.report": (
+                "ScanReport",
+                "Report of the last reading: files looked at and left out, rows read, cost.",
+            ),
         },
         left_out={
             "Lake.store": "an async object store",

@@ -1,6 +1,6 @@
-"""What calls on tables return and hand out, for annotations: ``from lakehouse.reports import CompactResult``.
+"""Results and reports of calls on tables, for annotations: ``from lakehouse.reports import CompactResult``.
 
-The classes that users make or call stand in ``lakehouse`` itself; what only comes back stands here.
+The classes that users make or call are in ``lakehouse`` itself; classes that are only returned are here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same without await: a lake, its tables and their scans, for code that blocks.
+"""The blocking API: a lake, its tables and their scans without ``await``.
 
 Example::
 
@@ -9,8 +9,8 @@ Example::
         for batch in orders.scan("amount > 10").batches():
             print(batch.num_rows)
 
-A lake works in a thread of its own, which its first call starts; what it raises is what the async one
-raises. It may be used from any number of threads, and without ``with`` too: then :meth:`Lake.close` ends
+A lake works in a thread of its own, which its first call starts; it raises the errors of the async
+lake. It may be used from any number of threads, and without ``with`` too: then :meth:`Lake.close` ends
 it, or the interpreter's end.
 """
 

@@ -1,4 +1,4 @@
-"""The bridge from code that blocks to an async lake: a thread that runs the lake's event loop.
+"""The bridge from blocking code to an async lake: a thread that runs the lake's event loop.
 
 Nothing is started before the first call. Iterations and context managers have a task of their own from
 beginning to end, because context variables and cancel scopes must be left where they were entered;
@@ -36,11 +36,11 @@ _THREAD = "lakehouse-sync"
 class Bridge:
     """Runs one async lake in a thread of its own, for callers that block.
 
-    Any number of threads may call it. A bridge that nobody refers to any more closes itself, at the
+    Any number of threads may call it. A bridge without references closes itself, at the
     latest when the interpreter ends.
 
     Args:
-        lake: is entered by the first call, and left by :meth:`close`.
+        lake: async lake, entered by the first call, and left by :meth:`close`.
     """
 
     def __init__(self, lake: AbstractAsyncContextManager[object]) -> None:
@@ -50,7 +50,7 @@ class Bridge:
         self._closed = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As configuration: the lake is entered where it arrives, by the first call.
+        # Pickled as configuration: the lake is entered where it arrives, by the first call.
         return type(self), (self._lake,)
 
     def open(self) -> None:
@@ -58,9 +58,9 @@ class Bridge:
         self._entered()
 
     def close(self) -> None:
-        """Waits for calls of other threads, ends iterations, leaves the lake. Closing twice is fine.
+        """Waits for calls of other threads, ends iterations, leaves the lake. It may be called twice.
 
-        In a forked child it does nothing: what was opened is the parent's.
+        In a forked child it does nothing: the open lake belongs to the parent.
         """
         with self._starting:
             self._closed = True
@@ -68,13 +68,13 @@ class Bridge:
             self._loop.close()
 
     def call(self, work: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the async function returns or raises."""
+        """Runs the async function in the loop; returns or raises what it does."""
         return self._entered().call(functools.partial(work, *args, **kwargs))
 
     def iterate(
         self, work: Callable[P, AsyncIterator[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Generator[R, None, None]:
-        """The items of an async iterator, each fetched when it is asked for.
+        """Yields the items of an async iterator, each fetched when it is asked for.
 
         Ending the iteration, early too, closes the async iterator before it returns.
         """
@@ -98,7 +98,7 @@ class Bridge:
     def hold(
         self, work: Callable[P, AbstractAsyncContextManager[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Generator[R, None, None]:
-        """An async context manager around a block of code that blocks."""
+        """Holds an async context manager open around a block of blocking code."""
         entered = contextlib.AsyncExitStack()
         strand = self._entered().strand(entered.aclose)
         with contextlib.ExitStack() as block:
@@ -111,7 +111,7 @@ class Bridge:
             loop.check_process()
         with self._starting:
             if self._closed:
-                raise _closed()
+                raise _closed_error()
             if self._loop is None:
                 self._loop = _LoopThread(self._lake)
                 weakref.finalize(self, _LoopThread.abandon, self._loop)
@@ -119,7 +119,7 @@ class Bridge:
 
 
 class _LoopThread:
-    """A thread with an event loop in which a lake is entered."""
+    """A thread with an event loop, in which a lake is entered."""
 
     def __init__(self, lake: AbstractAsyncContextManager[object]) -> None:
         self._pid = os.getpid()
@@ -133,6 +133,7 @@ class _LoopThread:
         self._stop = asyncio.Event()
         self._thread.start()
         self._loop = started.result()
+        # Whatever fails from here on, the thread is stopped and joined.
         with contextlib.ExitStack() as stack:
             stack.callback(self._thread.join)
             stack.callback(self.soon, self._stop.set)
@@ -155,7 +156,7 @@ class _LoopThread:
         return os.getpid() == self._pid
 
     def check_process(self) -> None:
-        """Raises where the thread does not run."""
+        """Raises in a process where the thread does not run."""
         if not self.is_here:
             raise InvalidInputError(
                 f"this lake was opened in process {self._pid} and is used in its child {os.getpid()}: "
@@ -173,7 +174,7 @@ class _LoopThread:
         job = _Job(work)
         with self._lock:
             if self._closing:
-                raise _closed()
+                raise _closed_error()
             self._calls.add(job)
         try:
             return self.outcome(job, self._start)
@@ -185,16 +186,16 @@ class _LoopThread:
         self._loop.create_task(job.run())  # the job refers to its task
 
     def strand(self, finish: Callable[[], Awaitable[object]]) -> _Strand:
-        """A task that does several things, and last ``finish`` unless it is told another end."""
+        """Returns a task that runs several jobs, the last of them ``finish`` unless it is given another."""
         with self._lock:
             if self._closing:
-                raise _closed()
+                raise _closed_error()
             strand = _Strand(self, finish)
             self._strands.add(strand)
         return strand
 
     def forget(self, strand: _Strand) -> None:
-        """The strand has ended."""
+        """Removes a strand that has ended."""
         self._strands.discard(strand)
 
     def soon(self, work: Callable[..., None], *args: Any) -> None:
@@ -202,10 +203,10 @@ class _LoopThread:
         try:
             self._loop.call_soon_threadsafe(work, *args)
         except RuntimeError as error:
-            raise _closed() from error
+            raise _closed_error() from error
 
     def outcome(self, job: _Job[R], start: Callable[[_Job[R]], None]) -> R:
-        """What comes of a job that ``start`` has done in the loop; an interrupt cancels it."""
+        """Has ``start`` begin a job in the loop, and returns its result; an interrupt cancels it."""
         self.check_process()
         if self.is_current:
             raise InvalidInputError(
@@ -217,6 +218,7 @@ class _LoopThread:
             return job.outcome.result()
         except BaseException:
             if not job.outcome.done():
+                # It must have ended when the interrupt goes on: its task uses what the caller may close next.
                 self.soon(job.cancel)
                 concurrent.futures.wait([job.outcome])
             raise
@@ -239,7 +241,7 @@ class _LoopThread:
                 steps.callback(strand.end)
 
     def abandon(self) -> None:
-        """Closes what nobody refers to, or what the end of the interpreter finds open."""
+        """Closes a bridge that has no references, or that the end of the interpreter finds open."""
         if self.is_current:  # the garbage collector runs wherever it likes
             threading.Thread(target=self.close, kwargs={"wait": False}, name=_THREAD).start()
         else:
@@ -247,7 +249,7 @@ class _LoopThread:
 
 
 class _Strand:
-    """A task of the loop that does what it is told, one thing after the other."""
+    """A task of the loop that runs the jobs given to it, one after the other."""
 
     def __init__(self, loop: _LoopThread, finish: Callable[[], Awaitable[object]]) -> None:
         self._loop = loop
@@ -263,26 +265,26 @@ class _Strand:
             job = await self._jobs.get()
             await job.run()
             is_last = job is self._last
-            del job  # what came of it belongs to the caller alone
+            del job  # its outcome belongs to the caller alone
         self._ended = True
         self._loop.forget(self)
 
     def call(self, work: Callable[[], Awaitable[R]]) -> R:
-        """Does this next."""
+        """Runs work as the next job."""
         if self._ended:
-            raise _closed()
+            raise _closed_error()
         return self._loop.outcome(_Job(work), self._put)
 
     def end(self, work: Callable[[], Awaitable[R]] | None = None) -> R | None:
-        """Does this last, and returns when it is done; None when something else is the last already."""
+        """Runs work as the last job and returns its result; None when there is a last job already."""
         if self._ended or not self._loop.is_here:
             return None
         job: _Job[Any] = _Job(work or self._finish, is_due=True)
         if self._loop.is_current:
             self._put_last(job)
             return None
-        found: R | None = self._loop.outcome(job, self._put_last)
-        return found
+        result: R | None = self._loop.outcome(job, self._put_last)
+        return result
 
     def _put_last(self, job: _Job[Any]) -> None:
         if self._last is None:
@@ -292,7 +294,7 @@ class _Strand:
             self._last.outcome.add_done_callback(lambda _: job.outcome.set_result(None))
 
     def _put(self, job: _Job[Any]) -> None:
-        """Puts a job behind those that wait; in the loop, so that none is put behind the last."""
+        """Puts a job behind those that wait; runs in the loop, so that none gets behind the last."""
         if self._last is not None:
             job.refuse()
             return
@@ -302,11 +304,11 @@ class _Strand:
 
 
 class _Job(Generic[R]):
-    """Work for the loop, and what came of it.
+    """Work for the loop, and its outcome.
 
     Args:
-        work: is called in the loop.
-        is_due: it is begun although nobody waits for it any more.
+        work: function that is called in the loop.
+        is_due: whether it is begun even if nobody waits for it any more.
     """
 
     def __init__(self, work: Callable[[], Awaitable[R]], *, is_due: bool = False) -> None:
@@ -315,25 +317,27 @@ class _Job(Generic[R]):
         self._task: asyncio.Task[Any] | None = None
         self._is_cancelled = False
         self.outcome: concurrent.futures.Future[R] = concurrent.futures.Future()
-        """Is there when the work has ended, not before."""
+        """Result or error, set only when the work has ended."""
 
     async def run(self) -> None:
-        """Does the work; in the loop."""
+        """Does the work and sets the outcome; runs in the loop."""
         if self.outcome.done():
             return
         # No cancel scope: the work may enter one and leave it to another job of the strand to exit.
         self._task = asyncio.current_task()
         try:
             self.outcome.set_result(await self._work())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits, not swallowed
-            self.outcome.set_exception(_closed() if isinstance(error, asyncio.CancelledError) else error)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, not swallowed
+            self.outcome.set_exception(
+                _closed_error() if isinstance(error, asyncio.CancelledError) else error
+            )
         finally:
             if self._is_cancelled and self._task is not None:
                 self._task.uncancel()
             del self  # the error's traceback refers to this frame, the outcome to the error
 
     def cancel(self) -> None:
-        """Ends the work soon, or does not begin it; in the loop."""
+        """Ends the work soon, or prevents its beginning; runs in the loop."""
         if self._task is None and not self._is_due:
             self.refuse()
         elif self._task is not None and not self.outcome.done():
@@ -341,12 +345,12 @@ class _Job(Generic[R]):
             self._task.cancel()
 
     def refuse(self) -> None:
-        """Does not begin the work; in the loop."""
+        """Fails the job without beginning its work; runs in the loop."""
         if not self.outcome.done():
-            self.outcome.set_exception(_closed())
+            self.outcome.set_exception(_closed_error())
 
 
-def _closed() -> InvalidInputError:
+def _closed_error() -> InvalidInputError:
     return InvalidInputError(
         "this lake is closed: lakehouse.sync.connect opens another; iterations end with their lake"
     )

@@ -39,18 +39,18 @@ def connect(
     check: bool = False,
     clock: Clock | None = None,
 ) -> Lake:
-    """A warehouse: a place in a bucket or a directory that holds databases of tables.
+    """Returns a warehouse: a place in a bucket or a directory that holds databases of tables.
 
     Args:
         url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``; for reading also any
             scheme of fsspec, such as ``http://``, and chains such as ``zip://wh::s3://bucket/wh.zip``.
         storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``, or as delta-rs,
             polars and pyiceberg spell them; the ``AWS_`` environment works too.
-        settings: bounds, as ``{"cache.max_bytes": …}``; what is not given comes from the
+        settings: bounds, as ``{"cache.max_bytes": …}``; others come from the
             environment, the configuration file, the defaults.
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
-        clock: for tests.
+        clock: source of time, for tests.
 
     Example::
 
@@ -70,12 +70,12 @@ class Lake:
 
     @property
     def settings(self) -> Settings:
-        """Bounds that the lake keeps to."""
+        """Bounds and defaults of the lake."""
         return self._wrapped.settings
 
     @property
     def caches(self) -> CacheBudget:
-        """Everything the lake remembers; ``caches.stats()`` says more."""
+        """Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes."""
         return self._wrapped.caches
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Lake:
         self._bridge.close()
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str | None = None) -> None:
-        """Makes a database."""
+        """Creates a database."""
         return self._bridge.call(
             self._wrapped.create_database, name, if_not_exists=if_not_exists, comment=comment
         )
@@ -105,16 +105,16 @@ class Lake:
     def drop_database(
         self, name: str, *, if_exists: bool = False, cascade: bool = False
     ) -> DatabaseDropResult | None:
-        """Ends a database; with ``cascade`` its tables too, else it must have none.
+        """Drops a database; with ``cascade`` its tables too, else it must have none.
 
-        :meth:`undrop_database` brings it back with these tables. None when there was none to drop.
+        :meth:`undrop_database` brings it back with these tables. Returns None when there was none to drop.
         """
         return self._bridge.call(self._wrapped.drop_database, name, if_exists=if_exists, cascade=cascade)
 
     def undrop_database(self, name: str) -> DatabaseUndropResult:
         """Brings a dropped database back, and the tables that ``cascade`` dropped with it.
 
-        Tables that were purged since are named in the result. A database that was made anew under the
+        Tables that were purged since are named in the result. A database that was created anew under the
         name is not replaced: bring its tables back one by one.
         """
         return self._bridge.call(self._wrapped.undrop_database, name)
@@ -124,7 +124,7 @@ class Lake:
         return self._bridge.call(self._wrapped.databases)
 
     def database_exists(self, name: str) -> bool:
-        """Whether there is a database of that name."""
+        """Returns whether there is a database of that name."""
         return self._bridge.call(self._wrapped.database_exists, name)
 
     def create_table(
@@ -140,19 +140,19 @@ class Lake:
         indexes: Mapping[Any, Any] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Makes a table.
+        """Creates a table.
 
         Args:
             name: ``database.table``.
             schema: its columns.
-            primary_key: columns that tell rows apart; none makes an append-only table.
+            primary_key: columns that identify a row; none makes an append-only table.
             partition_by: columns whose values divide the table.
-            bucket: parts that rows are spread over by the hash of their key.
+            bucket: number of buckets that rows are spread over by the hash of their key.
             options: see ``docs/spec/v1/schema.md``.
             comment: for people.
-            indexes: by what is indexed a kind or ``{kind: options}``, such as
+            indexes: by indexed column or expression, a kind or ``{kind: options}``, such as
                 ``{"host": "inverted", "message": {"fulltext": {"analyzer": "English"}}}``.
-            if_not_exists: a table of that name is returned as it is.
+            if_not_exists: return an existing table of that name as it is, instead of raising.
 
         Example::
 
@@ -179,30 +179,30 @@ class Lake:
         )
 
     def table(self, name: str) -> Table:
-        """The table of that name."""
+        """Opens the table of that name."""
         return Table(self._bridge.call(self._wrapped.table, name), self._bridge)
 
     def table_exists(self, name: str) -> bool:
-        """Whether there is a table of that name."""
+        """Returns whether there is a table of that name."""
         return self._bridge.call(self._wrapped.table_exists, name)
 
     def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
     ) -> Generator[str, None, None]:
-        """Names of a database's tables, ``database.table``, in order.
+        """Yields the names of a database's tables, ``database.table``, in order.
 
         Args:
             database: its name.
             prefix: only tables whose names begin so.
-            after: only tables behind this name: where an earlier listing ended.
+            after: only tables whose names follow this one: where an earlier listing ended.
         """
         return self._bridge.iterate(self._wrapped.tables, database, prefix=prefix, after=after)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> DropResult | None:
-        """Ends a table: whoever has it open is told, and its name is free.
+        """Drops a table: every open handle fails from then on, and the name is free.
 
         Its objects stay until :meth:`purge_dropped` deletes them, and until then :meth:`undrop_table`
-        brings it back; the result says how long at least. None when there was none to drop.
+        brings it back; the result has the earliest time of that. Returns None when there was none to drop.
         """
         return self._bridge.call(self._wrapped.drop_table, name, if_exists=if_exists)
 
@@ -210,7 +210,7 @@ class Lake:
         """Brings a dropped table back as it was, with every row that was acknowledged before the drop.
 
         It can come back until a purge begins to delete its objects, under the name it was dropped with
-        and only while no live table has that name. Tables that were open go on; a streaming writer of
+        and only while no live table has that name. Open tables continue to work; a streaming writer from
         before the drop has to be opened anew.
 
         Args:
@@ -239,8 +239,8 @@ class Lake:
             database: only its tables; None = all, those of dropped databases too.
             grace_s: seconds since the drop; None = each table's option ``delete_grace_s``. Less is safe
                 only when nobody reads the dropped tables any more.
-            dry_run: delete nothing and say what would be deleted now.
-            progress: told how far it has got.
+            dry_run: delete nothing and report what would be deleted now.
+            progress: called with the progress made.
         """
         return self._bridge.call(
             self._wrapped.purge_dropped, database, grace_s=grace_s, dry_run=dry_run, progress=progress
@@ -258,15 +258,15 @@ class Lake:
         authorise: Authorise | None = None,
         mask_locations: bool = False,
     ) -> IndexMetaScan:
-        """The metadata of every index of the tables' newest snapshots, with one request per index file.
+        """Enumerates the metadata of every index of the tables' newest snapshots, one request per index file.
 
         Args:
-            name: only of this ``database`` or this ``database.table``; None = all.
-            concurrency: files read at once; ``index.concurrency`` when not given.
+            name: only this ``database`` or this ``database.table``; None = all.
+            concurrency: files read at once; None = the setting ``index.concurrency``.
             kinds: only indexes of these kinds.
-            errors: ``raise`` ends with the first problem; ``collect`` goes on and reports.
+            errors: ``raise`` ends with the first problem; ``collect`` continues and reports problems.
             order: entries of files as they are read, or by table.
-            cache: keeps what was read; a second call makes no request for files that were.
+            cache: keeps the metadata read; a second call makes no request for files in it.
             authorise: asked once for each table directory, before anything of it is read.
             mask_locations: directories and paths are replaced by stable pseudonyms.
 

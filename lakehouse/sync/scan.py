@@ -36,7 +36,7 @@ class TableScan:
 
     @property
     def report(self) -> ScanReport:
-        """What the last reading looked at, left out and paid."""
+        """Report of the last reading: files looked at and left out, rows read, cost."""
         return self._wrapped.report
 
     def tables(self) -> Generator[pa.Table, None, None]:

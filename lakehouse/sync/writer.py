@@ -1,7 +1,7 @@
 """TableWriter without await: the twin of :mod:`lakehouse.storage.write.streaming_writer`.
 
-Invariant: every method hands the call to the async one of its name, and does nothing else; what an
-acknowledgement is awaited for, :meth:`Ack.wait` returns.
+Invariant: every method hands the call to the async one of its name, and does nothing else; instead of
+``await ack`` there is :meth:`Ack.wait`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Ack", "TableWriter"]
 
 
 class Ack:
-    """Durability of one put."""
+    """Durability of one put, known once :meth:`wait` returns."""
 
     def __init__(self, wrapped: AsyncAck, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
@@ -30,7 +30,7 @@ class Ack:
         return self._wrapped.is_done
 
     def wait(self) -> int:
-        """Waits until the rows are durable; the number of the segment that holds them."""
+        """Waits until the rows are durable; returns the number of the segment that holds them."""
 
         async def outcome() -> int:
             return await self._wrapped
@@ -39,7 +39,7 @@ class Ack:
 
 
 class TableWriter:
-    """Writes rows of one table as they come. Made by ``Table.writer``; one at a time per table.
+    """Writes rows of one table as they arrive. Made by ``Table.writer``; one at a time per table.
 
     Example::
 
@@ -63,7 +63,7 @@ class TableWriter:
     def put(
         self, data: object, *, missing: Missing | None = None, writer: tuple[str, int] | None = None
     ) -> Ack:
-        """Queues rows; ``wait()`` on what is returned to know them durable."""
+        """Queues rows; call ``wait()`` on the returned :class:`Ack` to know them durable."""
         return Ack(self._bridge.call(self._wrapped.put, data, missing=missing, writer=writer), self._bridge)
 
     def delete(self, keys: object, *, writer: tuple[str, int] | None = None) -> Ack:
@@ -75,9 +75,9 @@ class TableWriter:
         self._bridge.call(self._wrapped.flush)
 
     def report(self) -> WriterReport:
-        """What the writer has done and what it holds."""
+        """Counts of the writer: what it has written, and how many bytes it holds."""
         return self._wrapped.report()
 
     def close(self) -> None:
-        """Waits until everything put is durable and in data files, and ends. May be called again."""
+        """Waits until everything put is durable and in data files, and ends. It may be called again."""
         self._bridge.call(self._wrapped.close)
