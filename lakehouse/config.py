@@ -103,7 +103,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoSettings(_Group):
-    """How the engine talks to the object store."""
+    """Bounds and timeouts of requests to the object store."""
 
     max_concurrency: int = declare(64, "Requests one store has under way at once.", low=1)
     connect_timeout_s: float = declare(5.0, "Seconds to wait for a connection.", low=0.001)
@@ -194,7 +194,7 @@ class CacheSettings(_Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings(_Group):
-    """How puffin files and the indexes in them are read."""
+    """Bounds of reading Puffin files and the indexes in them."""
 
     concurrency: int = declare(16, "Files read at once when indexes are enumerated.", low=1)
     prefetch_bytes: int = declare(16 * 1024, "Bytes of a file's tail that the first request fetches.", low=64)
@@ -224,7 +224,7 @@ class IndexSettings(_Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings(_Group):
-    """How tables are read and written."""
+    """Bounds of reading and writing tables."""
 
     scan_concurrency: int = declare(16, "Sections of a table that one scan has under way at once.", low=1)
     scan_memory_bytes: int = declare(

@@ -137,7 +137,7 @@ def _rebuild(
 
 
 class ConflictError(LakehouseError):
-    """Another writer was first: reload what you looked at and try again."""
+    """Another writer was first: reload what you read and try again."""
 
     default_kind = "conflict"
 

@@ -31,7 +31,7 @@ __all__ = ["TableColumns"]
 
 
 class TableColumns:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for changes of columns and options."""
 
     _core: OpenTable
 

@@ -25,7 +25,7 @@ __all__ = ["TableIndexes"]
 
 
 class TableIndexes:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for indexes."""
 
     _core: OpenTable
 

@@ -27,7 +27,7 @@ _READS = 16
 
 
 class TableRelations:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for metadata relations."""
 
     _core: OpenTable
 
@@ -43,12 +43,14 @@ class TableRelations:
         async def read(number: int) -> Snapshot:
             return await self._core.history.snapshot(number, head)
 
-        found = [snapshot async for snapshot in map_bounded(read, kept, _READS)]
-        schemas = {snapshot.schema.path: snapshot.schema for snapshot in found}
+        snapshots = [snapshot async for snapshot in map_bounded(read, kept, _READS)]
+        schemas = {snapshot.schema.path: snapshot.schema for snapshot in snapshots}
         read_schemas = map_bounded(self._core.schemas.read, schemas.values(), _READS)
         known = dict(zip(schemas, [stored.schema async for stored in read_schemas], strict=True))
-        rows = {snapshot.id: rows_of_snapshot(snapshot, known[snapshot.schema.path]) for snapshot in found}
-        return snapshots_relation(found, head, rows)
+        rows = {
+            snapshot.id: rows_of_snapshot(snapshot, known[snapshot.schema.path]) for snapshot in snapshots
+        }
+        return snapshots_relation(snapshots, head, rows)
 
     async def schemas(self) -> pa.Table:
         """One row per schema that led to the newest, oldest first; without those that a rollback undid."""

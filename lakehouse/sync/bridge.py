@@ -5,7 +5,7 @@ beginning to end, because context variables and cancel scopes must be left where
 every other call is a task.
 
 Invariant: when the bridge is closed, everything that was started through it has ended, its thread
-included. A call that is interrupted is cancelled, and has ended when the interrupt goes on.
+included. A call that is interrupted is cancelled, and has ended before the interrupt is raised further.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class _LoopThread:
             return job.outcome.result()
         except BaseException:
             if not job.outcome.done():
-                # It must have ended when the interrupt goes on: its task uses what the caller may close next.
+                # Its task uses what the caller may close next, so it has to end first.
                 self.soon(job.cancel)
                 concurrent.futures.wait([job.outcome])
             raise

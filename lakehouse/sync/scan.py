@@ -96,8 +96,8 @@ class TableScan:
         return self._bridge.call(self._wrapped.aggregate, wanted, group_by=group_by)
 
     def explain(self) -> ScanReport:
-        """Which files the scan would read and why others not; no data file is opened.
+        """Reports which files the scan would read and why it skips others; no data file is opened.
 
-        After rows were read, :attr:`report` says what they cost as well.
+        After rows were read, :attr:`report` has their cost as well.
         """
         return self._bridge.call(self._wrapped.explain)

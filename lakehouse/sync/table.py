@@ -58,16 +58,16 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
 
     @property
     def uuid(self) -> uuid.UUID:
-        """Which table it is, whatever its name."""
+        """Identity of the table, whatever its name."""
         return self._wrapped.uuid
 
     @property
     def location(self) -> str:
-        """Its directory's URL."""
+        """URL of the table's directory."""
         return self._wrapped.location
 
     def schema(self, *, snapshot: int | None = None) -> TableSchema:
-        """Columns, keys, options; ``.arrow()`` makes an Arrow schema of it."""
+        """Columns, keys and options of the table; ``.arrow()`` converts them to an Arrow schema."""
         return self._bridge.call(self._wrapped.schema, snapshot=snapshot)
 
     def current_snapshot(self) -> int:
@@ -212,7 +212,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             columns: names, in order; None = all.
             limit: maximum rows to return.
             snapshot: id of a snapshot.
-            timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says),
+            timestamp: the last snapshot not after it: a datetime, ISO text (UTC without a zone),
                 or milliseconds.
             tag: the snapshot of that tag.
             freshness: ``wal`` reads the newest snapshot and the write-ahead log above it:
@@ -307,7 +307,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     def follow(
         self, after: str | int | None = None, *, poll_s: float = 1.0
     ) -> Generator[ChangeBatch, None, None]:
-        """Changes as they are committed, for as long as one listens.
+        """Changes as they are committed, for as long as the caller iterates.
 
         Compaction does not show, nor do rows that are removed from a table without a primary key. A reader
         that keeps the ``token`` of the last batch it has processed continues from there, in any process;

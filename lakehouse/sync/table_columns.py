@@ -20,7 +20,7 @@ __all__ = ["TableColumns"]
 
 
 class TableColumns:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for changes of columns and options."""
 
     def __init__(self, wrapped: AsyncTableColumns, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge

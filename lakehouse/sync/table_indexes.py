@@ -22,7 +22,7 @@ __all__ = ["TableIndexes"]
 
 
 class TableIndexes:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for indexes."""
 
     def __init__(self, wrapped: AsyncTableIndexes, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge

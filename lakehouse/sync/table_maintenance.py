@@ -24,7 +24,7 @@ __all__ = ["TableMaintenance"]
 
 
 class TableMaintenance:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for maintenance."""
 
     def __init__(self, wrapped: AsyncTableMaintenance, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
@@ -47,7 +47,7 @@ class TableMaintenance:
 
         Args:
             retain: number of the newest snapshots that stay.
-            older_than: snapshots from this moment on stay: a datetime, ISO text (UTC unless it says),
+            older_than: snapshots from this moment on stay: a datetime, ISO text (UTC without a zone),
                 or milliseconds. With ``retain`` both are kept to.
             grace_s: instead of the table's option ``delete_grace_s``. Less is safe only when nobody
                 reads or writes the table meanwhile.
@@ -105,7 +105,7 @@ class TableMaintenance:
         partition columns; otherwise the rows' keys are read and deleted.
 
         Args:
-            older_than: the first moment that stays: a date, a datetime, ISO text (UTC unless it says), or
+            older_than: the first moment that stays: a date, a datetime, ISO text (UTC without a zone), or
                 milliseconds; for a column of text a text, compared as such.
             column: the partition column of the age; may be left out when only one is a date or timestamp.
             dry_run: change nothing and report what would be deleted now.

@@ -15,7 +15,7 @@ __all__ = ["TableRelations"]
 
 
 class TableRelations:
-    """Base of ``Table``."""
+    """Base of ``Table`` with its methods for metadata relations."""
 
     def __init__(self, wrapped: AsyncTableRelations, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge

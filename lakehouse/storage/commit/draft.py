@@ -49,7 +49,7 @@ class Draft:
     removed: tuple[FileEntry, ...] = ()
     """Live files of that snapshot."""
     replaced: tuple[FileEntry, ...] = ()
-    """New entries for live files of that snapshot, positions filled in: with other indexes, say."""
+    """New entries for live files of that snapshot, positions filled in: with other indexes, for example."""
     clears: bool = False
     """Whether every live file is removed, unread."""
     files: Snapshot | None = None

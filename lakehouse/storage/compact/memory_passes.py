@@ -6,7 +6,8 @@ first, the newest before the older ones, into files of small pieces, until the l
 without I/O, from the entries of the files and the bytes of a row.
 
 Invariant: groups are neighbours in the order of their intervals, so that merging them first changes no
-answer; every group leaves fewer runs, so that passes come to an end. If everything fits, there is one merge.
+answer; every group leaves fewer runs, so that the number of passes is bounded. If everything fits, there is
+one merge.
 """
 
 from __future__ import annotations

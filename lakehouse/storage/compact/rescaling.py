@@ -111,7 +111,7 @@ def _to_split(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> 
 class _Cluster:
     """Files that must become one run in the new buckets, because their intervals overlap."""
 
-    stands: Interval
+    span: Interval
     """Interval of the new run: the hull of the files' intervals."""
     runs: tuple[tuple[FileEntry, ...], ...]
     """Files of each old bucket, which may be of several runs."""
@@ -147,7 +147,7 @@ def _cluster(files: Sequence[FileEntry], *, is_oldest: bool) -> _Cluster:
     for entry in files:
         buckets.setdefault(entry.bucket, []).append(entry)
     runs = tuple(tuple(sorted(run, key=_in_run_order)) for _, run in sorted(buckets.items()))
-    return _Cluster(stands=hull(files), runs=runs, is_oldest=is_oldest)
+    return _Cluster(span=hull(files), runs=runs, is_oldest=is_oldest)
 
 
 def _above(split: SplitRun) -> SplitRun:
@@ -227,7 +227,7 @@ class _Rescale:
                 buckets=self._buckets,
                 caches=core.env.caches.runs,
                 settings=settings,
-                stands=cluster.stands,
+                stands=cluster.span,
             )
             self.uploaded += split.paths
             splits.append(split if cluster.is_oldest else _above(split))

@@ -4,7 +4,7 @@ Chunks are taken in, cast to the schema and collected until ``write.buffer_bytes
 there; then the buffer is cut into sorted parts, and these into files of about ``file.target_bytes``,
 which are encoded and uploaded while the next buffer fills.
 
-Invariant: a write ends with all its files in the store, or with an error and none of them (as far as
+Invariant: a write ends with all its files in the store, or with an error and none of them (if
 the store lets them be deleted); nothing is visible before a commit adds the entries. Within a merge
 unit a later row of a key is in a run of a higher number than an earlier one. Memory holds the buffer
 being filled, two being written, copies of their rows for a file per core, and
@@ -214,6 +214,7 @@ class _Write:
 
     async def _files_of(self, collected: list[pa.Table]) -> AsyncGenerator[_Job, None]:
         """Yields the files of a buffer, which is emptied."""
+        # Memory holds no more buffers than these: wait for the oldest.
         while len(self._under_way) >= _BUFFERS_UNDER_WAY:
             await self._under_way.popleft().written.wait()
         buffer = _Buffer()

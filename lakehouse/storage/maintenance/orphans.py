@@ -72,7 +72,7 @@ class OrphanReport:
     foreign: int = 0
     """Objects in our directories that are not ours; they are never deleted."""
     listed: int = 0
-    """Objects listed."""
+    """Number of objects listed."""
     paths: tuple[str, ...] = ()
     """The first thousand orphans, relative to the table's directory."""
     dry_run: bool = False
@@ -193,6 +193,7 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
     now_ms = await core.history.store_now_ms(head)
     horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
     if older_than_ms is not None:
+        # A horizon in the future would refuse writes that have not begun yet.
         horizon_ms = min(older_than_ms, now_ms)
     if not dry_run:
         head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot

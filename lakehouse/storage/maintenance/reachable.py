@@ -37,7 +37,7 @@ class PathSet:
         self._hashes: U64 = np.empty(0, np.uint64)
 
     def add(self, paths: Iterable[str]) -> None:
-        """Adds paths."""
+        """Adds paths to the set."""
         self._fresh.update(map(_hash, paths))
         if len(self._fresh) > _FRESH:
             self._settle()

@@ -106,6 +106,7 @@ class _Repair:
         is_sound = not self._losses and not self._recovered and newest == base.id and self._schema is None
         if not self._dry_run and not is_sound:
             async with committed_or_deleted(core, lambda: self.uploaded) as fate:
+                # A commit builds on the head; where the head is lost, its successor is created directly.
                 if newest == base.id:
                     done = await core.commit(self, view=await core.view_of(self._shown(base)))
                     child = done.snapshot

@@ -340,12 +340,12 @@ class _Verification:
             return
 
         async def check(entry: FileEntry) -> list[FileFindings]:
-            found = await read(entry, schema.schema)
+            problems = await read(entry, schema.schema)
             self._teller.step("read files")
-            return found
+            return problems
 
-        async for found in map_bounded(check, fresh, _FILES, ordered=False):
-            for path, problem, detail in found:
+        async for problems in map_bounded(check, fresh, _FILES, ordered=False):
+            for path, problem, detail in problems:
                 self.damages.add(path, problem, detail, [snapshot])
 
     def _check_size(self, path: str, size: int, snapshot: int) -> None:

@@ -66,16 +66,16 @@ class FileCheck:
 
     async def file(self, entry: FileEntry, schema: TableSchema) -> list[FileFindings]:
         """Returns the problems of a data file and of its index."""
-        found: list[FileFindings] = []
+        problems: list[FileFindings] = []
         try:
             if entry.size > _WHOLE_BYTES and entry.checksum is not None:
                 await self._check_bytes(entry.path, entry.size, entry.checksum)
-            found += await self._rows(entry, schema)
+            problems += await self._rows(entry, schema)
         except NotFoundError:
-            found.append((entry.path, Problem.MISSING, "there is no such object"))
+            problems.append((entry.path, Problem.MISSING, "there is no such object"))
         except FormatError as error:
-            found.append((entry.path, Problem.UNREADABLE, error.message))
-        return found + await self._index(entry)
+            problems.append((entry.path, Problem.UNREADABLE, error.message))
+        return problems + await self._index(entry)
 
     async def _check_bytes(self, path: str, size: int, checksum: int) -> None:
         key, crc = join(self._root, path), 0

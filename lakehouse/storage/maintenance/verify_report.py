@@ -102,12 +102,12 @@ class VerifyReport:
         return pa.Table.from_pylist(rows, _RELATION)
 
     def __str__(self) -> str:
-        found = "\n".join(f"  {damage}" for damage in self.damages)
+        lines = "\n".join(f"  {damage}" for damage in self.damages)
         looked = f"{self.snapshots:,} snapshots, {self.manifests:,} manifests, {self.files:,} data files"
         depth = "read in full" if self.deep else "not opened"
         return (
             f"{looked} ({self.bytes:,} bytes, {depth}): "
-            + (f"{len(self.damages):,} damages\n{found}" if found else "sound")
+            + (f"{len(self.damages):,} damages\n{lines}" if lines else "sound")
             + f"\n{self.cost}"
         )
 

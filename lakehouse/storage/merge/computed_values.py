@@ -38,7 +38,7 @@ class OutOfRange(Exception):
 
 
 def own_value(column: pa.ChunkedArray, rule: ColumnRule) -> pa.ChunkedArray:
-    """Returns incoming values as a merge of one row each: what a row counts for when it stands alone."""
+    """Returns incoming values as a merge of one row each: the value of a key with a single row."""
     match rule.aggregate:
         case Aggregate.COUNT:
             return column.is_valid().cast(column.type)

@@ -6,7 +6,7 @@ those count that start at its newest insert, or follow its newest deletion; a ru
 (:mod:`lakehouse.format.schema.merge_rules`) decides which of them has the value, or how it is computed.
 
 Invariant: folding is associative. The fold of all rows of a key is that of some neighbours, folded
-before with operands kept, and the others. A row that stands alone is its own fold, because
+before with operands kept, and the others. A single row of a key is its own fold, because
 :meth:`MergeEngine.operands` made it so when it was written.
 """
 
@@ -56,7 +56,7 @@ def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, 
         engine: of the table (:func:`merge_engine`); plain deduplicate is one too.
         finish: True = the rows as readers see them, and as a bottom run has them: deleted keys are left
             out, operands with nothing older are rows, and there is no ``_VALUE_KIND``. False = a run
-            that may stand above older ones: operands stay operands unless an insert or a deletion is
+            that may lie above older ones: operands stay operands unless an insert or a deletion is
             among the rows below them, and a deleted key is a row of kind DELETE; ``_VALUE_KIND`` is
             last where some row is no insert.
 
@@ -164,7 +164,7 @@ class MergeEngine:
     def operands(self, rows: pa.Table) -> pa.Table:
         """Returns incoming rows, with all columns of the schema, as operands, the way they are written.
 
-        A value that a rule changes even where it stands alone is changed here. Plain deduplicate has
+        A value that a rule changes even in a single row of a key is changed here. Plain deduplicate has
         no operands, and leaves rows as they are.
         """
         if not self.folds:

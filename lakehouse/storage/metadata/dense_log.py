@@ -3,7 +3,7 @@
 Creating the object of the next number is the append; whoever loses the create has lost the race.
 Snapshots and WAL segments are such logs.
 
-A listing may show an object that never comes to be: MinIO takes back what it has stored when the client
+A listing may show an object that never becomes permanent: MinIO takes back what it has stored when the client
 that creates it is gone before the answer. Its reads wait for the outcome, its listings do not. Only the last
 of a log can be such an object, since only a writer that knows of a number's object creates the next one.
 
@@ -116,6 +116,7 @@ class DenseLog:
     async def _size(self, number: int) -> int | None:
         """Returns the bytes of the object of that number, found out by a read; None when there is none."""
         try:
+            # A read waits for the outcome of an object in doubt, where a listing does not.
             return (await self._store.get_range(self.key(number), 0, 1)).size
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":

@@ -37,7 +37,7 @@ def placed(entry: FileEntry, snapshot: int) -> FileEntry:
 
 
 def _known(position: Position | None, at: int) -> Position | None:
-    """Returns a position with its snapshot: 0 stands for the one that adds the entry."""
+    """Returns a position with its snapshot: 0 means the snapshot that adds the entry."""
     return position if position is None or position[0] else (at, *position[1:])
 
 

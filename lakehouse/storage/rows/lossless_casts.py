@@ -27,7 +27,7 @@ from lakehouse.format.schema import (
 __all__ = ["Misfit", "fit_values", "may_fit", "pieces", "plain"]
 
 _TEXT_BYTES_MAX = 2**31 - 1
-"""Most bytes of text in one array: the largest number that 32-bit offsets hold."""
+"""Maximum bytes of text in one array: the largest number that 32-bit offsets hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ such key. A value of null is a value. A column with a default is never missing: 
 value of rows that lack it. A struct is one value: fields that it lacks are null.
 
 ==========================================  ==========================================================
-table                                       columns that may not be missing unless the caller says so
+table                                       columns that may not be missing unless the caller allows it
 ==========================================  ==========================================================
 without primary key, or engine first-row    none: no older row loses anything
 engine deduplicate                          all

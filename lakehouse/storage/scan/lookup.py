@@ -250,12 +250,12 @@ class Lookup:
 
     async def find(self, keys: pa.Table, fields: Sequence[Field]) -> FoundRows:
         """Returns the rows of keys, given as a table of the key's columns in any order, repetitions too."""
-        found = await self._find(keys, self._looked_at(fields))
+        result = await self._find(keys, self._looked_at(fields))
         if self._shows is None:
-            return found
-        shown = self._shows.shown(found.rows)
+            return result
+        shown = self._shows.shown(result.rows)
         names = [field.name for field in fields]
-        return FoundRows(keys=found.keys.filter(shown), rows=found.rows.filter(shown).select(names))
+        return FoundRows(keys=result.keys.filter(shown), rows=result.rows.filter(shown).select(names))
 
     async def without(self, keys: pa.Table) -> pa.Table:
         """Returns those of the keys, each given once, without any row in these files, deletes included."""
@@ -274,7 +274,7 @@ class Lookup:
             self._keys,
             fields,
             self._settings,
-            None if deletions else self._engine,
+            None if deletions else self._engine,  # to know which keys have rows, nothing is folded
             deletions=deletions,
         )
         sought = await in_thread(self._sought, keys)
@@ -391,15 +391,15 @@ class _UnitLookup:
         wanted, there = self._keys.arrays([keys.take(pa.array(asked)), table])
         if isinstance(wanted, np.ndarray):
             rows = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-            found = np.flatnonzero(np.asarray(there)[rows] == wanted)
-            rows = rows[found]
+            matched = np.flatnonzero(np.asarray(there)[rows] == wanted)
+            rows = rows[matched]
         else:
             of_rows = pc.index_in(there, value_set=wanted).fill_null(-1).to_numpy()
             rows = np.flatnonzero(of_rows >= 0)
-            found = of_rows[rows]
+            matched = of_rows[rows]
         names = [field.name for field in self._fields]
         kept = table.select([*names, *({KIND_COLUMN} & set(table.column_names))])
-        return _Hits(at=asked[found], rows=taken([kept], rows))
+        return _Hits(at=asked[matched], rows=taken([kept], rows))
 
     def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> FoundRows:
         """Returns the rows that do not delete their key, by key."""

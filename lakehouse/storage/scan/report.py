@@ -1,4 +1,4 @@
-"""Report of a scan: files, pieces and rows looked at and left out, and what they cost.
+"""Report of a scan: files, pieces and rows read and left out, and their cost.
 
 Invariant: numbers are counted where the work is done, so a report covers the work done so far,
 whenever it is read.
@@ -43,7 +43,7 @@ class ScanReport:
     rows_read: int = 0
     """Rows of the pieces that were read, of every kind."""
     rows: int = 0
-    """Rows returned."""
+    """Number of rows returned."""
     cost: Cost = field(default_factory=Cost)
     """Requests and bytes of the scan, metadata of files included."""
 

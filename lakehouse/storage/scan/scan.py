@@ -189,6 +189,7 @@ class Scan:
         """Returns the number of rows; files whose entries determine it are not opened."""
         known = 0
         units: Sequence[PlannedUnit] = self.files.units
+        # Entries count whole files: not a limit's rows, nor deleted keys, nor a part of the keys.
         if (
             self._limit is None
             and not self.wanted.deletions
@@ -224,6 +225,7 @@ class Scan:
         results = map_bounded(read, self._sections(units, gate), self._settings.scan_concurrency)
         async with aclosing(results):
             async for work in results:
+                # Rows that are handed out are the caller's memory, so they leave room for others.
                 gate.leave(work.weight)
                 table = work.take_table()
                 if left is not None:
@@ -265,6 +267,7 @@ class Scan:
             with counting(self.report.cost):
                 return await self._source.open(file.entry)
 
+        # With a limit the first files often suffice: one is opened, then twice as many each time.
         begin, count = 0, 1 if self._limit is not None else len(files)
         while begin < len(files):
             readers = map_bounded(open_file, files[begin : begin + count], _OPENS)

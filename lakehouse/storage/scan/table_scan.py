@@ -234,6 +234,7 @@ class TableScan:
         async with await self._reading():
             scan = await self._scan(columns=question.columns)
             answers, rest = question.of_told(scan.files.units)
+            # Only the files whose statistics do not hold the answer are scanned.
             scan.files = replace(scan.files, units=tuple(rest))
             async with aclosing(scan.tables()) as tables:
                 async for table in tables:
@@ -241,9 +242,9 @@ class TableScan:
         return answers.table()
 
     async def explain(self) -> ScanReport:
-        """Which files the scan would read and why others not; no data file is opened.
+        """Reports which files the scan would read and why it skips others; no data file is opened.
 
-        After rows were read, :attr:`report` says what they cost as well.
+        After rows were read, :attr:`report` has their cost as well.
         """
         self.report = ScanReport()
         with counting(self.report.cost):

@@ -110,6 +110,7 @@ class _Hold:
         try:
             for snapshot in self._snapshots[self._made :]:
                 name = f"{self._name}-{self._made}" if self._made else self._name
+                # Noted before the commit, whose outcome may stay unknown.
                 self._names.append(name)
                 with contextlib.suppress(AlreadyExistsError):  # another task of the same read was first
                     await make_pin(self._core, snapshot, name=name, ttl_s=PIN_S)
@@ -128,6 +129,7 @@ class _Hold:
             self._timer.cancel()
         if self._pinning is None:
             return
+        # Shielded: a cancelled read removes its pins too.
         with anyio.move_on_after(_END_S, shield=True):
             await asyncio.wait([self._pinning])
             if self._timer is not None:

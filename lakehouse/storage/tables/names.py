@@ -64,6 +64,7 @@ class Names:
             await self._store.put_if_absent(key, data, token=token)
         except ConflictError as lost:
             winner = lost.context["winner"]
+            # The marker of a dropped database keeps its key but leaves the name free.
             if _decoded(winner).state is NameState.LIVE:
                 raise AlreadyExistsError(f"there is a database {name!r} already", database=name) from lost
             await self._store.put_if_match(key, data, version=winner.version, token=token)
@@ -200,6 +201,7 @@ class Names:
         except ConflictError as lost:
             winner: Fetched = lost.context["winner"]
         current = decode_pointer(winner.data, key=key)
+        # An earlier attempt, whose answer was lost, may have given the name to this table.
         if current.table == pointer.table and (first or current.state is NameState.LIVE):
             return
         if current.state is NameState.LIVE:
@@ -219,7 +221,7 @@ class Names:
         return await self._read(name)
 
     async def replace(self, pointer: NamePointer, *, version: str) -> None:
-        """Replaces the pointer that was looked at by its next version; ConflictError if another has."""
+        """Replaces the pointer that was read by its next version; ConflictError if another has."""
         name = TableName.parse(pointer.name)
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         await self._store.put_if_match(key, data, version=version, token=pointer.token)

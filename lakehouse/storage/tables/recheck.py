@@ -95,6 +95,7 @@ class Recheck:
                 ):
                     await self.look()
             except (LakehouseError, TimeoutError) as error:
+                # A store that is away must not keep a program from ending.
                 _log.warning(
                     "it could not be looked whether what was acknowledged is still there",
                     table=self._root,

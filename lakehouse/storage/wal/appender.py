@@ -59,6 +59,7 @@ class WalAppender:
 
     def header(self, schema_id: int) -> SegmentHeader:
         """Returns the header of the next segment; its token is the same for all attempts to append it."""
+        # The first in the dict is the client that has been silent longest.
         while len(self.marks) > _MARKS_MAX:
             self.marks.pop(next(iter(self.marks)))
         return dataclasses.replace(

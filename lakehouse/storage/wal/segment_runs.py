@@ -133,6 +133,7 @@ class SegmentRuns:
             segments = [segment async for segment in reads]
             return await in_thread(_cut, segments, schema)
 
+        # Rows are cast to a schema and divided by its buckets, so both belong to the key.
         made: _Runs | None = await self._cache.get(
             (self._root, segment_path(first), last, schema.id, schema.buckets), load
         )

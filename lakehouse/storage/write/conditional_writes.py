@@ -222,6 +222,7 @@ class _ReplaceMatching:
         return self._draft
 
     async def _still_right(self, old: Base, new: Base) -> bool:
+        # Files to be removed may have been rewritten meanwhile: such a draft is decided anew.
         if self._draft is None or self._draft.removed or new.snapshot.schema != old.snapshot.schema:
             return False
         known, entries = {entry.path for entry in await old.entries()}, await new.entries()

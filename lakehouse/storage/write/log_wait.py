@@ -35,7 +35,7 @@ class LogWait:
         self._table, self._clock, self._puts = table, clock, puts
         self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._has_told = False
+        self._has_warned = False
 
     @property
     def seconds(self) -> float:
@@ -46,8 +46,8 @@ class LogWait:
     def waiting(self, puts: int, deadline_s: float) -> Iterator[None]:
         """Marks that a segment of so many puts is written inside the block, for at most ``deadline_s``."""
         self._since = self._clock.steady()
-        self._has_told = False
-        self._tell_after(_FIRST_S, puts, deadline_s)
+        self._has_warned = False
+        self._warn_after(_FIRST_S, puts, deadline_s)
         written = False
         try:
             yield
@@ -56,14 +56,14 @@ class LogWait:
             waited, self._since = self.seconds, None
             if self._timer is not None:
                 self._timer.cancel()
-            if self._has_told and written:
+            if self._has_warned and written:
                 _log.warning("the log goes on", table=self._table, waited_s=round(waited, 1))
 
-    def _tell_after(self, seconds: float, puts: int, deadline_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._tell, puts, deadline_s)
+    def _warn_after(self, seconds: float, puts: int, deadline_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._warn, puts, deadline_s)
 
-    def _tell(self, puts: int, deadline_s: float) -> None:
-        self._has_told = True
+    def _warn(self, puts: int, deadline_s: float) -> None:
+        self._has_warned = True
         _log.warning(
             "the log cannot be written, puts wait",
             table=self._table,
@@ -71,4 +71,4 @@ class LogWait:
             waited_s=round(self.seconds, 1),
             gives_up_after_s=deadline_s,
         )
-        self._tell_after(_AGAIN_S, puts, deadline_s)
+        self._warn_after(_AGAIN_S, puts, deadline_s)

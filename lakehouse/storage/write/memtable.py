@@ -157,5 +157,6 @@ class Memtables:
         memtable.state = MemtableState.FLUSHED
         removed = self._closed.popleft()
         assert removed is memtable
+        # It may have been full for some time, open for want of room.
         if self._active is not None and self._is_full(self._active):
             self.close()

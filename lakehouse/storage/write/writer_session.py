@@ -336,6 +336,7 @@ class WriterSession:
                 self._some_put.clear()
                 await self._some_put.wait()
             interval = self._view.options.wal_interval_ms
+            # Waiting lets more puts share one segment.
             if interval and not self._closing:
                 await asyncio.sleep(interval / 1000)
             try:
@@ -360,6 +361,7 @@ class WriterSession:
         schema = group[0].schema
         for put in group:
             if put.mark is not None:
+                # Removed first, so that the newest client is the last in the dict.
                 self._appender.marks.pop(put.mark[0], None)
                 self._appender.marks[put.mark[0]] = put.mark[1]
         header = self._appender.header(schema.id)
