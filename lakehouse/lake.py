@@ -85,6 +85,7 @@ def connect(
     resolved = settings if isinstance(settings, Settings) else load_settings(settings)
     store = open_store(url, storage_options=storage_options, settings=resolved, clock=clock)
     lake = Lake(store, settings=resolved, check=check, clock=clock)
+    # Nobody else closes this store, and its use before the lake is entered deserves a warning.
     lake._lent.is_owned = lake._lent.warns = True
     return lake
 
@@ -300,7 +301,8 @@ class Lake:
         """Drops a table: every open handle fails from then on, and the name is free.
 
         Its objects stay until :meth:`purge_dropped` deletes them, and until then :meth:`undrop_table`
-        brings it back; the result has the earliest time of that. Returns None when there was none to drop.
+        brings it back; the result has the time before which no purge happens. Returns None when there
+        was none to drop.
         """
         try:
             return await drop_named(self._env, self._names, TableName.parse(name))

@@ -422,6 +422,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         The result of the block does not depend on whether the pin can be dropped then: it ends by itself.
         """
         view = await self._core.view(snapshot=snapshot)
+        # A name of its own: two reads of one snapshot must not drop each other's pin.
         name = f"pin-{uuid.uuid4().hex}"
         await make_pin(self._core, view.snapshot.id, name=name, ttl_s=ttl_s)
         try:

@@ -48,7 +48,7 @@ class TableColumns:
     async def add_column(
         self,
         path: ColumnPath,
-        type: ColumnType,  # noqa: A002 - what everybody calls it
+        type: ColumnType,  # noqa: A002 - the usual name
         *,
         required: bool = False,
         default: Any = None,

@@ -202,7 +202,8 @@ class Lake:
         """Drops a table: every open handle fails from then on, and the name is free.
 
         Its objects stay until :meth:`purge_dropped` deletes them, and until then :meth:`undrop_table`
-        brings it back; the result has the earliest time of that. Returns None when there was none to drop.
+        brings it back; the result has the time before which no purge happens. Returns None when there
+        was none to drop.
         """
         return self._bridge.call(self._wrapped.drop_table, name, if_exists=if_exists)
 

@@ -133,6 +133,7 @@ def _clusters(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> 
     meeting: dict[object, list[FileEntry]] = {}
     for entry in files:
         partition, bucket = unit_of(entry, schema)
+        # With a multiple of the old number, no new bucket gets rows of two old ones.
         alone = buckets % entry.total_buckets == 0
         meeting.setdefault((partition, entry.total_buckets, bucket if alone else None), []).append(entry)
     clusters: list[_Cluster] = []

@@ -125,7 +125,7 @@ async def open_parquet(
         return opened
 
     opened = await caches.metadata.get(where, load)
-    assert opened is not None  # load never says that there is nothing
+    assert opened is not None  # load always returns one
     with reading(key):
         _check_entry(opened.footer, entry)
     if whole is None and entry.size <= WHOLE_BYTES:

@@ -230,6 +230,7 @@ class _Splitting:
 
     def add(self, table: pa.Table) -> list[FileRows]:
         """Takes rows; returns files that are full, and the largest when too many rows are collected."""
+        # The input is of one partition, so rows are divided by bucket only.
         for part in cut_rows(joined([table]), self._schema, partition_fields=()):
             self._collected.setdefault(part.bucket, []).append(part.rows())
         jobs = []

@@ -195,6 +195,7 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
     if older_than_ms is not None:
         # A horizon in the future would refuse writes that have not begun yet.
         horizon_ms = min(older_than_ms, now_ms)
+    # Without the commit a write under way could still refer to an object that is about to be deleted.
     if not dry_run:
         head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
     return OrphanSweep(

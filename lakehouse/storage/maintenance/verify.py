@@ -94,6 +94,7 @@ class _Listing:
     def size(self, path: str) -> int | None:
         """Returns the bytes of the object; None when there is none."""
         hashes = np.frombuffer(self._hashes, np.int64)
+        # Sorted at the first question, when the listing is complete.
         if self._order is None:
             self._order = np.argsort(hashes)
         at = int(np.searchsorted(hashes, hash(path), sorter=self._order))

@@ -217,6 +217,7 @@ def _first_of_each(values: pa.Array, offsets: I64) -> tuple[I64, I64]:
     lengths = np.diff(offsets)
     codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
     owners = np.repeat(np.arange(len(lengths)), lengths)
+    # One number for each pair of stretch and value, so that one ``unique`` serves all stretches.
     pairs = owners * (int(codes.max(initial=0)) + 1) + codes
     kept = np.sort(np.unique(pairs, return_index=True)[1])
     counts = np.bincount(owners[kept], minlength=len(lengths))

@@ -88,6 +88,7 @@ class Manifests:
                 f"manifest {key} is missing; snapshot {snapshot} refers to it", key=key, snapshot=snapshot
             ) from missing
 
+        # Entries without a snapshot of their own were added by the one that wrote the manifest.
         def decode() -> tuple[FileEntry, ...]:
             entries = decode_manifest(data, key=key, table=self.table, checksum=ref.checksum)
             at = ref.at if ref.at is not None else snapshot

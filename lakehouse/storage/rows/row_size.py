@@ -56,6 +56,7 @@ class RowSize:
         for entry in entries:
             stored += entry.size
             rows += entry.rows
+        # The larger of two guesses: by the columns' types, and by the files' bytes.
         self._guess = max(1.0, width, stored / max(1, rows) * share * _UNPACKED)
         self._rows = self._bytes = 0
 

@@ -231,6 +231,7 @@ def _keys_of(
 ) -> tuple[tuple[bytes, ...] | None, KeyBounds | None]:
     """Returns the keys that can match, when they are few, and their range."""
     needs = [required(where, field.name, partial(encoded, field.name)) for field in fields]
+    # A key column that no value satisfies leaves no key at all.
     if any(need is not None and need.values == () for need in needs):
         return (), KeyBounds(end=b"")
     choices = [need.values for need in needs if need is not None and need.values is not None]

@@ -46,6 +46,7 @@ class PartHits:
 
     def rows_in_pieces(self) -> I64:
         """Returns the numbers that the rows have when only these pieces are read."""
+        # Each row moves down by the rows of the pieces that are left out before its own.
         counts = np.asarray(self.of.part.piece_rows)
         begins = np.cumsum(counts) - counts
         hit = counts[self.pieces]

@@ -159,6 +159,7 @@ def _cut_file(entry: FileEntry, split_bytes: int, pieces: Sequence[Piece] | None
     else:
         before = np.cumsum([0, *(piece.size for piece in pieces[:-1])])
         places = np.searchsorted(before, [size * number // count for number in range(count)])
+        # A large piece may get several cuts; it is not divided.
         begins = [pieces[at].first_row for at in dict.fromkeys(places.tolist()) if at < len(pieces)]
     for begin, end in itertools.pairwise([*begins, EVERY_ROW[1]]):
         yield Split(entries=(entry,), rows=(begin, end), size=size // len(begins))

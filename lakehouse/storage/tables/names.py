@@ -168,7 +168,7 @@ class Names:
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
-            # A database that does not exist is the better explanation, and is reported first.
+            # A missing database explains a missing table, so it is reported first.
             await self._database(name.database)
             near = [table.table async for table in self.tables(name.database)]
             what = suggestion(name.table, near) if near else f"database {name.database!r} has no tables"

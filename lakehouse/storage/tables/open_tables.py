@@ -344,10 +344,10 @@ class OpenTable:
         Args:
             change: the change to commit.
             view: a state of the table, whose options apply.
-            writer: see :meth:`Committer.commit`, also for what follows.
-            uploaded_ms: likewise.
+            writer: (id, sequence): committed at most once for a sequence of that id.
+            uploaded_ms: time at which the store answered the first upload of the change's files.
             tail: the uncovered end of the log, if it was read.
-            undrops: likewise.
+            undrops: whether the change may follow a drop.
         """
         self.expect_commit()
         options = view.options

@@ -116,7 +116,7 @@ class Recheck:
         for log, ours, _ in logs:
             for replaced in await _look_at(log, ours):
                 if log is self._history.log:
-                    self._history.decoded(replaced)  # says what it builds upon
+                    self._history.decoded(replaced)  # notes the snapshot that it builds on
         await self._look_at_children()
         # Only now the head is read: without a loss, this costs no request.
         if any(ours.lost for _, ours, _ in logs):

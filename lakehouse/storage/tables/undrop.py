@@ -189,6 +189,7 @@ class _Attempt:
         self._drop = self._drop or head
         if head.token != self._drop.token:
             raise _dropped_again_error(self._name)
+        # Does nothing unless the head is this very drop.
         await core.commit(Undrop(drop=head), view=await core.view_of(head), undrops=True)
 
     async def _end_again(self) -> None:

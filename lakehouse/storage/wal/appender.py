@@ -167,6 +167,7 @@ async def take_over(
         try:
             await wal.log.append(fence.number, encode_segment(fence), token=fence.token)
         except ConflictError as lost:
+            # The winner may be a segment or another's fence: the next attempt goes above it.
             last, seen_at = fence.number, began
             newest = await _winner(wal, lost, last)
             continue

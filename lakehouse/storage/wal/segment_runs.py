@@ -167,6 +167,7 @@ def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
         partition_fields=schema.partition_fields if not keyed or schema.key_holds_partition else (),
     )
     codec = RowKeyCodec(schema.key_fields) if keyed else None
+    # No object has this path: it identifies the run in caches, plans and reports.
     path = segment_path(segments[0].header.number) + (f"+{len(segments) - 1}" if len(segments) > 1 else "")
     runs = []
     for place, part in enumerate(parts):

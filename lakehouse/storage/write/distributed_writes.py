@@ -244,6 +244,7 @@ def _keyed(written: Sequence[WrittenRows], schema: TableSchema) -> list[FileEntr
             numbers = _numbered(units[unit][run])
             for number, block in numbers:
                 entries += [dataclasses.replace(entry, run=first + number) for entry in block.entries]
+            # A task's later runs lie above the first runs of all tasks.
             first += max(number for number, _ in numbers) + 1
     return sorted(entries, key=lambda entry: (entry.run, entry.partition, entry.bucket, entry.min_key or b""))
 

@@ -230,6 +230,7 @@ class WriterSession:
         schema, rows = await self._conformed(data, deletes=deletes, missing=missing)
         weight = put_weight(rows, schema)
         await self._room(weight)
+        # Another task may have queued the same sequence meanwhile.
         if mark is not None and (known := self._known(mark)) is not None:
             return Ack(known)
         ack = Ack(done)
