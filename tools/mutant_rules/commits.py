@@ -246,8 +246,8 @@ COMMITS = (
     Mutant(
         rule="the store's Date: where answers do not tell the time, a machine's clock deletes",
         path="lakehouse/storage/metadata/store_clock.py",
-        old="    if told is not None:\n        return told\n    probe",
-        new="    return told\n    probe",
+        old="    if answered is not None:\n        return answered\n    probe",
+        new="    return answered\n    probe",
         tests=(
             f"{_TIME}::test_a_store_without_a_clock_tells_the_time_by_what_is_written",
             f"{_TIME}::test_files_of_a_directory_tell_the_time",
@@ -302,7 +302,7 @@ COMMITS = (
     Mutant(
         rule="rescale: intervals of runs that come together may overlap",
         path="lakehouse/storage/compact/rescaling.py",
-        old="        alone = buckets % one.total_buckets == 0\n",
+        old="        alone = buckets % entry.total_buckets == 0\n",
         new="        alone = True\n",
         tests=(f"{_RESCALE}::test_writes_and_compactions_go_on",),
     ),
@@ -348,14 +348,14 @@ COMMITS = (
     Mutant(
         rule="reading writes: files that others removed do not matter",
         path="lakehouse/storage/write/conditional_writes.py",
-        old="        if not known <= {one.path for one in entries}:",
+        old="        if not known <= {entry.path for entry in entries}:",
         new="        if False:",
         tests=(f"{_SERIAL}::test_a_rollback_in_the_middle_brings_rows_back_for_everybody",),
     ),
     Mutant(
         rule="reading writes: keys of its own that others write do not matter",
         path="lakehouse/storage/write/conditional_writes.py",
-        old=" or _overlaps(one, self.written.entries)\n",
+        old=" or _overlaps(entry, self.written.entries)\n",
         new="\n",
         tests=(f"{_OVERWRITE}::test_a_delete_sees_rows_that_match_no_more",),
     ),
@@ -384,8 +384,8 @@ COMMITS = (
     Mutant(
         rule="table uuid: a schema of another table is taken",
         path="lakehouse/storage/metadata/schemas.py",
-        old="        if (found.schema.id, found.table) != (ref.id, self.table):",
-        new="        if found.schema.id != ref.id:",
+        old="        if (stored_schema.schema.id, stored_schema.table) != (ref.id, self.table):",
+        new="        if stored_schema.schema.id != ref.id:",
         tests=(f"{_DAMAGE}::test_damage_is_noticed_by_those_who_need_the_object",),
     ),
     Mutant(
@@ -465,7 +465,7 @@ COMMITS = (
     Mutant(
         rule="drop: the name of a table that came back is given away",
         path="lakehouse/storage/tables/names.py",
-        old="        if token is not None and found.token != token:\n",
+        old="        if token is not None and current.token != token:\n",
         new="        if False:\n",
         tests=(f"{_UNDROP}::test_a_drop_does_not_take_the_name_of_a_table_that_came_back",),
     ),

@@ -36,7 +36,7 @@ LOG = (
     Mutant(
         rule="listings: the last segment of one is there although no read finds it",
         path="lakehouse/storage/metadata/dense_log.py",
-        old="        if found and found[-1][0] > self._known:",
+        old="        if numbers and numbers[-1][0] > self._known:",
         new="        if False:",
         tests=(f"{_TAKEN_BACK}::test_rows_are_as_if_the_segment_had_never_been",),
     ),
@@ -163,7 +163,7 @@ LOG = (
     Mutant(
         rule="a gap in the log is passed over",
         path="lakehouse/storage/wal/log.py",
-        old="            if found > expected:",
+        old="            if number > expected:",
         new="            if False:",
         tests=(f"{_LOG}::test_a_gap_is_damage",),
     ),
@@ -201,7 +201,7 @@ LOG = (
     Mutant(
         rule="orphans: what expired snapshots keep for their grace is swept",
         path="lakehouse/storage/maintenance/orphans.py",
-        old="    waiting = [one async for one, _ in history.log.sizes() if one not in kept]",
+        old="    waiting = [number async for number, _ in history.log.sizes() if number not in kept]",
         new="    waiting: list[int] = []",
         tests=(f"{_ORPHANS}::test_what_any_snapshot_object_refers_to_stays",),
     ),

@@ -65,14 +65,14 @@ MERGING = (
     Mutant(
         rule="D∘U: a deletion below operands is forgotten when they are folded",
         path="lakehouse/storage/merge/engines.py",
-        old="found = np.where(bases >= 0, RowKind.INSERT",
-        new="found = np.where(of_rows[first] == RowKind.INSERT, RowKind.INSERT",
+        old="key_kinds = np.where(bases >= 0, RowKind.INSERT",
+        new="key_kinds = np.where(of_rows[first] == RowKind.INSERT, RowKind.INSERT",
         tests=(f"{_ENGINES}::test_any_bracketing_gives_the_same_fold",),
     ),
     Mutant(
         rule="pruning: files that are folded with others are left out by their own rows",
         path="lakehouse/storage/scan/file_plan.py",
-        old="verdict is not Verdict.SOME and any(one.overlap(entry) for one in others)",
+        old="verdict is not Verdict.SOME and any(other_run.overlap(entry) for other_run in others)",
         new="False",
         tests=(f"{_FOLDING}::test_scans_are_the_model",),
     ),
