@@ -224,10 +224,10 @@ class _Repair:
         return await self._core.schemas.read(self._schema)
 
     async def _schemas(self) -> dict[str, SchemaObject]:
-        """The schema objects of the table that can be read, by path."""
-        core, found = self._core, dict[str, SchemaObject]()
-        async for one in core.env.store.list(join(core.root, SCHEMA_PREFIX)):
-            path = relative(core.root, one.key)
+        """Reads the schema objects of the table, by path; those that cannot be read are left out."""
+        core, schemas = self._core, dict[str, SchemaObject]()
+        async for listed in core.env.store.list(join(core.root, SCHEMA_PREFIX)):
+            path = relative(core.root, listed.key)
             if object_kind(path) is not ObjectKind.SCHEMA:
                 continue
             try:
@@ -305,8 +305,8 @@ class _Repair:
         core = self._core
         # One listing instead of a request for each file: most damage is a missing object or a wrong size.
         sizes: dict[str, int] = {}
-        async for one in core.env.store.list(join(core.root, DATA_PREFIX)):
-            sizes[relative(core.root, one.key)] = one.size
+        async for listed in core.env.store.list(join(core.root, DATA_PREFIX)):
+            sizes[relative(core.root, listed.key)] = listed.size
         salvager = Salvager(
             core.env.store, core.root, schema.schema, core.env.settings, dry_run=self._dry_run
         )

@@ -39,7 +39,7 @@ class GivenChunk:
 
 
 def given_chunk(chunk: pa.Table, schema: TableSchema, *, first_row: int) -> GivenChunk:
-    """Returns the rows of a table with marks; :func:`lakehouse.storage.rows.input_tables.chunks_of` makes them."""
+    """Returns the marked rows of a table from :func:`lakehouse.storage.rows.input_tables.chunks_of`."""
     rows, marks = marks_of(chunk)
     relaxed = _relaxed(schema)
     fitted = conform(rows, relaxed, first_row=first_row, partial=True)
