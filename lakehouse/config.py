@@ -257,7 +257,7 @@ class SettingInfo(Option):
     """Description of one setting; its name is ``group.field``."""
 
     group: str
-    """Attribute of :class:`Settings`."""
+    """Name of the group, an attribute of :class:`Settings`."""
 
     @property
     def env(self) -> str:

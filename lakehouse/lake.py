@@ -196,7 +196,7 @@ class Lake:
         return await undrop_database(self._env, self._names, name)
 
     async def databases(self) -> list[str]:
-        """Names of all databases, in order."""
+        """Yields the names of all databases, in order."""
         return [name async for name in self._names.databases()]
 
     async def database_exists(self, name: str) -> bool:

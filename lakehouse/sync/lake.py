@@ -120,7 +120,7 @@ class Lake:
         return self._bridge.call(self._wrapped.undrop_database, name)
 
     def databases(self) -> list[str]:
-        """Names of all databases, in order."""
+        """Yields the names of all databases, in order."""
         return self._bridge.call(self._wrapped.databases)
 
     def database_exists(self, name: str) -> bool:

@@ -68,7 +68,7 @@ class GreptimeManifests:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the files are."""
+        """Store that holds the files."""
         return self._store
 
     def files(self) -> AsyncIterator[IndexFile | FileProblem]:
@@ -181,7 +181,7 @@ class GreptimeListing:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the files are."""
+        """Store that holds the files."""
         return self._store
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:

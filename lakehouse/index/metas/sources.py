@@ -119,7 +119,7 @@ class PrefixSource:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the files are."""
+        """Store that holds the files."""
         return self._store
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
@@ -138,7 +138,7 @@ class FileListSource:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the files are."""
+        """Store that holds the files."""
         return self._store
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:

@@ -10,38 +10,38 @@ from lakehouse.format.metadata import FileEntry, ManifestRef, Snapshot
 __all__ = ["Fold", "fold_is_due", "plan_fold"]
 
 _INLINE_ENTRIES_MAX = 128
-"""Entries of older commits that a snapshot carries before they are folded into a manifest."""
+"""Maximum entries of older commits in a snapshot; with more, they are folded into a manifest."""
 
 
 _REMOVED_MAX = 512
-"""Removed paths that a snapshot carries before the manifests that list them are written anew."""
+"""Maximum removed paths in a snapshot; with more, the manifests that list them are written anew."""
 
 
 _MANIFESTS_MAX = 32
-"""Manifests before small ones are put together."""
+"""Maximum manifests; with more, small ones are merged."""
 
 
 _MANIFEST_ENTRIES = 8_192
-"""Entries of a manifest that is not small."""
+"""Entries of a full manifest; one with fewer is small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """Entries that stood in snapshots and small or worn manifests, put into new manifests."""
+    """Entries of snapshots and of small or worn manifests, rewritten into new manifests."""
 
     inline: frozenset[tuple[str, str | None]]
-    """Files whose entries are not carried any more, with their index files."""
+    """Files, with their index files, whose entries the snapshot lists itself no more."""
     replaced: frozenset[str]
-    """Manifests that are not referred to any more."""
+    """Manifests that the snapshot refers to no more."""
     forgotten: frozenset[str]
-    """Removed paths that no manifest lists any more."""
+    """Removed paths that no manifest lists any more, so that they need not be remembered."""
     outputs: tuple[tuple[FileEntry, ...], ...]
     """Entries of the new manifests, positions filled in."""
     manifests: tuple[ManifestRef, ...] = ()
-    """The new manifests, once they are written."""
+    """The new manifests, set once they are written."""
 
     def fits(self, head: Snapshot) -> bool:
-        """Whether what was folded is still as it was; else another commit folded or removed some of it."""
+        """Returns whether no other commit has folded or removed any of the folded entries."""
         return (
             self.inline <= _marks(head.added)
             and self.replaced <= {one.path for one in head.manifests}
@@ -52,12 +52,12 @@ class Fold:
 def plan_fold(
     head: Snapshot, inline: Sequence[FileEntry], listed: Mapping[str, Sequence[FileEntry]]
 ) -> Fold | None:
-    """What to put into new manifests with the next commit; None = it is not due.
+    """Plans the entries to write into new manifests with the next commit; None = there are none.
 
     Args:
         head: the newest snapshot.
-        inline: the entries it carries, positions filled in.
-        listed: the entries of each of its manifests; asked for only when :func:`fold_is_due`.
+        inline: the entries that it lists itself, positions filled in.
+        listed: the entries of each of its manifests; asked for only if :func:`fold_is_due`.
     """
     removed = frozenset(head.removed)
     replaced, entries, forgotten = set[str](), list(inline), set[str]()
@@ -85,12 +85,12 @@ def plan_fold(
 
 
 def _marks(entries: Sequence[FileEntry]) -> frozenset[tuple[str, str | None]]:
-    """What tells entries apart, also where one says something else of the file than another."""
+    """Returns the identities of entries: data and index file, as a file may be listed with a new index."""
     return frozenset((one.path, None if one.index is None else one.index.path) for one in entries)
 
 
 def fold_is_due(head: Snapshot) -> bool:
-    """Whether the head has become long."""
+    """Returns whether the head lists more itself than a snapshot should."""
     return (
         len(head.added) > _INLINE_ENTRIES_MAX
         or len(head.removed) > _REMOVED_MAX

@@ -12,7 +12,7 @@ from lakehouse.storage.metadata.paths import join, new_manifest_path
 __all__ = ["SpilledManifest", "write_manifest"]
 
 _OWN_ENTRIES_MAX = 128
-"""More entries of one commit go into a manifest of their own."""
+"""Maximum number of a commit's own entries inside its snapshot; more go into a manifest of their own."""
 
 
 class SpilledManifest:
@@ -23,7 +23,7 @@ class SpilledManifest:
         self._written: tuple[tuple[FileEntry, ...], ManifestRef] | None = None
 
     async def of(self, entries: tuple[FileEntry, ...], base: Snapshot) -> ManifestRef | None:
-        """The manifest of these entries; None when the snapshot itself can list them."""
+        """Returns the manifest of these entries; None when the snapshot itself can list them."""
         if len(entries) <= _OWN_ENTRIES_MAX:
             return None
         if self._written is None or self._written[0] is not entries:

@@ -460,10 +460,10 @@ def _paths(merged: Sequence[MergedRuns]) -> list[str]:
 
 
 async def cut_task(task: CompactionTask, source: RunSource, share_bytes: int) -> list[KeyRange]:
-    """The ranges of keys that a task is best cut into; the metadata of its files is read if it is large.
+    """Returns the key ranges to divide a task into; for a large one the metadata of its files is read.
 
     Args:
-        task: of a table with a key; others are small, and left whole.
+        task: a task of a table with a key; tasks of other tables are small, and left whole.
         source: opens its files.
         share_bytes: bytes of files that a range should have.
     """

@@ -38,17 +38,17 @@ def lineage_scan(
     keys: KeyRange = EVERY_KEY,
     settings: TableSettings,
 ) -> Scan:
-    """A scan of rows that are to be written again, with columns that say where they come from.
+    """Returns a scan of rows that are to be written again, with columns for their snapshot and kind.
 
     Args:
-        entries: the files.
-        schema: of the table.
+        entries: the files to read.
+        schema: the table's schema.
         source: opens them.
-        interval: at which the rows will stand; where that is one commit, it tells where they come from.
-        kinds: whether rows that delete are returned too, and a column that says what each row does.
-        where: which rows; None = all.
+        interval: where the rows will be; if it is of one commit, rows need no column for their snapshot.
+        kinds: whether rows that delete are returned too, and a column with the kind of each row.
+        where: condition on the rows; None = all.
         keys: only rows of these keys.
-        settings: bounds.
+        settings: bounds of the scan.
     """
     lo, hi = interval
     hidden = [SEQUENCE_FIELD] * (lo[0] != hi[0]) + [KIND_FIELD] * kinds
@@ -65,7 +65,7 @@ def lineage_scan(
 
 @dataclass(frozen=True, slots=True)
 class _LineageSource:
-    """Opens files whose rows say where they come from."""
+    """Opens files so that each row carries its snapshot and kind."""
 
     inner: RunSource
 
@@ -75,7 +75,7 @@ class _LineageSource:
 
 
 class _LineageRun:
-    """A file with every row's snapshot filled in, and kinds where they are asked for as a column."""
+    """A file with every row's snapshot filled in, and with kinds where they are asked for as a column."""
 
     def __init__(self, inner: RunReader) -> None:
         self._inner = inner
@@ -83,7 +83,7 @@ class _LineageRun:
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """The file's."""
+        """The file's pieces."""
         return self._inner.pieces
 
     async def read(
@@ -94,7 +94,7 @@ class _LineageRun:
         kinds: bool = False,
         rows: I64 | None = None,
     ) -> pa.Table:
-        """These columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them."""
+        """Reads these columns, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them."""
         lo, hi = interval(self.entry)
         one_snapshot = lo[0] == hi[0]
         asked = [
@@ -113,19 +113,19 @@ class _LineageRun:
     async def load(
         self, fields: Sequence[Field], pieces: Sequence[int] | None = None, *, kinds: bool = False
     ) -> _LineageRun:
-        """The file as it is: merging reads all of it."""
+        """Returns the file itself: merging reads all of it, so nothing is loaded beforehand."""
         return self
 
     def _has_kinds(self) -> bool:
         return self.entry.deletes + self.entry.updates > 0
 
     async def get(self, key: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The file's."""
+        """Returns the file's row of that key."""
         return await self._inner.get(key, fields)
 
 
 def _with_sequence(table: pa.Table, snapshot: int) -> pa.Table:
-    """The rows with the snapshot they came with, where they do not say it themselves."""
+    """Returns the rows with the snapshot they came with, filled in where they do not carry it."""
     field = arrow_field(SEQUENCE_FIELD)
     if SEQUENCE_COLUMN not in table.column_names:
         return table.append_column(field, constant_column(snapshot, pa.int64(), table.num_rows))

@@ -83,20 +83,20 @@ class RunReader(Protocol):
 
 
 class RunSource(Protocol):
-    """Opens the data files of a table."""
+    """Opener of a table's data files."""
 
     async def open(self, entry: FileEntry) -> RunReader: ...
 
 
 KeyRange = tuple[bytes | None, bytes | None]
-"""Row keys from the first on and below the second; None = no bound."""
+"""Range of row keys, [first, second); None = no bound on that side."""
 
 
 EVERY_KEY: KeyRange = (None, None)
 
 
 def has_keys(part: FileEntry | Piece, keys: KeyRange) -> bool:
-    """Whether a file or a piece of one may have a key of the range; without a primary key it may."""
+    """Returns whether a file or a piece of one may have a key of the range; without a primary key it may."""
     low, end = keys
     return (low is None or part.max_key is None or part.max_key >= low) and (
         end is None or part.min_key is None or part.min_key < end

@@ -19,7 +19,7 @@ from lakehouse.format.schema import SchemaObject
 __all__ = ["RunCaches", "TableCaches"]
 
 _ENTRY_BYTES = 1_200
-"""About what an entry takes in memory, statistics of some columns included."""
+"""Estimated bytes of an entry in memory, statistics of some columns included."""
 _SNAPSHOT_BYTES = 2_000
 
 
@@ -38,7 +38,7 @@ _MANIFESTS = CacheSpec(name="table-manifests", prefix_length=1, weigh=_weigh_ent
 
 
 class TableCaches:
-    """The caches of one budget, shared by all its tables."""
+    """Caches under one budget, shared by all tables of a connection."""
 
     def __init__(self, budget: CacheBudget) -> None:
         self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS)
@@ -47,14 +47,14 @@ class TableCaches:
         self.manifests: CacheRegion[tuple[str, str], tuple[FileEntry, ...]] = budget.region(_MANIFESTS)
 
     def forget(self, root: str) -> None:
-        """Drops what is held of one table."""
+        """Removes the entries of one table."""
         self.schemas.invalidate_prefix((root,))
         self.snapshots.invalidate_prefix((root,))
         self.manifests.invalidate_prefix((root,))
 
 
 def _weigh(value: Any) -> int:
-    """What the value says it weighs, as one with objects of C++ inside has to; else what is measured."""
+    """Returns ``value.weight`` if set, which covers C++ objects that ``weigh`` cannot see; else weighs it."""
     said = getattr(value, "weight", None)
     return said if isinstance(said, int) else weigh(value)
 

@@ -65,19 +65,19 @@ _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class ObjectKind(enum.StrEnum):
-    """What an object in a table's directory is."""
+    """Kind of an object in a table's directory."""
 
     DATA = "data"
     INDEX = "index"
-    """A puffin file."""
+    """A Puffin file with the indexes of a data file."""
     MANIFEST = "manifest"
     SCHEMA = "schema"
     SEGMENT = "segment"
-    """Of the write-ahead log."""
+    """A segment of the write-ahead log."""
     SNAPSHOT = "snapshot"
     HINT = "hint"
     PROBE = "probe"
-    """Left behind by a process that ended while it asked for the store's time."""
+    """An object left by a process that ended while it asked for the store's time."""
 
 
 _PATTERNS = {
@@ -94,13 +94,13 @@ _ALL = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTER
 
 
 def object_kind(path: str) -> ObjectKind | None:
-    """What the object of that path, relative to the table's directory, is; None = it is foreign."""
+    """Returns the kind of the object at a path in the table's directory; None = it is foreign."""
     found = _ALL.fullmatch(path)
     return ObjectKind(found.lastgroup) if found is not None and found.lastgroup else None
 
 
 def join(root: str, path: str) -> str:
-    """The key of a path in a directory; the directory may be the store's root."""
+    """Joins a directory's key and a path in it; the directory may be the store's root."""
     return f"{root}/{path}" if root else path
 
 
@@ -122,7 +122,7 @@ def dense_number(prefix: str, path: str, suffix: str = "") -> int | None:
 
 
 def snapshot_path(number: int) -> str:
-    """Path of a snapshot, relative to the table's directory."""
+    """Returns the path of a snapshot, relative to the table's directory."""
     return dense_path(SNAPSHOT_PREFIX, number)
 
 
@@ -144,7 +144,7 @@ def new_data_path(partition: str, bucket: int, extension: str) -> str:
 
 
 def index_path(uuid_text: str) -> str:
-    """Path of an index file, relative to the table's directory."""
+    """Returns the path of an index file, relative to the table's directory."""
     return f"index/{uuid_text}.puffin"
 
 
@@ -169,7 +169,7 @@ def table_directory(database: str, table: str, uuid_text: str) -> str:
 
 
 def pointer_prefix(database: str) -> str:
-    """What the keys of a database's name pointers begin with."""
+    """Prefix of the keys of a database's name pointers."""
     return f"{database}/_tables/"
 
 
@@ -179,5 +179,5 @@ def pointer_key(database: str, table: str) -> str:
 
 
 def database_key(database: str) -> str:
-    """Key of the object that says a database exists, relative to the warehouse."""
+    """Key of the object whose existence makes a database exist, relative to the warehouse."""
     return f"{database}/{DATABASE_MARKER}"

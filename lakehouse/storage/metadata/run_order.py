@@ -36,11 +36,11 @@ Unit = tuple[tuple[bytes, ...], int]
 
 
 MIXED_BUCKETS = -1
-"""The bucket of a unit whose files have several numbers of buckets."""
+"""Bucket of a unit whose files differ in their number of buckets."""
 
 
 def interval(entry: FileEntry) -> tuple[Position, Position]:
-    """The positions of the rows of an entry of a known snapshot."""
+    """Returns the positions of the rows of an entry of a known snapshot, both included."""
     if entry.lo is not None and entry.hi is not None:
         return entry.lo, entry.hi
     if entry.at is None:
@@ -50,18 +50,18 @@ def interval(entry: FileEntry) -> tuple[Position, Position]:
 
 
 def key_ends(entry: FileEntry) -> tuple[bytes, bytes] | None:
-    """The least and the greatest row key of a file; None in a table without a primary key."""
+    """Returns the least and the greatest row key of a file; None in a table without a primary key."""
     if entry.min_key is None or entry.max_key is None:
         return None
     return entry.min_key, entry.max_key
 
 
 def apart(items: Iterable[T], ends_of: Callable[[T], tuple[Any, Any] | None]) -> Iterator[list[T]]:
-    """Items in groups of which none overlaps another, each as small as that allows.
+    """Groups items so that no group overlaps another, each as small as that allows.
 
     Args:
-        items: by their first end; groups keep the order.
-        ends_of: the first and the last of what an item covers; None = it overlaps nothing.
+        items: ordered by their first end; groups keep the order.
+        ends_of: returns the first and the last of what an item covers; None = it overlaps nothing.
     """
     group: list[T] = []
     reach: Any = None
@@ -78,14 +78,14 @@ def apart(items: Iterable[T], ends_of: Callable[[T], tuple[Any, Any] | None]) ->
 
 
 def unit_of(entry: FileEntry, schema: TableSchema) -> Unit:
-    """The merge unit of a file."""
+    """Returns the merge unit of a file."""
     return entry.partition if schema.key_holds_partition else (), entry.bucket
 
 
 def units_of(entries: Iterable[FileEntry], schema: TableSchema) -> dict[Unit, list[list[FileEntry]]]:
-    """The runs of every merge unit, oldest first, the files of each by first key; units in order.
+    """Returns the runs of every merge unit, oldest first, the files of each by first key; units in order.
 
-    Where files have several numbers of buckets, these tell nothing, and all are one unit: bucket -1.
+    Where a partition's files differ in their number of buckets, all are one unit: bucket -1.
     """
     found: dict[Unit, dict[tuple[Position, Position], list[FileEntry]]] = {}
     totals: dict[tuple[bytes, ...], int] = {}
@@ -107,22 +107,22 @@ def units_of(entries: Iterable[FileEntry], schema: TableSchema) -> dict[Unit, li
 
 
 def appended_order(entry: FileEntry) -> tuple[object, ...]:
-    """Where the rows of a file stand among those of a table without a key."""
+    """Returns a sort key: the order of files whose rows follow each other in a table without a key."""
     return interval(entry), entry.partition, entry.bucket, entry.run, entry.path
 
 
 Interval = tuple[Position, Position]
-"""First and last position."""
+"""First and last position of rows, both inclusive."""
 
 
 def hull(entries: Iterable[FileEntry]) -> Interval:
-    """The first and the last position of the rows of some files."""
+    """Returns the first and the last position of the rows of some files."""
     lows, highs = zip(*map(interval, entries), strict=True)
     return min(lows), max(highs)
 
 
 def covered_intervals(snapshot: Snapshot) -> list[Interval]:
-    """Where the WAL segments stand that a snapshot covers and that are in no file yet, in order."""
+    """Returns the intervals of the segment ranges that a snapshot covers and no file holds yet, in order."""
     return sorted(
         ((at, 0, one.first), (at, 0, one.last))
         for one in snapshot.segments

@@ -17,19 +17,19 @@ _NAME = re.compile(r"[^\W_][\w-]{0,126}")
 
 
 _NAME_BYTES_MAX = 160
-"""Of new names: paths have 255 bytes for a part in file systems, where uuids and suffixes stand beside it."""
+"""Maximum bytes of a new name: file systems allow 255 for a part of a path, which holds a suffix too."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """``database.table``."""
+    """Qualified name of a table, ``database.table``."""
 
     database: str
     table: str
 
     @classmethod
     def parse(cls, text: Any) -> TableName:
-        """The name in a text; an error that says what a name is."""
+        """Parses a qualified name; raises an error that shows what a name looks like."""
         if not isinstance(text, str):
             raise InvalidInputError(f"a table is named by text, such as 'sales.orders', not by {short(text)}")
         database, dot, table = text.partition(".")
@@ -43,7 +43,7 @@ class TableName:
 
     @classmethod
     def new(cls, text: Any) -> TableName:
-        """The name that a table is to have; the database is there already, however long its name is."""
+        """Parses the name of a table to be; its database exists already, however long that name is."""
         name = cls.parse(text)
         check_new_name(name.table, "table")
         return name
@@ -53,14 +53,14 @@ class TableName:
 
 
 def check_name(text: Any, what: str) -> str:
-    """The name itself when something may have it. Earlier releases did not bound its bytes."""
+    """Returns the name when something may have it. Earlier releases did not bound its bytes."""
     if isinstance(text, str) and _NAME.fullmatch(text):
         return text
     raise _no_name(text, what)
 
 
 def check_new_name(text: Any, what: str) -> str:
-    """The name itself when something may be created with it."""
+    """Returns the name when something may be created with it."""
     if len(check_name(text, what).encode()) > _NAME_BYTES_MAX:
         raise _no_name(text, what)
     return str(text)

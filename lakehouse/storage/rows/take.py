@@ -44,12 +44,12 @@ def _is_short(values: pa.Array) -> bool:
 
 
 def without_columns(rows: int) -> pa.Table:
-    """A table that has rows and no column."""
+    """Returns a table that has rows and no column."""
     return pa.table({"": pa.nulls(rows)}).select([])
 
 
 def taken(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
-    """These rows of the tables, counted through and there; None = all of them."""
+    """Returns these rows of the tables, numbered through them, in this order; None = all of them."""
     if not tables[0].num_columns:
         return without_columns(sum(table.num_rows for table in tables) if rows is None else len(rows))
     whole = pa.concat_tables(tables)

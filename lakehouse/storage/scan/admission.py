@@ -15,11 +15,11 @@ from lakehouse.storage.scan.sections import Section
 __all__ = ["Gate", "Work"]
 
 _COPIES = 2
-"""Times a row is in memory while it is merged: as it was read, and as it is returned."""
+"""Copies of a row in memory while it is merged: as it was read, and as it is returned."""
 
 
 _LARGE_SECTIONS = 4
-"""How many sections of the size that is aimed at have room at once: one is read while another is merged."""
+"""Number of sections of the target size that have room at once: one is read while another is merged."""
 
 
 class Work:
@@ -33,13 +33,13 @@ class Work:
         self.table: pa.Table | None = None
 
     def take_section(self) -> Section:
-        """The section, once."""
+        """Returns the section, once."""
         section, self._section = self._section, None
         assert section is not None
         return section
 
     def take_table(self) -> pa.Table:
-        """Its rows, once they were read."""
+        """Returns the section's rows, once they were read."""
         table, self.table = self.table, None
         assert table is not None
         return table
@@ -59,18 +59,18 @@ class Gate:
 
     @property
     def target_rows(self) -> int:
-        """How many rows the next section should have."""
+        """Number of rows that the next section should have."""
         share = self._settings.scan_memory_bytes / min(_LARGE_SECTIONS, self._settings.scan_concurrency)
         rows = max(1, int(share / _COPIES / self._size.bytes_per_row))
         return rows if self._limit is None else min(rows, self._limit * self._window)
 
     def weight(self, section: Section) -> int:
-        """Bytes that the section is expected to need on top of those before."""
+        """Estimates the bytes that the section needs on top of those before."""
         rows = sum(sum(part.piece_rows) for part in section.fresh)
         return int(rows * self._size.bytes_per_row * _COPIES)
 
     async def enter(self, weight: int) -> None:
-        """Waits until there is room; one section may be under way whatever it weighs."""
+        """Waits until there is room; one section may be under way whatever its weight."""
         room = self._settings.scan_memory_bytes
         while self._inside and (self._inside >= self._window or self._held + weight > room):
             self._left = anyio.Event()
@@ -79,7 +79,7 @@ class Gate:
         self._held += weight
 
     def leave(self, weight: int) -> None:
-        """A section was handed out."""
+        """Releases the room of a section that was handed out."""
         self._inside -= 1
         self._held -= weight
         self._window = min(self._settings.scan_concurrency, self._window * 2)

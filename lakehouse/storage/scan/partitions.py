@@ -13,9 +13,9 @@ __all__ = ["partition_test"]
 
 
 def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped-def]
-    """Whether a partition matches, for a condition that speaks of whole partitions; else None.
+    """Returns a test of partitions, for a condition that selects whole partitions; else None.
 
-    Files of a partition may be taken away unread only where they cannot hide rows of another.
+    Files of a partition may be removed unread only where they cannot hide rows of another.
     """
     bound = bind_where(where, schema)
     names = bound.columns()

@@ -272,28 +272,28 @@ def _after(key: bytes) -> bytes:
 
 
 class IndexedPruner:
-    """What entries and pieces tell of a condition, and what indexes add; see :class:`Prunes`."""
+    """Pruner that adds the answers of indexes to those of statistics; see :class:`Prunes`."""
 
     def __init__(self, inner: Prunes, answers: IndexAnswers) -> None:
         self._inner, self._answers = inner, answers
 
     def excludes_keys(self, entry: FileEntry) -> str | None:
-        """An index says nothing of keys that are not in the file as such."""
+        """Judges keys without indexes: rows that an index excludes may hide older rows of their keys."""
         return self._inner.excludes_keys(entry)
 
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
-        """Whether rows of the file match, and what tells."""
+        """Returns whether rows of the file match, and the source of that verdict."""
         verdict, told = self._inner.judge(entry)
         if verdict is Verdict.SOME and self._answers.excludes(entry):
             return Verdict.NONE, "index"
         return verdict, told
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
-        """Whether no key of a piece of the file can match."""
+        """Returns whether no key of a piece of the file can match."""
         return self._inner.excludes_piece(entry, piece)
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
-        """Whether rows of a piece of the file match."""
+        """Returns whether rows of a piece of the file match."""
         verdict = self._inner.judge_piece(entry, piece)
         rows = self._answers.rows.get(entry.path)
         if verdict is not Verdict.SOME or rows is None:

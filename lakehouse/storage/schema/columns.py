@@ -11,12 +11,12 @@ __all__ = ["fields_named"]
 
 
 def fields_named(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
-    """The columns of these names, in their order; None = all.
+    """Returns the columns of these names, in their order; None = all.
 
-    Columns are whole: a name with a dot is that of a column, in backticks or not.
+    Columns are whole: a name with a dot is that of a column, with or without backticks.
 
     Raises:
-        InvalidInputError: one is not there, or named twice.
+        InvalidInputError: a name is unknown, or given twice.
     """
     if columns is None:
         return schema.fields

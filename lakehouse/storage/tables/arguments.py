@@ -8,7 +8,7 @@ __all__ = ["check_count", "check_seconds"]
 
 
 def check_seconds(name: str, value: object) -> float | None:
-    """A number of seconds from 0, or None; an error that names the argument."""
+    """Returns a number of seconds from 0, or None; raises an error that names the argument."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
@@ -17,7 +17,7 @@ def check_seconds(name: str, value: object) -> float | None:
 
 
 def check_count(name: str, value: object) -> int | None:
-    """A whole number from 1, or None; an error that names the argument."""
+    """Returns a whole number from 1, or None; raises an error that names the argument."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -14,12 +14,12 @@ __all__ = ["create_table", "open_table"]
 
 
 async def open_table(env: Environment, names: Names, name: TableName) -> OpenTable:
-    """The table that a name stands for."""
+    """Opens the table that a name refers to."""
     return shared_table(env, name, await names.resolve(name))
 
 
 async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
-    """A new table under a free name; AlreadyExistsError when the name is not free."""
+    """Creates a table under a free name; AlreadyExistsError when the name is not free."""
     env.expect_commit()
     table, now_ms = new_uuid(), env.time.now_ms()
     holder = await names.find(name)

@@ -10,7 +10,7 @@ __all__ = ["time_ms_of"]
 
 
 def time_ms_of(when: dt.datetime | int | str) -> int:
-    """Milliseconds since 1970 of a moment; text is ISO 8601, without a zone it is UTC."""
+    """Converts a moment into milliseconds since 1970; text is ISO 8601, in UTC if it has no zone."""
     if isinstance(when, bool) or not isinstance(when, dt.datetime | int | str):
         raise InvalidInputError(f"a timestamp is a datetime, ISO text or milliseconds, not {when!r}")
     if isinstance(when, int):

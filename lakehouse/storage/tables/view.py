@@ -18,18 +18,18 @@ __all__ = ["View"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A snapshot with its schema."""
+    """A snapshot with its schema, and access to its files and log segments."""
 
     snapshot: Snapshot
     schema_object: SchemaObject
     manifests: Manifests
     runs: SegmentRuns
     fresh: SegmentRange | None = None
-    """Acknowledged WAL segments that the snapshot does not cover, for reads that are to see them."""
+    """Acknowledged WAL segments that the snapshot does not cover, for reads that include them."""
 
     @property
     def schema(self) -> TableSchema:
-        """The schema that the snapshot reads with."""
+        """The schema of the snapshot."""
         return self.schema_object.schema
 
     @property
@@ -43,16 +43,16 @@ class View:
 
     @property
     def first_segment(self) -> int | None:
-        """Number of the first segment that is read above the snapshot; None = none is."""
+        """Number of the first WAL segment read in addition to the snapshot; None if there is none."""
         return None if self.fresh is None else self.fresh.first
 
     @property
     def shows(self) -> Lifetime | None:
-        """Which of its rows are not too old; None = all."""
+        """Condition for rows that are not too old; None = all rows are shown."""
         return lifetime(self.schema, self.snapshot.time_ms)
 
     async def entries(self) -> tuple[FileEntry, ...]:
-        """All runs: live files, and WAL segments that are in no file yet."""
+        """Returns all runs: live files, and WAL segments that are in no file yet."""
         files, ranges = await self.files(), self.snapshot.carried().segments
         if self.fresh is not None:
             ranges = (*ranges, self.fresh)

@@ -24,7 +24,7 @@ __all__ = ["log_batch", "put_weight", "rows_of"]
 
 _PUT_BYTES_MAX = 512 * 1024 * 1024
 _FEW_ROWS = 4_096
-"""Handing rows to a thread takes longer than working on so few."""
+"""Rows up to which handing them to a thread takes longer than the work itself."""
 _KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
 
 
@@ -85,7 +85,7 @@ async def log_batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch
 
 
 def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
-    """Rows of several puts, in their order, as one batch."""
+    """Joins the rows of several puts, in their order, into one batch."""
     kinds = any(KIND_COLUMN in table.column_names for table in tables)
     names = schema.arrow().names
     filled = []
