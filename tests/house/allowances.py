@@ -6,7 +6,17 @@ there. Before you add a line, try to do without it; then write the reason.
 
 from __future__ import annotations
 
-__all__ = ["ASSERTS", "BROAD_EXCEPTS", "FRAGMENTS", "IO_MARKS", "LAZY_IMPORTS", "PRINTS", "Allowance"]
+__all__ = [
+    "ASSERTS",
+    "BROAD_EXCEPTS",
+    "FRAGMENTS",
+    "IO_MARKS",
+    "LAZY_IMPORTS",
+    "PRINTS",
+    "SHARED_NAMES",
+    "UNPLAIN_MAX",
+    "Allowance",
+]
 
 Allowance = dict[str, tuple[int, str]]
 """Path of a file: how often it may, and why."""
@@ -107,3 +117,12 @@ ASSERTS: dict[str, int] = {
 }
 """How many assertions a module has. Each tells readers and the type checker what the code around it has
 made sure of: no argument and nothing that a store sends can break one, as ``python -O`` leaves them out."""
+
+SHARED_NAMES: dict[str, str] = {
+    "IsNull": "a node of expressions, and a condition that lakehouse.index gives out under that name",
+    "KeyRange": "of row keys, and of an FST's keys, which lakehouse.index gives out under that name",
+}
+"""Public names that two classes have."""
+
+UNPLAIN_MAX = 514
+"""How many docstrings may begin with "What", "Of" or "Those". Lower it with each that you rewrite."""

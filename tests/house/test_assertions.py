@@ -18,7 +18,7 @@ REPRESENTATIVE = (
     "tests/io/test_location.py",
     "tests/io/test_protocols.py",
     "tests/storage/write/test_conditional_writes.py",
-    "tests/test_option_doors.py",
+    "tests/everywhere/test_option_doors.py",
 )
 """Tests of wrong arguments, of stores that lack things, of reads and writes; quick ones."""
 

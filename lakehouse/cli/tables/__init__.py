@@ -1,5 +1,6 @@
 """Commands about tables: ``lakehouse table …``.
 
+Words: *command* (a function and the words it takes) → *work* (what it does with a lake or a table) → *rows*.
 Rows are printed by a module that is loaded with the first row, since ``--help`` has none.
 """
 
