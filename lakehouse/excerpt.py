@@ -1,6 +1,6 @@
-"""Text for people: values as errors show them, cut before a text is made of them.
+"""Short text of values for error messages, cut before the whole text is made.
 
-Invariant: :func:`short` takes time and memory for what it shows, however large the value is.
+Invariant: time and memory of :func:`short` depend on what it shows, however large the value is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import reprlib
 __all__ = ["SHORT_MAX", "is_utf8", "short"]
 
 SHORT_MAX = 100
-"""Characters of a value that an error shows."""
+"""Maximum characters of a value in an error message."""
 _TEXT_MAX = 60
 _ITEMS_MAX = 6
 _DEPTH_MAX = 3
@@ -37,12 +37,12 @@ class _Short(reprlib.Repr):
         return repr(value) if len(value) <= _TEXT_MAX else f"{value[:_TEXT_MAX]!r}…"
 
     def repr_dict(self, value: dict[object, object], level: int) -> str:
-        # The one of the standard library sorts all keys first.
+        # The method of the standard library sorts all keys first.
         if level <= 0:
             return "{…}" if value else "{}"
         parts = [
-            f"{self.repr1(key, level - 1)}: {self.repr1(one, level - 1)}"
-            for key, one in itertools.islice(value.items(), _ITEMS_MAX)
+            f"{self.repr1(key, level - 1)}: {self.repr1(item, level - 1)}"
+            for key, item in itertools.islice(value.items(), _ITEMS_MAX)
         ]
         return "{" + ", ".join(parts + ["…"] * (len(value) > _ITEMS_MAX)) + "}"
 
@@ -51,13 +51,13 @@ _SHORT = _Short()
 
 
 def short(value: object, limit: int = SHORT_MAX) -> str:
-    """The beginning of ``repr(value)``, at most ``limit`` characters."""
+    """Returns the beginning of ``repr(value)``, at most ``limit`` characters."""
     text = _SHORT.repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text is one: Python lets halves of surrogate pairs stand alone."""
+    """Returns whether a text can be encoded: Python allows lone halves of surrogate pairs, UTF-8 does not."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""Suggestions for names that are not there.
+"""Suggestions for unknown names, as error messages make them.
 
-Invariant: a suggestion is one of the known names, and what is said ends the sentence of an error.
+Invariant: a suggestion is one of the known names, and its text ends the sentence of an error.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _COMPARED_MAX = 200
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant, whatever its case."""
+    """Returns the known name that was probably meant, in any case; None if none is similar."""
     name = name[:_COMPARED_MAX]  # comparing takes time by the square of the length
-    by_folded = {one.casefold(): one for one in known}
-    found = difflib.get_close_matches(name.casefold(), by_folded, n=1)
-    return by_folded[found[0]] if found else None
+    by_folded = {known_name.casefold(): known_name for known_name in known}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+    return by_folded[close[0]] if close else None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``did you mean 'amount'?``, or else what there is."""
+    """Returns ``did you mean 'amount'?``, or else a list of the known names."""
     names = list(known)
     near = nearest(name, names)
     if near is not None:

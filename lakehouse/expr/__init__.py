@@ -1,4 +1,4 @@
-"""Expressions: what rows are wanted, said once and used by scans, pruning and indexes."""
+"""Expressions: conditions on rows, in one form that scans, pruning and indexes share."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Fitting an expression to a schema: names resolved, constants given the columns' types.
+"""Binding of an expression to a schema: resolves names and gives constants the columns' types.
 
 After binding, every constant that is compared with a column has exactly that column's
 type, so that evaluation, statistics, bloom filters and partitions all see the same value.
 A constant the type cannot hold is not rounded: ``small < 1.5`` on integers becomes
 ``small <= 1``, ``tiny = 300`` on an int8 becomes false (null for nulls).
 
-Negations are pushed down to the comparisons on the way, which leaves ``Not`` only over
-functions and IN; what prunes by bounds can then treat most leaves alike.
+Negations are pushed down to the comparisons on the way, which leaves ``Not`` only over leaves
+of other kinds (functions, IN, IS NULL); pruning by bounds can then treat most leaves alike.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["bind", "type_of"]
 
 
 def bind(expr: Expr, schema: pa.Schema) -> Expr:
-    """The expression fitted to the schema.
+    """Returns the expression fitted to the schema.
 
     Raises:
         InvalidInputError: a column is not there, a constant can never be compared with its
@@ -63,7 +63,7 @@ def bind(expr: Expr, schema: pa.Schema) -> Expr:
 
 
 def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType | None:
-    """The Arrow type of the expression's value; None where only the value itself tells."""
+    """Returns the Arrow type of the expression's value; None where it is known only once evaluated."""
     if isinstance(expr, Column):
         return _field_type(expr.name, schema)
     if isinstance(expr, Constant):
@@ -97,7 +97,7 @@ def _field_type(name: str, schema: pa.Schema) -> pa.DataType:
 
 
 def _named(column: Column, schema: pa.Schema) -> Column:
-    """The column as a bound expression names it: by its whole name, or with dots into structs."""
+    """Returns the column under its bound name: its whole name, or a path with dots into structs."""
     steps = resolved(
         column.name,
         schema.names,
@@ -126,7 +126,7 @@ def _leads(schema: pa.Schema, steps: Sequence[str]) -> bool:
 
 
 def _path_type(kind: pa.DataType, path: Sequence[str]) -> pa.DataType:
-    """The type of a field inside a struct; KeyError when there is none."""
+    """Returns the type of a field inside a struct; KeyError when there is none."""
     for part in path:
         if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
             raise KeyError(part)
@@ -138,8 +138,9 @@ def _bind(expr: Expr, schema: pa.Schema, *, negate: bool) -> Expr:
     if isinstance(expr, Not):
         return _bind(expr.arg, schema, negate=not negate)
     if isinstance(expr, And | Or):
-        both = (all_of, any_of) if isinstance(expr, And) else (any_of, all_of)
-        return both[negate](*(_bind(arg, schema, negate=negate) for arg in expr.args))
+        # De Morgan: under a negation AND and OR change places.
+        joins = (all_of, any_of) if isinstance(expr, And) else (any_of, all_of)
+        return joins[negate](*(_bind(arg, schema, negate=negate) for arg in expr.args))
     if isinstance(expr, Compare):
         return _compare(expr, schema, negate)
     bound = _bind_leaf(expr, schema)
@@ -199,7 +200,7 @@ def _compare(expr: Compare, schema: pa.Schema, negate: bool) -> Expr:
     # beyond every value of the type the comparison is the same for all.
     below = side < 0  # ``value`` is the largest below the constant
     upward = op in ("<", "<=")
-    if value is None:
+    if value is None:  # the constant lies beyond every value of the type
         return _always(left) if upward == (side > 0) else _never(left)
     if below:
         return Compare("<=" if upward else ">", left, Constant(pa.scalar(value, kind)))
@@ -207,20 +208,20 @@ def _compare(expr: Compare, schema: pa.Schema, negate: bool) -> Expr:
 
 
 def _never(arg: Expr) -> Expr:
-    """False for every value, null for null."""
+    """Returns a condition that is false for every value and null for null."""
     return all_of(IsNull(arg), Constant(None))
 
 
 def _always(arg: Expr) -> Expr:
-    """True for every value, null for null."""
+    """Returns a condition that is true for every value and null for null."""
     return any_of(Not(IsNull(arg)), Constant(None))
 
 
 def _fit(value: Any, kind: pa.DataType, arg: Expr) -> tuple[Any, int] | None:
-    """The constant as the column's type holds it, and how exact that is.
+    """Returns the constant as a value of the column's type, and how exact that is.
 
-    (v, 0): v is exactly it. (v, -1): v is the largest value below. (None, 1): it lies
-    above every value of the type; (None, -1): below every one. None: not comparable.
+    (v, 0): v equals the constant. (v, -1): v is the largest value below it. (None, 1): the constant
+    lies above every value of the type; (None, -1): below every one. None: they are not comparable.
     """
     if isinstance(value, pa.Scalar):
         value = value.as_py()
@@ -247,6 +248,7 @@ def _fit(value: Any, kind: pa.DataType, arg: Expr) -> tuple[Any, int] | None:
 
 
 def _fit_integer(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    # A bool is an int in Python, but SQL does not compare truth values with numbers.
     if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -274,7 +276,7 @@ def _fit_float(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
     narrow = near if kind.bit_width == 64 else pa.scalar(near, pa.float64()).cast(kind, safe=False).as_py()
     if math.isnan(narrow) or narrow == value:
         return narrow, 0
-    if narrow > value:
+    if narrow > value:  # the cast rounds to the nearest, and the contract is the largest below
         narrow = _float_below(narrow, kind)
     return narrow, -1
 
@@ -292,7 +294,7 @@ def _fit_decimal(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else (None, 1 if value > 0 else -1)
     with decimal.localcontext(prec=kind.precision + 64):
-        # A float means the decimal it is written as: 0.1 is a tenth.
+        # A float stands for the decimal it is written as: 0.1 is a tenth.
         exact = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
         step = decimal.Decimal(1).scaleb(-kind.scale)
         floor = exact.quantize(step, rounding=decimal.ROUND_FLOOR)

@@ -1,11 +1,11 @@
-"""What bounds of columns say of a condition: that no row can match, that every row does, or neither.
+"""Judging a condition by bounds of columns: no row can match, every row does, or neither is known.
 
-Of each part of the condition it is worked out which outcomes rows can have: true, false, null, any
-set of these. Sets are put together by SQL's three-valued logic. What is not understood (functions,
-columns compared with columns) can have every outcome.
+For each part of the condition the set of possible outcomes of a row is computed: true, false, null,
+or several of them. Sets are combined by SQL's three-valued logic. Parts that are not understood
+(functions, columns compared with columns) can have every outcome.
 
-Invariant: sound, never clever. A set holds every outcome that some row has, so NONE is never said
-when a row matches, nor ALL when one does not. That holds for NaN whether it is taken as above
+Invariant: sound, never clever. A set holds every outcome that some row has, so the verdict is never
+NONE when a row matches, nor ALL when one does not. That holds for NaN whether it is taken as above
 every number and equal to itself, as DuckDB has it, or as unlike everything, as IEEE 754 does.
 
 Bounds need not be values that occur: they may be cut or rounded outwards.
@@ -55,32 +55,32 @@ __all__ = [
 
 
 class Verdict(enum.Enum):
-    """How many rows may match."""
+    """The rows that may match a condition: none, some or all."""
 
     NONE = "none"
     """No row matches."""
     SOME = "some"
-    """Not known."""
+    """Any number of rows may match: the bounds decide nothing."""
     ALL = "all"
     """Every row matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBounds:
-    """What is known of the values of a column."""
+    """Bounds of the values of a column, and its numbers of nulls and rows."""
 
     low: Any = None
-    """Not above any value; None = not known, or there is none."""
+    """Lower bound of the values, inclusive; None = not known, or no value is there."""
     high: Any = None
-    """Not below any value."""
+    """Upper bound of the values, inclusive; None as for ``low``."""
     nulls: int | None = None
     """Rows without a value; None = not known."""
     rows: int
-    """Rows there are, at most."""
+    """Maximum number of rows."""
 
 
 Bounds: TypeAlias = Mapping[str, ColumnBounds]
-"""By column name; of a column that is missing nothing is known."""
+"""Bounds by column name; nothing is known of a column that is missing."""
 _Of: TypeAlias = Callable[[Bounds], int]
 B = TypeVar("B")
 Made = TypeVar("Made")
@@ -92,43 +92,47 @@ ANY = TRUE | FALSE | NULL
 
 
 def _kleene(decisive: int, other: int) -> list[list[int]]:
-    """Outcomes of two parts together, where one outcome decides and the other gives way to the rest."""
+    """Returns the table that combines two sets of outcomes by Kleene's AND or OR.
 
-    def together(one: int, two: int) -> int:
-        return decisive if decisive in (one, two) else NULL if NULL in (one, two) else other
+    The outcome ``decisive`` of either part decides; ``other`` results where neither part is decisive or null.
+    """
 
-    def of_sets(left: int, right: int) -> int:
-        found = 0
-        for one in (TRUE, FALSE, NULL):
-            for two in (TRUE, FALSE, NULL):
-                if one & left and two & right:
-                    found |= together(one, two)
-        return found
+    def combined(left: int, right: int) -> int:
+        return decisive if decisive in (left, right) else NULL if NULL in (left, right) else other
 
-    return [[of_sets(left, right) for right in range(8)] for left in range(8)]
+    def combined_sets(left_set: int, right_set: int) -> int:
+        outcomes = 0
+        for left in (TRUE, FALSE, NULL):
+            for right in (TRUE, FALSE, NULL):
+                if left & left_set and right & right_set:
+                    outcomes |= combined(left, right)
+        return outcomes
+
+    return [[combined_sets(left, right) for right in range(8)] for left in range(8)]
 
 
 _AND = _kleene(FALSE, TRUE)
 _OR = _kleene(TRUE, FALSE)
-_NOT = [(found & TRUE) << 1 | (found & FALSE) >> 1 | found & NULL for found in range(8)]
+# One entry for each set of outcomes, which is a number below 8.
+_NOT = [(outs & TRUE) << 1 | (outs & FALSE) >> 1 | outs & NULL for outs in range(8)]
 _VERDICTS = [
-    Verdict.ALL if found == TRUE else Verdict.SOME if found & TRUE else Verdict.NONE for found in range(8)
+    Verdict.ALL if outs == TRUE else Verdict.SOME if outs & TRUE else Verdict.NONE for outs in range(8)
 ]
-_NULL_TEST = [(TRUE if found & NULL else 0) | (FALSE if found & (TRUE | FALSE) else 0) for found in range(8)]
+_NULL_TEST = [(TRUE if outs & NULL else 0) | (FALSE if outs & (TRUE | FALSE) else 0) for outs in range(8)]
 
 
 def judge(expr: Expr, bounds: Mapping[str, ColumnBounds]) -> Verdict:
-    """How many rows may match, given what is known of their columns as Python values.
+    """Returns whether no, some or every row may match, given bounds of their columns as Python values.
 
     Args:
         expr: a condition, bound to the schema (:func:`lakehouse.expr.bind`).
-        bounds: by column name.
+        bounds: bounds by column name.
     """
     return Judge(expr)(bounds)
 
 
 def plain_value(constant: object) -> Any:
-    """A constant of a bound condition as a Python value."""
+    """Returns a constant of a bound condition as a Python value."""
     return constant.as_py() if isinstance(constant, pa.Scalar) else constant
 
 
@@ -311,7 +315,7 @@ class Judge(Outcomes[Bounds, int]):
 
 
 def _constant_outcome(expr: Expr) -> int:
-    """The one outcome of a condition without columns."""
+    """Returns the outcome of a condition without columns; every outcome where it cannot be computed."""
     try:
         value = plain_value(evaluate(expr, pa.table({})))
     except pa.ArrowException:  # constants that do not compare
@@ -320,7 +324,7 @@ def _constant_outcome(expr: Expr) -> int:
 
 
 def _of_values(name: str, outcomes: Callable[[Any, Any], int]) -> _Of:
-    """Outcomes of something that is null for nulls, given those for the values between two bounds."""
+    """Returns the outcomes of a test that is null for nulls, given its outcomes for values between bounds."""
 
     def with_nulls(bounds: Bounds) -> int:
         known = bounds.get(name)
@@ -329,8 +333,9 @@ def _of_values(name: str, outcomes: Callable[[Any, Any], int]) -> _Of:
         nulls, low, high = known.nulls, known.low, known.high
         if nulls is not None and nulls >= known.rows:
             return NULL if nulls else 0
-        found = outcomes(None if low != low else low, None if high != high else high)
-        return found if nulls == 0 else found | NULL
+        # A NaN as a bound bounds nothing.
+        possible = outcomes(None if low != low else low, None if high != high else high)
+        return possible if nulls == 0 else possible | NULL
 
     return with_nulls
 
@@ -342,9 +347,9 @@ def _equal_outcomes(low: Any, high: Any, key: Any, hit: int, miss: int) -> int:
 
 
 def like_prefix(pattern: str) -> tuple[str, str]:
-    """What every text that is LIKE the pattern begins with, and the rest of the pattern.
+    """Splits a LIKE pattern into the prefix of every text that matches it, and the rest of the pattern.
 
-    A backslash ends the prefix: what it stands in front of differs between engines.
+    A backslash ends the prefix: engines differ on which characters it escapes.
     """
     size = next((at for at, char in enumerate(pattern) if char in "%_\\"), len(pattern))
     return pattern[:size], pattern[size:]

@@ -8,8 +8,9 @@
     address.`a.b`       a field whose name holds a dot
     `we``ird`           within backticks two of them are one
 
-A text with a dot is a path where its first part is a nested column. Where it is none, and a column has the
-whole text as its name, it is that column. Where both are there, nobody guesses.
+A text with a dot is a path if its first part is a nested column, else the name of a column. If the path leads
+to no field and a column has the whole text as its name, that column is meant; if both exist, the text is
+refused as ambiguous.
 
 Invariant: :func:`parts_of` reads back what :func:`written` wrote.
 """
@@ -27,11 +28,11 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
 
 def parts_of(text: str) -> tuple[str, ...]:
-    """The steps that a text names; the whole text where it is not well formed."""
+    """Returns the steps that a text names; the whole text where it is not well formed."""
     parts, at = [], 0
-    while found := _PART.match(text, at):
-        parts.append(found[1].replace("``", "`") if found[1] is not None else found[2])
-        at = found.end()
+    while match := _PART.match(text, at):
+        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+        at = match.end()
         if at == len(text):
             return tuple(parts)
         if text[at] != ".":
@@ -41,13 +42,15 @@ def parts_of(text: str) -> tuple[str, ...]:
 
 
 def is_quoted(text: str) -> bool:
-    """Whether a well-formed text has backticks, so that nothing has to be guessed."""
+    """Returns whether a text is well formed and has backticks, so that it has one meaning only."""
     return "`" in text and parts_of(text) != (text,)
 
 
 def written(parts: Sequence[str]) -> str:
-    """A text that names these steps and nothing else; only what needs backticks has them."""
-    return ".".join("`" + one.replace("`", "``") + "`" if re.search("[.`]", one) else one for one in parts)
+    """Returns a text that names these steps and nothing else; only what needs backticks has them."""
+    return ".".join(
+        "`" + part.replace("`", "``") + "`" if re.search("[.`]", part) else part for part in parts
+    )
 
 
 def resolved(
@@ -57,13 +60,13 @@ def resolved(
     nested: Callable[[str], bool],
     leads: Callable[[Sequence[str]], bool],
 ) -> tuple[str, ...]:
-    """The steps to what a text names: a column, or a field inside one, be it there or not.
+    """Returns the steps to what a text names: a column, or a field inside one, be it there or not.
 
     Args:
-        text: as people write it.
-        names: of the columns.
-        nested: whether a column has fields inside.
-        leads: whether steps lead to a field that is there.
+        text: the name as people write it.
+        names: names of the columns.
+        nested: tells whether a column has fields inside.
+        leads: tells whether steps lead to a field that exists.
 
     Raises:
         InvalidInputError: a column has the whole text as its name, and it is a path as well.
@@ -81,7 +84,7 @@ def resolved(
 
 
 def ambiguous(text: str) -> InvalidInputError:
-    """The error that says that a text names two things."""
+    """Returns the error for a text that names both a column and a field inside another."""
     parts = parts_of(text)
     return InvalidInputError(
         f"{text!r} is a column of that name and the field {parts[-1]!r} of {written(parts[:-1])!r}: write "

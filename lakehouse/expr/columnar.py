@@ -56,9 +56,9 @@ class FileBounds:
     """Bounds of some columns in every file."""
 
     rows: _Counts
-    """Rows of each file, at most."""
+    """Maximum number of rows of each file."""
     columns: Mapping[str, ColumnarBounds] = field(default_factory=dict)
-    """By column name; of a column that is missing nothing is known in any file."""
+    """Bounds by column name; nothing is known, in any file, of a column that is missing."""
 
 
 _Of: TypeAlias = Callable[[FileBounds], _Bits]
@@ -177,7 +177,7 @@ def _of_values(name: str, outcomes: _OfBounds) -> _Of:
 
 
 def _held(known: ColumnarBounds, key: Any) -> tuple[_Mask, _Mask]:
-    """Whether a key is within the bounds, and whether it is known to be both of them."""
+    """Returns for each file whether a key is within the bounds, and whether it surely equals both of them."""
     within = known.low.compare("<=", key) & known.high.compare(">=", key)
     only = known.low.compare("==", key, unknown=False) & known.high.compare("==", key, unknown=False)
     return within, only
@@ -190,7 +190,7 @@ def _equal(known: ColumnarBounds, key: Any, hit: int, miss: int) -> _Bits:
 
 
 def _any_held(known: ColumnarBounds, keys: list[Any]) -> tuple[_Mask, _Mask]:
-    """Whether one of the ascending keys may be within the bounds, and whether one surely is both of them."""
+    """Returns whether one of ascending keys may be within the bounds, and whether one surely equals both."""
     nothing = np.zeros(len(known.nulls), np.bool_)
     if len(keys) <= _LOOPED_MAX:
         held = [_held(known, key) for key in keys]
@@ -243,11 +243,11 @@ class _Ends:
             array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
         self._array = array
         self.unknown: _Mask = _mask(array.is_null())
-        """Whether the bound is unknown, for each file."""
+        """For each file, True if the bound is unknown."""
         self._ranks, self._is_exact = _ranks(array)
 
     def compare(self, relation: str, key: Any, *, unknown: bool = True) -> _Mask:
-        """Whether bounds stand in a relation to a key; what is not known counts as ``unknown``."""
+        """Returns for each file whether its bound is in a relation to a key; ``unknown`` if not known."""
         by_rank, by_value = _RELATIONS[relation]
         ranks, key_ranks = self._ranks, self.ranks_of([key])
         if ranks is None or key_ranks is None:
@@ -275,11 +275,11 @@ class _Ends:
         return np.where(self.unknown, self._ranks.dtype.type(end), self._ranks)
 
     def ranks_of(self, keys: list[Any]) -> npt.NDArray[Any] | None:
-        """The ranks of constants, as those of the bounds; None where these have none."""
+        """Returns the ranks of constants, comparable with those of the bounds; None if these have none."""
         return _ranks(pa.array(keys, self._array.type))[0]
 
     def beginnings(self, key: str | bytes) -> _Ends:
-        """As many characters (of bytes: bytes) of each bound as a key has."""
+        """Returns of each bound as many characters (of binary bounds: bytes) as the key has."""
         cut = pc.binary_slice if isinstance(key, bytes) else pc.utf8_slice_codeunits
         return _Ends(cut(self._array, 0, len(key)))
 
@@ -309,7 +309,7 @@ def _ranks(array: pa.Array) -> tuple[npt.NDArray[Any] | None, bool]:
 
 
 def _prefixes(array: pa.Array) -> npt.NDArray[np.uint64]:
-    """The first eight bytes of each value as a big-endian number, zeros behind short ones."""
+    """Returns the first eight bytes of each value as a big-endian number, with zeros behind short values."""
     zeros = pa.scalar(bytes(_PREFIX_BYTES), array.type)
     nothing = pa.scalar(b"", array.type)
     padded = pc.binary_join_element_wise(array.fill_null(b""), zeros, nothing)

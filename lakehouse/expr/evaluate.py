@@ -1,4 +1,4 @@
-"""Expressions over Arrow batches, whole columns at a time, by SQL's three-valued logic.
+"""Evaluation of expressions over Arrow batches, whole columns at a time, by SQL's three-valued logic.
 
 Invariant: floats have one order, DuckDB's: a NaN is above every number and equal to itself, and the two
 zeros are equal. So a condition and its contrary never both leave a row out that is not null.
@@ -42,21 +42,21 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def matching(expr: Expr, batch: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """Which rows the condition wants: true or false, never null.
+    """Returns for each row whether the condition selects it: true or false, never null.
 
     The expression should be bound to the batch's schema (:func:`lakehouse.expr.bind`), so
     that constants have the types of the columns.
     """
-    found = evaluate(expr, batch)
-    if isinstance(found, pa.Scalar):
-        return pa.repeat(pa.scalar(bool(found.as_py())), batch.num_rows)
-    if not pa.types.is_boolean(found.type):
-        raise InvalidInputError(f"a condition must be true or false, this one is {found.type}")
-    return pc.fill_null(found, False)
+    truths = evaluate(expr, batch)
+    if isinstance(truths, pa.Scalar):
+        return pa.repeat(pa.scalar(bool(truths.as_py())), batch.num_rows)
+    if not pa.types.is_boolean(truths.type):
+        raise InvalidInputError(f"a condition must be true or false, this one is {truths.type}")
+    return pc.fill_null(truths, False)
 
 
 def evaluate(expr: Expr, batch: pa.RecordBatch | pa.Table) -> Any:
-    """The expression's value for each row: an array, or a scalar where it is the same for all."""
+    """Returns the expression's value for each row: an array, or a scalar where it is the same for all."""
     if isinstance(expr, Column):
         return column_of(batch, expr.name)
     if isinstance(expr, Constant):
@@ -83,8 +83,8 @@ def evaluate(expr: Expr, batch: pa.RecordBatch | pa.Table) -> Any:
 
 
 def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> Any:
-    """The column of that name; a dotted name goes into structs."""
-    if name in batch.schema.names:
+    """Returns the column of that name; a dotted name goes into structs."""
+    if name in batch.schema.names:  # a column whose own name holds a dot comes before a path
         return batch.column(name)
     head, *path = name.split(".")
     if head not in batch.schema.names:
@@ -94,46 +94,46 @@ def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> Any:
 
 
 def _compare(op: CompareOp, left: Any, right: Any) -> Any:
-    found = _COMPARE[op](left, right)
+    result = _COMPARE[op](left, right)
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
-        return found
+        return result
     nan_left, nan_right = _is_nan(left), _is_nan(right)
     if _is_never(nan_left) and _is_never(nan_right):
-        return found
-    # Arrow says false of every comparison with a NaN but <>; with a null both it and pc.or_ say null.
+        return result
+    # In Arrow every comparison with a NaN but <> is false; with a null both it and pc.or_ give null.
     if op in ("=", "<>"):
         both = pc.and_kleene(nan_left, nan_right)
-        return pc.or_(found, both) if op == "=" else pc.and_not(found, both)
+        return pc.or_(result, both) if op == "=" else pc.and_not(result, both)
     higher, lower = (nan_left, nan_right) if op in (">", ">=") else (nan_right, nan_left)
-    return pc.or_(found, higher if op in ("<=", ">=") else pc.and_not(higher, lower))
+    return pc.or_(result, higher if op in ("<=", ">=") else pc.and_not(higher, lower))
 
 
-def _is_nan(found: Any) -> Any:
-    """Null for a null."""
-    if pa.types.is_floating(found.type):
-        return pc.is_nan(found)
-    return pc.if_else(pc.is_null(found), pa.scalar(None, pa.bool_()), pa.scalar(False))
+def _is_nan(values: Any) -> Any:
+    """Returns for each value whether it is NaN, of any type; null for a null."""
+    if pa.types.is_floating(values.type):
+        return pc.is_nan(values)
+    return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), pa.scalar(False))
 
 
-def _is_never(found: Any) -> bool:
-    """Whether none is true."""
-    return not (found.as_py() if isinstance(found, pa.Scalar) else pc.any(found).as_py())
+def _is_never(truths: Any) -> bool:
+    """Returns whether none is true."""
+    return not (truths.as_py() if isinstance(truths, pa.Scalar) else pc.any(truths).as_py())
 
 
-def _truth(found: Any) -> Any:
-    """A null constant has no type of its own; where a condition stands it is an unknown truth."""
-    return pa.scalar(None, pa.bool_()) if pa.types.is_null(found.type) else found
+def _truth(values: Any) -> Any:
+    """Returns the values as truth values: a null constant, which has no type, becomes a boolean null."""
+    return pa.scalar(None, pa.bool_()) if pa.types.is_null(values.type) else values
 
 
-def _is_in(found: Any, values: tuple[Any, ...]) -> Any:
-    """SQL's IN: null for a null, and for a miss when one of the values is null."""
+def _is_in(tested: Any, values: tuple[Any, ...]) -> Any:
+    """Computes SQL's IN: null for a null, and for a miss when one of the values is null."""
     plain = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
     known = [value for value in plain if value is not None]
     with_null = len(known) < len(plain)
-    if pa.types.is_floating(found.type) and 0 in known:
-        known += [0.0, -0.0]  # Arrow looks for bits
-    hit = pc.is_in(found, value_set=pa.array(known, found.type))
-    unknown = pc.is_null(found)
+    if pa.types.is_floating(tested.type) and 0 in known:
+        known += [0.0, -0.0]  # Arrow compares bits, in which the two zeros differ
+    hit = pc.is_in(tested, value_set=pa.array(known, tested.type))
+    unknown = pc.is_null(tested)
     if with_null:
         unknown = pc.or_(unknown, pc.invert(hit))
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), hit)

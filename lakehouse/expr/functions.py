@@ -1,7 +1,7 @@
-"""The functions an expression may call: what they are called in SQL, and how they are computed.
+"""The functions an expression may call: their SQL names, and the kernels that compute them.
 
-Every function is a pyarrow kernel over whole arrays, and null in gives null out. Those of
-full text share the tokenizer of the fulltext index, so that a scan and an index agree.
+Every function is a pyarrow kernel over whole arrays, and null in gives null out. ``matches`` is not
+among them: it shares the tokenizer of the fulltext index, so that a scan and an index agree.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["FUNCTIONS", "Function", "function"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function."""
+    """A function: its name, its number of arguments, and the kernel that computes it."""
 
     name: str
-    """As it stands in a :class:`~lakehouse.expr.nodes.FunctionCall` and in the normal form."""
+    """Name in a :class:`~lakehouse.expr.nodes.FunctionCall` and in the normal form."""
     arity: int
     compute: Callable[..., Any]
-    """From one array or scalar per argument to an array."""
+    """Makes an array of one array or scalar per argument."""
     operator: str | None = None
-    """How SQL writes it between its arguments, for those that are operators."""
+    """Sign that SQL writes between the arguments, if the function is an operator."""
     boolean: bool = False
-    """Whether the result is a truth value."""
+    """True if the result is a truth value."""
     text: bool = False
-    """Whether the result is text, whatever the arguments are."""
+    """True if the result is text, whatever the types of the arguments."""
 
 
 def _text(array: Any) -> str:
@@ -44,14 +44,15 @@ def _text(array: Any) -> str:
 
 
 def _divide(left: Any, right: Any) -> Any:
-    """SQL's division: of integers too it has a fraction, and by zero it is null."""
+    """Divides as SQL does: integers too give a fraction, and division by zero gives null."""
     left, right = pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
     zero = pc.equal(right, 0.0)
+    # The kernel computes every row, also those that if_else drops: so zeros are replaced first.
     return pc.if_else(zero, pa.scalar(None, pa.float64()), pc.divide(left, pc.if_else(zero, 1.0, right)))
 
 
 def _modulo(left: Any, right: Any) -> Any:
-    """The remainder, with the sign of the left side; of division by zero it is null."""
+    """Returns the remainder, with the sign of the left side; of division by zero it is null."""
     zero = pc.equal(right, 0)
     safe = pc.if_else(zero, pa.scalar(1, right.type), right)
     remainder = pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
@@ -113,15 +114,15 @@ _ALL = (
 )
 
 FUNCTIONS = {entry.name: entry for entry in _ALL}
-"""By name. ``matches`` is not here: only a fulltext index knows its analyzer."""
+"""Functions by name. ``matches`` is not here: only a fulltext index knows its analyzer."""
 
 
 def function(name: str, arity: int) -> Function:
-    """The function of that name for so many arguments."""
-    found = FUNCTIONS.get(name)
-    if found is None:
+    """Returns the function of that name; refuses unknown names and another number of arguments."""
+    known_function = FUNCTIONS.get(name)
+    if known_function is None:
         known = ", ".join(sorted(FUNCTIONS))
         raise InvalidInputError(f"there is no function {name!r}; these are there: {known}", function=name)
-    if found.arity != arity:
-        raise InvalidInputError(f"{name} takes {found.arity} arguments, not {arity}", function=name)
-    return found
+    if known_function.arity != arity:
+        raise InvalidInputError(f"{name} takes {known_function.arity} arguments, not {arity}", function=name)
+    return known_function

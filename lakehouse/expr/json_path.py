@@ -1,7 +1,7 @@
-"""Places in JSON texts: the text of the value that a JSON Pointer (RFC 6901) leads to.
+"""Values in JSON texts: the text of the value that a JSON Pointer (RFC 6901) leads to.
 
-Invariant: a string is its characters, a number is as it is written, a truth value ``true`` or
-``false``. A null, an object, an array, a place that is not there, and what is no JSON have no text.
+Invariant: the text of a string is its characters, of a number the digits as written, of a truth value
+``true`` or ``false``. A null, an object, an array, a missing place and invalid JSON have no text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _POINTER = re.compile(r"(/([^~/]|~[01])*)*")
 
 
 def json_texts(documents: Any, pointer: str) -> Any:
-    """For each JSON text of a string column, or the one of a scalar, the text of the value at a pointer."""
+    """Returns the text of the value at a pointer, for each JSON text of a string column or for a scalar."""
     if not _POINTER.fullmatch(pointer):
         raise InvalidInputError(
             f"{pointer!r:.80} is no JSON pointer: it is empty or begins with '/', 0 or 1 follows each '~'",
@@ -38,8 +38,8 @@ def json_texts(documents: Any, pointer: str) -> Any:
         documents = documents.combine_chunks()
     encoded = pc.cast(documents, pa.large_string()).dictionary_encode()
     # Arrow has no kernel for JSON; every distinct text is parsed once, by json's C code.
-    found = [None if text is None else _text_at(text, steps) for text in encoded.dictionary.to_pylist()]
-    return pa.array(found, pa.large_string()).take(encoded.indices)
+    texts = [None if text is None else _text_at(text, steps) for text in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.large_string()).take(encoded.indices)
 
 
 def _text_at(text: str, steps: tuple[str, ...]) -> str | None:
@@ -56,13 +56,13 @@ def _text_at(text: str, steps: tuple[str, ...]) -> str | None:
             return None
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A lone surrogate, written as an escape, is no text.
+    # A lone surrogate, written as an escape, cannot be encoded as UTF-8.
     return value if isinstance(value, str) and _is_unicode(value) else None
 
 
 @functools.cache
 def _parser() -> Callable[[str], Any]:
-    """JSON with numbers as they are written, and without the words that Python adds to it."""
+    """Returns a parser that keeps numbers as written and refuses the ``NaN`` and ``Infinity`` of Python."""
     return json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse).decode
 
 

@@ -1,12 +1,12 @@
-"""The nodes of an expression, and how Python code writes one.
+"""The nodes of an expression, and the operators with which Python code builds one.
 
 ``lakehouse.col("amount") > 10`` makes the same tree as the SQL text ``amount > 10``.
 Nodes are immutable values. They overload ``==`` to *build* a comparison, so they are
 compared by :meth:`Expr.same_as`, and they refuse to be used as a truth value: ``and``
 and ``or`` cannot be overloaded, ``&`` and ``|`` are meant.
 
-Logic is SQL's: a comparison with null is null, and a row is wanted only when the whole
-is true.
+Logic is SQL's: a comparison with null is null, and a row is selected only when the whole
+condition is true.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _SWAPPED: dict[CompareOp, CompareOp] = {"=": "=", "<>": "<>", "<": ">", ">": "<"
 
 
 def negated_op(op: CompareOp) -> CompareOp:
-    """The comparison that is true exactly where this one is false (null stays null)."""
+    """Returns the comparison that is true exactly where this one is false (null stays null)."""
     return _NEGATED[op]
 
 
 def swapped_op(op: CompareOp) -> CompareOp:
-    """The comparison with its sides exchanged."""
+    """Returns the comparison with its sides exchanged."""
     return _SWAPPED[op]
 
 
 class Expr(abc.ABC):
-    """Anything with a value for each row."""
+    """An expression: anything that has a value for each row."""
 
     __slots__ = ()
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -131,66 +131,66 @@ class Expr(abc.ABC):
         )
 
     def is_in(self, values: Iterable[object]) -> In:
-        """True where the value is one of these."""
+        """Returns the condition that the value is one of these."""
         return In(self, tuple(_checked(value) for value in values))
 
     def is_null(self) -> IsNull:
-        """True where there is no value; never null itself."""
+        """Returns the condition that there is no value; it is never null itself."""
         return IsNull(self)
 
     def is_not_null(self) -> Not:
-        """True where there is a value."""
+        """Returns the condition that there is a value."""
         return Not(IsNull(self))
 
     def between(self, low: object, high: object) -> Expr:
-        """True from ``low`` to ``high``, both included."""
+        """Returns the condition that the value is from ``low`` to ``high``, both included."""
         return all_of(self >= low, self <= high)
 
     def starts_with(self, prefix: str) -> FunctionCall:
-        """True where the text begins so."""
+        """Returns the condition that the text begins with ``prefix``."""
         return FunctionCall("starts_with", (self, lit(prefix)))
 
     def like(self, pattern: str) -> FunctionCall:
-        """SQL's LIKE: ``%`` stands for any text, ``_`` for one character."""
+        """Returns SQL's LIKE condition: ``%`` stands for any text, ``_`` for one character."""
         return FunctionCall("like", (self, lit(pattern)))
 
     def regexp(self, pattern: str) -> FunctionCall:
-        """True where the regular expression (RE2) is found in the text."""
+        """Returns the condition that the regular expression (RE2) matches somewhere in the text."""
         return FunctionCall("regexp_matches", (self, lit(pattern)))
 
     def matches(self, terms: str) -> FunctionCall:
-        """Full text: true where every word of ``terms`` occurs in the text."""
+        """Returns the full-text condition that every word of ``terms`` occurs in the text."""
         return FunctionCall("matches", (self, lit(terms)))
 
     def lower(self) -> FunctionCall:
-        """The text in lower case."""
+        """Returns the text in lower case."""
         return FunctionCall("lower", (self,))
 
     def upper(self) -> FunctionCall:
-        """The text in upper case."""
+        """Returns the text in upper case."""
         return FunctionCall("upper", (self,))
 
     def children(self) -> tuple[Expr, ...]:
-        """The expressions this one is made of."""
+        """Returns the expressions this one is made of."""
         return ()
 
     def walk(self) -> Iterator[Expr]:
-        """This node and everything below it."""
+        """Yields this node and every node below it, parents first."""
         yield self
         for child in self.children():
             yield from child.walk()
 
     def columns(self) -> frozenset[str]:
-        """Names of the columns it reads."""
+        """Returns the names of the columns it reads."""
         return frozenset(node.name for node in self.walk() if isinstance(node, Column))
 
     def same_as(self, other: Expr) -> bool:
-        """Whether the two are the same tree."""
+        """Returns whether the two are the same tree."""
         return type(self) is type(other) and self._key() == other._key()
 
     @abc.abstractmethod
     def _key(self) -> Any:
-        """What tells it from others of its class."""
+        """Returns the value by which :meth:`same_as` compares nodes of this class."""
 
 
 def _check_text(value: object) -> None:
@@ -208,7 +208,7 @@ def _check_text(value: object) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column(Expr):
-    """A column, by name; a dot goes into a struct, and backticks are around names that hold one."""
+    """A column, by name; a dot leads into a struct, and backticks enclose names that hold a dot."""
 
     name: str
 
@@ -232,14 +232,14 @@ class Constant(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compare(Expr):
-    """Two values compared."""
+    """A comparison of two values."""
 
     op: CompareOp
     left: Expr
     right: Expr
 
     def children(self) -> tuple[Expr, ...]:
-        """Both sides."""
+        """Returns both sides."""
         return (self.left, self.right)
 
     def _key(self) -> Any:
@@ -248,18 +248,18 @@ class Compare(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In(Expr):
-    """Whether a value is one of several; null when it is not and one of them is null."""
+    """A test whether a value is one of several; null when it is not and one of them is null."""
 
     arg: Expr
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
         """Refuses text that is no UTF-8."""
-        for one in self.values:
-            _check_text(one)
+        for value in self.values:
+            _check_text(value)
 
     def children(self) -> tuple[Expr, ...]:
-        """What is looked for."""
+        """Returns the tested expression."""
         return (self.arg,)
 
     def _key(self) -> Any:
@@ -268,12 +268,12 @@ class In(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsNull(Expr):
-    """Whether there is no value."""
+    """A test whether there is no value; never null itself."""
 
     arg: Expr
 
     def children(self) -> tuple[Expr, ...]:
-        """What may be null."""
+        """Returns the tested expression."""
         return (self.arg,)
 
     def _key(self) -> Any:
@@ -282,12 +282,12 @@ class IsNull(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Not(Expr):
-    """The contrary; null stays null."""
+    """The negation of a condition; null stays null."""
 
     arg: Expr
 
     def children(self) -> tuple[Expr, ...]:
-        """What is denied."""
+        """Returns the negated condition."""
         return (self.arg,)
 
     def _key(self) -> Any:
@@ -296,12 +296,12 @@ class Not(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class And(Expr):
-    """True when all are; made by :func:`all_of`."""
+    """A conjunction: true when all its parts are; made by :func:`all_of`."""
 
     args: tuple[Expr, ...]
 
     def children(self) -> tuple[Expr, ...]:
-        """What must all hold."""
+        """Returns the parts, all of which must hold."""
         return self.args
 
     def _key(self) -> Any:
@@ -310,12 +310,12 @@ class And(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Or(Expr):
-    """True when one is; made by :func:`any_of`."""
+    """A disjunction: true when one of its parts is; made by :func:`any_of`."""
 
     args: tuple[Expr, ...]
 
     def children(self) -> tuple[Expr, ...]:
-        """Of what one must hold."""
+        """Returns the parts, one of which must hold."""
         return self.args
 
     def _key(self) -> Any:
@@ -324,13 +324,13 @@ class Or(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionCall(Expr):
-    """A function of values; which there are, :mod:`lakehouse.expr.functions` says."""
+    """A call of a function; :mod:`lakehouse.expr.functions` lists the functions there are."""
 
     name: str
     args: tuple[Expr, ...]
 
     def children(self) -> tuple[Expr, ...]:
-        """The arguments."""
+        """Returns the arguments."""
         return self.args
 
     def _key(self) -> Any:
@@ -339,14 +339,14 @@ class FunctionCall(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Applied(Expr):
-    """A call that is computed by who knows how: which words a text has, a table's indexes say."""
+    """A call with the function that computes it: ``matches``, whose analyzer a table's indexes define."""
 
     call: FunctionCall
     compute: Callable[[Any], Any]
-    """From the values of the first argument to those of the call."""
+    """Makes the call's values of those of its first argument."""
 
     def children(self) -> tuple[Expr, ...]:
-        """What it is computed from."""
+        """Returns the first argument, from which the value is computed."""
         return self.call.args[:1]
 
     def _key(self) -> Any:
@@ -354,30 +354,30 @@ class Applied(Expr):
 
 
 def col(name: str) -> Column:
-    """The column of that name: ``col("amount") > 10``; ``col("address.street")`` is a field of a struct."""
+    """Names a column, as in ``col("amount") > 10``; ``col("address.street")`` is a field of a struct."""
     if not name:
         raise InvalidInputError("a column has a name")
     return Column(name)
 
 
 def lit(value: object) -> Expr:
-    """A constant; an expression is returned as it is."""
+    """Makes a constant of a value; an expression is returned unchanged."""
     return value if isinstance(value, Expr) else Constant(_checked(value))
 
 
 def all_of(*args: Expr) -> Expr:
-    """True when all are; true of none. Nested ands become one."""
+    """Returns the conjunction of conditions; true if there are none. Nested ands become one."""
     return _joined(And, args, empty=True)
 
 
 def all_given(*args: Expr | None) -> Expr | None:
-    """True when all are of those that are given; None = none is given."""
+    """Returns the conjunction of those that are not None; None if there are none."""
     given = [arg for arg in args if arg is not None]
     return all_of(*given) if given else None
 
 
 def any_of(*args: Expr) -> Expr:
-    """True when one is; false of none. Nested ors become one."""
+    """Returns the disjunction of conditions; false if there are none. Nested ors become one."""
     return _joined(Or, args, empty=False)
 
 

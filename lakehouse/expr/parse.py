@@ -1,7 +1,7 @@
-"""From SQL text to an expression, through sqlglot's parser.
+"""Parser of SQL conditions into expressions, on top of sqlglot. The dialect is DuckDB's.
 
-Only what a condition on rows can be is understood; everything else is refused with the
-place in the text. The dialect is DuckDB's.
+Only conditions on rows are understood; everything else is refused with an error that quotes
+the text.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["parse_where", "to_expr"]
 _TEXT_CHARS_MAX = 1 << 20
 _DEPTH_MAX = 200
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`((?:[^`]|``)+)`""")
-"""Texts and names in quotes of any kind; what is in backticks is the group."""
+"""Texts and names in quotes of any kind; the group is the content of backticks."""
 
 
 def parse_where(text: str) -> Expr:
-    """The condition that ``text`` says, such as ``amount > 10 and name like 'a%'``.
+    """Parses a condition, such as ``amount > 10 and name like 'a%'``.
 
     Example::
 
@@ -63,16 +63,16 @@ def parse_where(text: str) -> Expr:
 
 
 def to_expr(tree: Any, text: str) -> Expr:
-    """The expression of a sqlglot tree that was parsed from ``text``."""
+    """Returns the expression of a sqlglot tree that was parsed from ``text``."""
     return _Reader(text).read(tree, 0)
 
 
 def _double_quoted(text: str) -> str:
-    """The text with names in double quotes, as DuckDB has them, where backticks are around them."""
+    """Returns the text with backticks around names replaced by double quotes, as DuckDB has them."""
 
-    def quoted(found: re.Match[str]) -> str:
-        name = found[1]
-        return found[0] if name is None else '"' + name.replace("``", "`").replace('"', '""') + '"'
+    def quoted(match: re.Match[str]) -> str:
+        name = match[1]
+        return match[0] if name is None else '"' + name.replace("``", "`").replace('"', '""') + '"'
 
     return _QUOTED.sub(quoted, text)
 
@@ -82,7 +82,7 @@ def _shown(text: str) -> str:
 
 
 class _Reader:
-    """Turns sqlglot's nodes into ours."""
+    """Turns sqlglot's nodes into ours: method ``_x`` reads nodes of class ``X``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -142,7 +142,7 @@ class _Reader:
     def _neg(self, node: Any, depth: int) -> Expr:
         inner = self.read(node.this, depth)
         if isinstance(inner, Constant) and isinstance(inner.value, int | float | decimal.Decimal):
-            return Constant(-inner.value)
+            return Constant(-inner.value)  # a constant, since IN takes nothing else
         return FunctionCall("negate", (inner,))
 
     def _between(self, node: Any, depth: int) -> Expr:
@@ -155,6 +155,7 @@ class _Reader:
         if isinstance(what, Constant) and what.value is None:
             return IsNull(arg)
         if isinstance(what, Constant) and isinstance(what.value, bool):
+            # IS TRUE is false for null, where a comparison alone would be null.
             return all_of(Not(IsNull(arg)), Compare("=", arg, what))
         raise self._refuse("after IS stands NULL, TRUE or FALSE")
 

@@ -1,7 +1,7 @@
-"""What value a column must have for a condition to be true: a range, or one of a few values.
+"""Values that a column must have for a condition to be true: a range, or one of a few values.
 
 Invariant: every row for which the condition is true has a value in the range. The converse need not
-hold; None says that nothing is required.
+hold; None means that nothing is required.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _Encode: TypeAlias = Callable[[Any], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Required:
-    """Values as order-preserving bytes."""
+    """The values a column must have, as order-preserving bytes: a range, and where known the values in it."""
 
     low: bytes | None = None
     """Least value; None = no bound."""
     low_open: bool = False
-    """Whether ``low`` itself is left out."""
+    """True if ``low`` itself is excluded."""
     high: bytes | None = None
     """Greatest value; None = no bound."""
     high_open: bool = False
-    """Whether ``high`` itself is left out."""
+    """True if ``high`` itself is excluded."""
     values: tuple[bytes, ...] | None = None
-    """The only values, ascending, when they are known one by one; empty = no value makes it true."""
+    """The only values, ascending, if they are known one by one; empty = no value makes the condition true."""
 
     def holds(self, value: bytes) -> bool:
-        """Whether the value is within the bounds."""
+        """Returns whether the value is within the bounds; :attr:`values` is not looked at."""
         return not (
             (self.low is not None and (value < self.low or (self.low_open and value == self.low)))
             or (self.high is not None and (value > self.high or (self.high_open and value == self.high)))
@@ -57,22 +57,24 @@ _NEVER = Required(values=())
 
 
 def required(expr: Expr, name: str, encode: _Encode) -> Required | None:
-    """What the column of that name must have wherever the condition is true.
+    """Returns the values that the column of that name must have wherever the condition is true.
 
     Args:
         expr: a condition, bound to the schema.
         name: a column of a type that has an order.
-        encode: order-preserving bytes of a constant of the column's type.
+        encode: makes order-preserving bytes of a constant of the column's type.
     """
     match expr:
         case And(args):
-            known = [found for arg in args if (found := required(arg, name, encode)) is not None]
+            known = [part for arg in args if (part := required(arg, name, encode)) is not None]
             return reduce(_both, known) if known else None
         case Or(args):
             parts = [required(arg, name, encode) for arg in args]
-            known = [found for found in parts if found is not None]
+            known = [part for part in parts if part is not None]
+            # One alternative that requires nothing lets every value through.
             return reduce(_either, known) if len(known) == len(parts) else None
         case Constant(value):
+            # False and null alike select no row.
             return None if plain_value(value) is True else _NEVER
         case Column(column) if column == name:
             return _only([encode(True)])
@@ -106,8 +108,8 @@ def _compared(op: CompareOp, constant: Any, encode: _Encode) -> Required | None:
 def _only(values: list[bytes]) -> Required:
     if not values:
         return _NEVER
-    found = tuple(sorted(set(values)))
-    return Required(low=found[0], high=found[-1], values=found)
+    distinct = tuple(sorted(set(values)))
+    return Required(low=distinct[0], high=distinct[-1], values=distinct)
 
 
 def _beginning(prefix: bytes) -> Required:
@@ -115,31 +117,33 @@ def _beginning(prefix: bytes) -> Required:
 
 
 def prefix_successor(prefix: bytes) -> bytes | None:
-    """The least bytes above everything that begins with ``prefix``; None when nothing is above."""
+    """Returns the least bytes above everything that begins with ``prefix``; None when nothing is above."""
+    # A byte 0xff cannot be incremented: the last one that can is, and the rest goes.
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
-def _both(one: Required, other: Required) -> Required:
-    lows = [(found.low, found.low_open) for found in (one, other) if found.low is not None]
-    highs = [(found.high, not found.high_open) for found in (one, other) if found.high is not None]
+def _both(left: Required, right: Required) -> Required:
+    # In the order of pairs an open low is above a closed one, and an open high below a closed one.
+    lows = [(part.low, part.low_open) for part in (left, right) if part.low is not None]
+    highs = [(part.high, not part.high_open) for part in (left, right) if part.high is not None]
     low, low_open = max(lows, default=(None, False))
     high, high_closed = min(highs, default=(None, True))
-    found = Required(low=low, low_open=low_open, high=high, high_open=not high_closed)
-    choices = [set(part.values) for part in (one, other) if part.values is not None]
+    bounds = Required(low=low, low_open=low_open, high=high, high_open=not high_closed)
+    choices = [set(part.values) for part in (left, right) if part.values is not None]
     if not choices:
-        return found
-    return _only([value for value in set.intersection(*choices) if found.holds(value)])
+        return bounds
+    return _only([value for value in set.intersection(*choices) if bounds.holds(value)])
 
 
-def _either(one: Required, other: Required) -> Required:
-    if one.values == () or other.values == ():
-        return other if one.values == () else one
-    if one.values is not None and other.values is not None:
-        return _only([*one.values, *other.values])
+def _either(left: Required, right: Required) -> Required:
+    if left.values == () or right.values == ():
+        return right if left.values == () else left
+    if left.values is not None and right.values is not None:
+        return _only([*left.values, *right.values])
     low, low_open, high, high_closed = None, False, None, True
-    if one.low is not None and other.low is not None:
-        low, low_open = min((one.low, one.low_open), (other.low, other.low_open))
-    if one.high is not None and other.high is not None:
-        high, high_closed = max((one.high, not one.high_open), (other.high, not other.high_open))
+    if left.low is not None and right.low is not None:
+        low, low_open = min((left.low, left.low_open), (right.low, right.low_open))
+    if left.high is not None and right.high is not None:
+        high, high_closed = max((left.high, not left.high_open), (right.high, not right.high_open))
     return Required(low=low, low_open=low_open, high=high, high_open=not high_closed)

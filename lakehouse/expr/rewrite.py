@@ -1,4 +1,4 @@
-"""Expressions made of expressions: every node replaced by what a function makes of it.
+"""Rewriting of expressions: a function replaces every node.
 
 Invariant: children are replaced before their parent, and nodes that nothing changes keep their class.
 """
@@ -13,7 +13,7 @@ __all__ = ["rewritten"]
 
 
 def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with ``change`` applied to each node, the innermost first."""
+    """Returns the expression with ``change`` applied to each node, the innermost first."""
 
     def visit(node: Expr) -> Expr:
         match node:

@@ -1,4 +1,4 @@
-"""An expression as text: one text for each tree, which the parser reads back as that tree.
+"""The normal form of expressions: one SQL text for each tree, which the parser reads back as that tree.
 
 This normal form names expression indexes (their target key is a hash of it), so it must
 not change between releases.
@@ -43,7 +43,7 @@ _RESERVED = frozenset((
 
 
 def to_sql(expr: Expr) -> str:
-    """The normal form of the expression."""
+    """Returns the normal form of the expression: SQL text that depends on the tree alone."""
     if isinstance(expr, Column):
         return ".".join(quote_name(part) for part in parts_of(expr.name))
     if isinstance(expr, Constant):
@@ -75,6 +75,7 @@ def to_sql(expr: Expr) -> str:
 
 def _inner(expr: Expr) -> str:
     text = to_sql(expr)
+    # A call in parentheses of its own needs no others; operators and LIKE do.
     plain = isinstance(expr, Column | Constant) or (
         isinstance(expr, FunctionCall) and text.endswith(")") and text.startswith(expr.name)
     )
@@ -82,14 +83,14 @@ def _inner(expr: Expr) -> str:
 
 
 def quote_name(name: str) -> str:
-    """A column's name, quoted where SQL would take it for something else."""
+    """Returns a column's name, quoted where SQL would take it for something else."""
     if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def value_to_sql(value: object) -> str:
-    """A constant as SQL writes it."""
+    """Returns a constant as SQL writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -120,4 +121,5 @@ def value_to_sql(value: object) -> str:
 
 def _float(value: float) -> str:
     text = repr(value)
+    # A whole number keeps a point, so that the parser reads a float again.
     return text if any(mark in text for mark in ".e") else text + ".0"

@@ -1,4 +1,4 @@
-"""Indexes in puffin files: built, searched, and enumerated as rows that say what is where."""
+"""Indexes in puffin files: building, searching, and enumerating them as rows of metadata."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What an enumeration of indexes yields: one entry for each (file, index, target).
+"""Entries of an enumeration of indexes: one for each (file, index, target).
 
-Invariant: an entry with an ``error`` is one whose metadata could not be read in full; everything
-else it says (where, which kind, which target, how long) is true all the same. A ``target`` of None
-means that the key could not be decoded, which is no error: the key itself is kept.
+Invariant: an entry with an ``error`` is one whose metadata could not be read in full; its other
+members (locator, kind, target, size) are true all the same. A ``target`` of None means that the key
+could not be decoded, which is no error: the key itself is kept.
 
-Numbers of metadata are None only where an entry was made from the row of an older release that
-did not have them; from a file they are always there.
+Numbers of metadata are None only in an entry made from the row of an older release that did not
+have them; in entries from files they are always set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class IndexType(StrEnum):
-    """Kind of an index; the words stand in rows, so they are never changed."""
+    """Kind of an index; the words are stored in rows, so they are never changed."""
 
     BLOOM_SKIPPING = "bloom_skipping"
     """A bloom filter of the values of each segment."""
@@ -43,40 +43,40 @@ class IndexType(StrEnum):
 
     @property
     def greptime(self) -> str:
-        """GreptimeDB's word for it."""
+        """GreptimeDB's word for the kind."""
         return "bloom_filter" if self is IndexType.BLOOM_SKIPPING else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFileLocator:
-    """Which index file an entry is from; all entries of a file share one."""
+    """Place of an index file; all entries of a file share one."""
 
     table_dir: str
     """Directory of the table, ending with ``/``."""
     region_id: int
-    """The region that refers to the file: after a repartition not always the one in the path."""
+    """Region that refers to the file: after a repartition not always the one in the path."""
     file_id: str
-    """Of the data file."""
+    """Id of the data file."""
     node_id: int | None = None
-    """The node that listed it, where there are nodes."""
+    """Node that listed the file; None without nodes."""
     index_file_path: str = ""
     """Key of the object; empty when the locator is from a row without that column."""
     index_file_size: int | None = None
-    """Bytes, as a manifest or a listing says."""
+    """Bytes of the file, from a manifest or a listing; None = not known."""
 
     @property
     def table_id(self) -> int:
-        """Table of the region."""
+        """Table id of the region."""
         return table_id(self.region_id)
 
     @property
     def region_number(self) -> int:
-        """Group and sequence of the region."""
+        """Group and sequence of the region, as one number."""
         return region_number(self.region_id)
 
     @property
     def region_group(self) -> int:
-        """0, or 1 for a metadata region of the metric engine."""
+        """Group of the region: 0, or 1 for a metadata region of the metric engine."""
         return region_group(self.region_id)
 
     @property
@@ -98,7 +98,7 @@ class BloomInfo:
 
     @classmethod
     def of(cls, meta: BloomMeta | BloomSummary) -> Self:
-        """From the blob's own metadata."""
+        """Makes it from the blob's own metadata."""
         return cls(
             rows_per_segment=meta.rows_per_segment,
             segment_count=meta.segment_count,
@@ -112,14 +112,14 @@ class FulltextInfo:
     """Configuration of a fulltext index."""
 
     analyzer: str | None
-    """``english`` or ``chinese``."""
+    """Analyzer: ``english`` or ``chinese``."""
     case_sensitive: bool | None
     granularity: int | None = None
-    """Rows of a segment; of a bloom index only."""
+    """Rows of a segment; bloom indexes only."""
     false_positive_rate: float | None = None
-    """Of a bloom index only, where its writer noted it."""
+    """False positive rate; bloom indexes only, if the writer noted it."""
     raw_config: str | None = None
-    """The blob's ``fulltext_config`` property as it stands."""
+    """The blob's ``fulltext_config`` property, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +127,16 @@ class InvertedInfo:
     """Metadata of one column of an inverted blob."""
 
     bitmap_type: str | None
-    """``Roaring``, ``BitVec``, or an unknown number in decimal."""
+    """Encoding of bitmaps: ``Roaring``, ``BitVec``, or an unknown number in decimal."""
     base_offset: int | None
     """First byte of the column in the blob."""
     inverted_index_size: int | None
-    """Bytes of the column."""
+    """Bytes of the column in the blob."""
     relative_fst_offset: int | None
-    """From ``base_offset``."""
+    """First byte of the FST, from ``base_offset``."""
     fst_size: int | None
     relative_null_bitmap_offset: int | None
-    """From ``base_offset``."""
+    """First byte of the null bitmap, from ``base_offset``."""
     null_bitmap_size: int | None
     segment_row_count: int | None
     """Rows that one bit of a bitmap stands for; the same for all columns."""
@@ -145,7 +145,7 @@ class InvertedInfo:
 
     @classmethod
     def of(cls, column: InvertedColumn, metas: InvertedMetas) -> Self:
-        """From the blob's own metadata."""
+        """Makes it from the blob's own metadata."""
         return cls(
             bitmap_type=column.bitmap_type_name,
             base_offset=column.base_offset,
@@ -161,32 +161,32 @@ class InvertedInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaInfo:
-    """Metadata of an index, by part: which parts there are follows from the :class:`IndexType`.
+    """Metadata of an index in parts; the :class:`IndexType` determines which parts there are.
 
     ``bloom_skipping`` has ``bloom``, ``fulltext_bloom`` has ``bloom`` and ``fulltext``,
     ``fulltext_tantivy`` has ``fulltext``, ``inverted`` has ``inverted``.
     """
 
     bloom: BloomInfo | None = None
-    """Of a fulltext bloom index None when its filters' metadata could not be read."""
+    """Metadata of bloom filters; None in a fulltext bloom index when they could not be read."""
     fulltext: FulltextInfo | None = None
     inverted: InvertedInfo | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
-    """One index of one target in one file."""
+    """Entry: an index of one target in one file."""
 
     locator: IndexFileLocator
     index_type: IndexType
     target: IndexTarget | None
-    """None when the key could not be decoded."""
+    """Target; None when the key could not be decoded."""
     target_key: str
-    """As it stands in the file."""
+    """Key of the target as the file has it."""
     blob_size: int | None
     """Bytes of the blob in the file: of an inverted index the blob of all columns, of a tantivy
-    index its directory only. None when the row of an older release did not say."""
+    index its directory only. None when the row of an older release did not have it."""
     meta: MetaInfo | None
-    """None when it could not be read."""
+    """Metadata; None when they could not be read."""
     error: str | None = None
-    """Why the metadata, or a part of it, could not be read."""
+    """Reason why the metadata, or a part of them, could not be read; None = they could."""

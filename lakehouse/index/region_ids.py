@@ -14,27 +14,27 @@ SEQUENCE_MAX = (1 << 24) - 1
 
 
 def table_id(region_id: int) -> int:
-    """The table of a region."""
+    """Returns the table id of a region."""
     return region_id >> 32
 
 
 def region_number(region_id: int) -> int:
-    """Group and sequence of a region: what tells the regions of a table apart."""
+    """Returns group and sequence of a region as one number, unique among the regions of its table."""
     return region_id & _U32_MAX
 
 
 def region_group(region_id: int) -> int:
-    """0, or 1 for a metadata region of the metric engine."""
+    """Returns the group of a region: 0, or 1 for a metadata region of the metric engine."""
     return region_id >> 24 & _GROUP_MAX
 
 
 def region_sequence(region_id: int) -> int:
-    """The number of a region that its directory is named after."""
+    """Returns the sequence of a region, after which its directory is named."""
     return region_id & SEQUENCE_MAX
 
 
 def region_id_of(table: int, sequence: int, group: int = 0) -> int:
-    """The region id of its parts."""
+    """Returns the region id made of table id, sequence and group."""
     if not (0 <= table <= _U32_MAX and 0 <= sequence <= SEQUENCE_MAX and 0 <= group <= _GROUP_MAX):
         raise InvalidInputError(
             f"a region has a table id of 32, a group of 8 and a sequence of 24 bits, not "

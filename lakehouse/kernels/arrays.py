@@ -1,6 +1,6 @@
 """Names for the numpy arrays that formats are made of.
 
-Invariant: an alias names an element type and nothing else; byte order on disk is written out
+Invariant: an alias names an element type and nothing else; the byte order on disk is chosen
 where bytes are made.
 """
 
@@ -14,9 +14,9 @@ import numpy.typing as npt
 __all__ = ["I32", "I64", "U8", "U32", "U64", "Mask"]
 
 U8: TypeAlias = npt.NDArray[np.uint8]
-"""Bytes."""
+"""Bytes, one per element."""
 I32: TypeAlias = npt.NDArray[np.int32]
-"""Codes of a dictionary."""
+"""Codes of a dictionary: positions in its values."""
 I64: TypeAlias = npt.NDArray[np.int64]
 """Offsets, lengths and positions."""
 U64: TypeAlias = npt.NDArray[np.uint64]

@@ -1,9 +1,9 @@
-"""Loops that numpy cannot express: compiled when numba is there, interpreted when it is not.
+"""Loops that numpy cannot express: compiled when numba is installed, interpreted when it is not.
 
 Invariant: both ways run the same source, so they give the same bytes. A loop is written
-once, over things that are indexed: lists, ``bytes`` and ``bytearray`` when interpreted,
-numpy arrays when compiled. What cannot be the same in both (growing a buffer, wrapping
-arithmetic) is a small function with a stand-in for the compiled run.
+once, over sequences that are indexed: lists, ``bytes`` and ``bytearray`` when interpreted,
+numpy arrays when compiled. Operations that differ (growing a buffer, wrapping arithmetic) are
+small functions with a stand-in for the compiled run.
 
 numba is optional (the ``fast`` extra). It is imported on first use only, and what it
 compiles is cached on disk, beside the module or in the user's cache directory.
@@ -21,20 +21,20 @@ from typing import Any
 __all__ = ["Loops", "numba_available"]
 
 _START_UP_PAYS_FROM = 30_000
-"""Interpreted items that take as long as importing numba and loading compiled code: a second (and some more
-of compiling the first time on a machine)."""
+"""Number of interpreted items that take as long as importing numba and loading compiled code: a second (and
+more seconds of compiling the first time on a machine)."""
 _WARM_PAYS_FROM = 64
-"""The same once the code is loaded: preparing arrays costs some 20 microseconds."""
+"""Number of items from which loaded code is quicker: preparing arrays costs some 20 microseconds."""
 
 
 def numba_available() -> bool:
-    """Whether numba can be used; imports it, which takes half a second."""
+    """Returns whether numba can be used; imports it, which takes half a second."""
     return _numba() is not None
 
 
 @functools.cache
 def _numba() -> Any:
-    """numba, or None where it is missing or does not go with the numpy that is there."""
+    """Returns numba, or None where it is missing or does not work with the installed numpy."""
     try:
         import numba
     except ImportError:
@@ -43,14 +43,14 @@ def _numba() -> Any:
 
 
 class Loops:
-    """Functions that call each other, as one unit to compile.
+    """Functions that call each other, compiled as one unit.
 
     Args:
         functions: callees before callers; each refers to the others by its plain name.
-        pays_from: how many items, done the other way, take as long as loading compiled code.
-        adds_up: whether small pieces of work count together, so that code is loaded when what was asked for
-            so far would have paid for it. Not of loops that somebody waits for, who would wait a second.
-        stand_ins: what to put under a name in the compiled run: a function to compile, or an array.
+        pays_from: number of items that, interpreted, take as long as loading compiled code.
+        adds_up: True counts small pieces of work together, so that code is loaded once the work so far would
+            have paid for it. Not for loops that somebody waits for: one call would take a second longer.
+        stand_ins: functions to compile or arrays that replace a name in the compiled run.
     """
 
     __slots__ = ("_adds_up", "_compiled", "_done", "_functions", "_lock", "_pays_from", "_stand_ins")
@@ -72,14 +72,14 @@ class Loops:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether compiled code is at hand, so that using it costs next to nothing."""
+        """True if compiled code is loaded, so that using it costs next to nothing."""
         return self._compiled is not None
 
     def compiled_for(self, work: int, *, wanted: bool | None = None) -> types.SimpleNamespace | None:
-        """The compiled functions as attributes, or None when interpreting is better or all there is.
+        """Returns the compiled functions as attributes, or None when interpreting is better or all there is.
 
         Args:
-            work: about how many items the loop will handle.
+            work: approximate number of items that the loop will handle.
             wanted: True compiles whatever the work, False never does; None decides by the work.
         """
         if wanted is None:
@@ -100,10 +100,10 @@ class Loops:
         version = self._version()
 
         def compiled(function: Callable[..., Any], namespace: dict[str, Any]) -> Callable[..., Any]:
-            # A copy with globals of its own, so that it calls compiled functions and the
-            # original goes on calling interpreted ones.
+            # A copy with globals of its own, so that it calls compiled functions while the
+            # original still calls interpreted ones.
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
-            # numba's cache looks at a function's own file alone; the name makes it look at all.
+            # numba's cache notices changes of a function's own file only; the name covers all files.
             copy.__qualname__ = f"{function.__name__}_{version}"
             try:
                 return numba.njit(cache=True, nogil=True)(copy)  # type: ignore[no-any-return]
@@ -121,7 +121,7 @@ class Loops:
         return types.SimpleNamespace(**{f.__name__: namespace[f.__name__] for f in self._functions})
 
     def _version(self) -> str:
-        """Changes with every function of the unit and every constant they use."""
+        """Returns a digest that changes with every function of the unit and every constant they use."""
         digest = hashlib.sha256()
         functions = list(self._functions)
         for name, stand_in in self._stand_ins.items():

@@ -1,12 +1,12 @@
 """Computation on several cores at once, for code that is no coroutine.
 
-Libraries that compute on one core and let go of the interpreter's lock (pyarrow's Parquet writer) are
+Libraries that compute on one core and release the interpreter's lock (pyarrow's Parquet writer) are
 given several pieces of work at once. The threads are one small pool for the process, beside the
 threads of the callers.
 
-Invariant: work never waits for a thread. Whoever hands it in does what no thread has begun with, so
-the answer comes at the latest when one core would have done it all, in a forked child too, where the
-pool's threads do not exist.
+Invariant: work never waits for a thread. The caller does whatever no thread has begun, so the answer
+comes at the latest when one core would have done it all, in a forked child too, where the pool's
+threads do not exist.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ R = TypeVar("R")
 
 
 def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``work`` of every item, in their order; items side by side where cores are free."""
+    """Returns the results of ``work`` on every item, in their order; uses cores that are free."""
     futures = [_pool().submit(work, item) for item in items[1:]]
     try:
         done = {at: work(item) for at, item in enumerate(items[:1])}
+        # From the end, where no thread has come to yet: cancelling succeeds for work not begun.
         for at in reversed(range(len(futures))):
             if futures[at].cancel():
                 done[at + 1] = work(items[at + 1])

@@ -1,9 +1,9 @@
-"""Metadata at the end of a blob: read a tail, then say what is still missing.
+"""Extraction of metadata from the end of a blob, or of the range that is still to be read.
 
-Bloom and inverted blobs end with ``metadata | u32 length of the metadata``. Whoever
-reads them has fetched some last bytes and does not know yet whether they are enough.
-The functions here are pure: they answer with the metadata, or with the one range that
-is still needed, and never ask for the same range twice.
+Bloom and inverted blobs end with ``metadata | u32 length of the metadata``. A reader
+fetches some last bytes before it knows whether they are enough. The functions here are
+pure: they return the metadata, or the one range that is still needed, and never the
+same range twice.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lakehouse.errors import CorruptionError, InvalidInputError
 __all__ = ["LENGTH_BYTES", "NeedMore", "metadata_from_tail"]
 
 LENGTH_BYTES = 4
-"""Size of the little-endian length field that ends a blob."""
+"""Bytes of the little-endian length field that ends a blob."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedMore:
-    """The bytes at hand do not reach: fetch ``[start, end)`` and call again with what it holds."""
+    """A request for more bytes: fetch ``[start, end)`` and call again with them."""
 
     start: int
     """First byte needed, counted from the start of the blob (or file) the call was about."""
@@ -34,12 +34,12 @@ class NeedMore:
 
 
 def metadata_from_tail(tail: bytes | memoryview, blob_size: int, *, what: str) -> memoryview | NeedMore:
-    """The metadata of a blob whose last bytes are ``tail``, or the tail that would hold it.
+    """Returns the metadata of a blob whose last bytes are ``tail``, or the tail that would hold it.
 
     Args:
         tail: the last ``len(tail)`` bytes of the blob.
         blob_size: size of the whole blob.
-        what: how errors name the blob.
+        what: name of the blob in errors.
     """
     if len(tail) > blob_size:
         raise InvalidInputError(

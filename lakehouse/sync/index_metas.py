@@ -19,7 +19,7 @@ __all__ = ["IndexMetaScan"]
 
 
 class IndexMetaScan:
-    """An enumeration: iterate it once, then read ``stats`` and ``problems``."""
+    """A scan: iterate it once, then read ``stats`` and ``problems``."""
 
     def __init__(self, wrapped: AsyncIndexMetaScan, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
@@ -40,12 +40,12 @@ class IndexMetaScan:
     def batches(
         self, shape: RowShape = COMPACT, *, rows: int = 8192
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The entries as rows of that shape, in batches of at least ``rows`` (the last may be smaller).
+        """Yields the entries as rows of a shape, in batches of ``rows`` rows (the last may be smaller).
 
-        Entries whose metadata could not be read in full are rows of GreptimeDB's shape alone.
+        Entries whose metadata could not be read in full are left out, except in GreptimeDB's shape.
         """
         return self._bridge.iterate(self._wrapped.batches, shape, rows=rows)
 
     def to_arrow(self, shape: RowShape = COMPACT) -> pa.Table:
-        """All entries as one table."""
+        """Returns all entries as one table; see :meth:`batches`."""
         return self._bridge.call(self._wrapped.to_arrow, shape)

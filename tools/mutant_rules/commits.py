@@ -134,7 +134,7 @@ COMMITS = (
     Mutant(
         rule="hint above the head: a damaged one, or another table's, is believed",
         path="lakehouse/format/metadata/hint.py",
-        old=" if found.table == table else None)",
+        old=" if sealed.table == table else None)",
         new=")",
         tests=(f"{_HISTORY}::test_a_hint_without_proof_blocks_nobody",),
     ),

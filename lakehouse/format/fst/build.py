@@ -1,4 +1,4 @@
-"""Building an FST, format version 3, with the very bytes of the ``fst`` crate.
+"""Builder of FSTs, format version 3, that writes the very bytes of the ``fst`` crate.
 
 Invariant: the bytes depend on the keys and values alone, and equal what the crate writes,
 because the two things that decide them are the same: where outputs are pushed (towards the
@@ -9,8 +9,8 @@ gives another, equally valid file.
 
 The states on the path of the last key are open; those below what a new key shares with it
 can gain no more transitions and are frozen, deepest first. Transitions of open states lie
-in one pool: a state's own begin where its parent's end, so freezing is cutting the pool.
-A cached node is not kept as a value: it is compared as written, from the bytes at its address.
+in one pool: a state's own begin where its parent's end, so freezing cuts the pool short.
+A cached node is not kept as a value: it is compared with the bytes written at its address.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ _WRAP_MODULO = (1 << 64) % _BUCKETS
 _NO_ADDRESS = 1
 """No node ends here: stands for "nothing written yet"."""
 _TRANSITION_BYTES = 8 + 8 + 1
-"""Most that one transition takes: output, delta, input."""
+"""Maximum bytes of a transition: output, delta, input."""
 _NODE_BYTES = 8 + 256 + 3
-"""Most that the rest of a node takes: final output, table, sizes, count, state."""
+"""Maximum bytes of the rest of a node: final output, table, sizes, count, state."""
 
 
 def _mixed(state: int, item: int) -> int:
-    """One FNV step, unsigned."""
+    """Takes one FNV step in unsigned arithmetic."""
     return ((state ^ item) * _FNV_PRIME) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _mixed_signed(state: int, item: int) -> int:
-    """The same bits in wrapping signed arithmetic."""
+    """Takes one FNV step in wrapping signed arithmetic, with the same bits."""
     return (state ^ item) * _FNV_PRIME
 
 
 def _grown(buffer: Any, size: int) -> Any:
-    """A list or bytearray at least ``size`` long."""
+    """Extends a list or bytearray to a length of at least ``size``, doubling it."""
     buffer.extend(bytes(max(size, 2 * len(buffer)) - len(buffer)))
     return buffer
 
 
 def _grown_array(buffer: Any, size: int) -> Any:
-    """An array at least ``size`` long."""
+    """Returns a copy of an array with a length of at least ``size``, doubling it."""
     wider = np.empty(max(size, 2 * len(buffer)), buffer.dtype)
     # A loop: assigning a slice would compile numba's error messages, for seconds.
     for i in range(len(buffer)):
@@ -73,7 +73,7 @@ def _grown_array(buffer: Any, size: int) -> Any:
 
 
 def _hash_of(trans: Any, first: int, end: int, final: int, final_output: int) -> int:
-    """The cache's hash of a node."""
+    """Returns the cache's hash of a node."""
     inputs, outputs, targets = trans
     state = _mixed(_mixed(_FNV_START, final), final_output)
     for i in range(first, end):
@@ -82,13 +82,13 @@ def _hash_of(trans: Any, first: int, end: int, final: int, final_output: int) ->
 
 
 def _bucket_of(state: int) -> int:
-    """The cache bucket of a hash, which is unsigned however it is held."""
-    bucket = state % _BUCKETS
+    """Returns the cache bucket of a hash: of its bits as an unsigned number, held as signed or not."""
+    bucket = state % _BUCKETS  # a negative ``state`` is 2**64 too low, hence the modulo of that
     return bucket if state >= 0 else (bucket + _WRAP_MODULO) % _BUCKETS
 
 
 def _is_written(out: Any, addr: int, trans: Any, first: int, end: int, final: int, final_output: int) -> bool:
-    """Whether the node written at ``addr`` is this one."""
+    """Returns whether the node written at ``addr`` is this one."""
     inputs, outputs, targets = trans
     node = decode_node(out, addr)
     if node[1] != end - first or node[2] != final or node[3] != final_output:
@@ -104,6 +104,7 @@ def _frozen(
     out: Any, pos: int, last: int, cells: Any, trans: Any, first: int, end: int, final: int, final_output: int
 ) -> Any:
     """Writes a node unless the cache has it: (out, its address, position behind all nodes, last written)."""
+    # The final node without transitions and output is never written; its address is 0.
     if final and first == end and final_output == 0:
         return out, 0, pos, last
     state = _hash_of(trans, first, end, final, final_output)
@@ -113,6 +114,7 @@ def _frozen(
     for at in range(cell, cell + 2):
         addr = addrs[at]
         if addr and hashes[at] == state and _is_written(out, addr, trans, first, end, final, final_output):
+            # The more recently used cell is the first of its bucket.
             addrs[at], hashes[at] = addrs[cell], hashes[cell]
             addrs[cell], hashes[cell] = addr, state
             return out, addr, pos, last
@@ -153,10 +155,10 @@ def _frozen_below(
 
 
 def _shared_prefix(data: Any, start: int, end: int, value: int, states: Any, outputs: Any, used: int) -> Any:
-    """How many bytes a key shares with the open path, and what is left of its value.
+    """Returns the number of bytes that a key shares with the open path, and the rest of its value.
 
-    Leaves on each shared transition the part of its output that all its keys have, and
-    moves the rest below it.
+    Each shared transition keeps the part of its output that all its keys have; the rest moves
+    below it.
     """
     finals, final_outputs, firsts, open_inputs, open_outputs = states
     depth = 0
@@ -178,7 +180,7 @@ def _shared_prefix(data: Any, start: int, end: int, value: int, states: Any, out
 
 
 def _add_path(data: Any, start: int, end: int, value: int, states: Any, top: int, used: int) -> int:
-    """Opens states for a key's unshared bytes below ``top``; the new deepest state."""
+    """Opens states for a key's unshared bytes below ``top``; returns the new deepest state."""
     finals, final_outputs, firsts, open_inputs, open_outputs = states
     for i in range(start, end):
         open_inputs[top] = data[i]
@@ -206,7 +208,7 @@ def _build_loop(
     top = used = start = root
     for key in range(len(ends)):
         end = ends[key]
-        if end == start and key == 0:
+        if end == start and key == 0:  # the empty key, which has no path
             finals[0] = 1
             final_outputs[0] = values[0]
             continue
@@ -234,12 +236,12 @@ def build_nodes(
     *,
     compiled: bool | None = None,
 ) -> tuple[memoryview, int]:
-    """The nodes of a map, with room for the header before them, and the root's address.
+    """Returns the nodes of a map, with room for the header before them, and the root's address.
 
     Args:
         data: the keys, one after another, in ascending byte order and each once.
         ends: offset behind each key.
-        values: what each key maps to, not negative.
+        values: value of each key, not negative.
         compiled: see :meth:`lakehouse.kernels.compiled.Loops.compiled_for`.
     """
     longest = int(np.diff(ends, prepend=0).max(initial=0))

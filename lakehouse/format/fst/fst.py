@@ -3,7 +3,7 @@
 ::
 
     u64  3                       format version
-    u64  type                    0; what the writer's user chose, not looked at
+    u64  type                    0; chosen by the writer's user, ignored by readers
     nodes                        see lakehouse.format.fst.node
     u64  number of keys
     u64  address of the root
@@ -12,7 +12,7 @@
 All numbers are little endian. The root is the node written last, so it ends where the
 number of keys begins; only the map of the empty key to 0 has no node and root 0.
 
-It is what GreptimeDB's inverted index keeps its terms in (the ``fst`` crate's ``Map``).
+GreptimeDB's inverted index keeps its terms in it (the ``fst`` crate's ``Map``).
 Invariant: ``Fst.parse(build_fst(keys, values))`` holds those keys and values and no other,
 and no bytes whatever make a read crash, hang or take memory out of proportion.
 """
@@ -41,15 +41,16 @@ VERSION = 3
 """The one format version read and written; 1 and 2 had no checksum and were never in an index."""
 _HEADER = struct.Struct("<QQ")
 COUNTS = struct.Struct("<QQ")
-"""Number of keys and address of the root: how the footer begins."""
+"""Number of keys and address of the root: the beginning of the footer."""
 _CHECKSUM = struct.Struct("<I")
 FOOTER_BYTES = COUNTS.size + _CHECKSUM.size
-"""Number of keys, root address and checksum."""
+"""Bytes of number of keys, root address and checksum."""
 _VALUE_MAX = (1 << 63) - 1
+"""Maximum value that is written: the builder's loops hold values as signed 64-bit numbers."""
 
 
 def masked_crc32c(data: bytes | memoryview) -> int:
-    """CRC-32C, rotated and shifted, so that checksumming data with checksums in it stays sound."""
+    """Computes CRC-32C, rotated and shifted, so that checksumming data with checksums in it stays sound."""
     crc = int(google_crc32c.value(bytes(data)))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -57,7 +58,7 @@ def masked_crc32c(data: bytes | memoryview) -> int:
 def build_fst(
     keys: pa.Array | Sequence[bytes], values: npt.ArrayLike, *, compiled: bool | None = None
 ) -> bytes:
-    """The bytes of a map.
+    """Encodes a map.
 
     Args:
         keys: binary array without nulls, or byte strings; ascending by bytes, each once.
@@ -82,9 +83,9 @@ class Fst:
     __slots__ = ("_data", "_root", "key_count", "type")
 
     key_count: int
-    """How many keys the file says it has."""
+    """Number of keys that the footer states."""
     type: int
-    """What the writer's user chose; 0 in an inverted index."""
+    """Number chosen by the writer's user; 0 in an inverted index."""
 
     def __init__(self, data: bytes, root: int, key_count: int, type_: int) -> None:
         self._data, self._root = data, root
@@ -142,15 +143,16 @@ class Fst:
         return self.key_count
 
     def get(self, key: bytes) -> int | None:
-        """The value of one key, or None."""
-        found, values = self.get_many([key], compiled=False)
-        return int(values[0]) if found[0] else None
+        """Returns the value of one key, or None."""
+        # One lookup ends before compiled code would be loaded.
+        hits, values = self.get_many([key], compiled=False)
+        return int(values[0]) if hits[0] else None
 
     def __contains__(self, key: bytes) -> bool:
         return self.get(key) is not None
 
     def get_many(self, keys: pa.Array | Sequence[bytes], *, compiled: bool | None = None) -> tuple[Mask, U64]:
-        """For each key whether it is there, and its value or 0."""
+        """Returns for each key whether it is there, and its value or 0."""
         queries, ends = _flat(keys)
         return look_up(self._data, self._root, queries, ends, compiled=compiled)
 
@@ -162,10 +164,10 @@ class Fst:
         steps_max: int = STEPS_MAX,
         compiled: bool | None = None,
     ) -> Iterator[FstEntries]:
-        """The entries of a range in key order, in batches of bounded size.
+        """Yields the entries of a range in key order, in batches of bounded size.
 
         Args:
-            keys: which keys.
+            keys: range of keys.
             with_keys: False leaves the keys out, for callers that need the values alone.
             steps_max: transitions to follow before the scan is given up with an error.
             compiled: see :func:`build_fst`.
@@ -177,7 +179,7 @@ class Fst:
             )  # fmt: skip
 
     def items(self, keys: KeyRange = ALL_KEYS) -> Iterator[tuple[bytes, int]]:
-        """Key and value one by one, in key order."""
+        """Yields key and value one by one, in key order."""
         for batch in self.batches(keys):
             assert batch.keys is not None
             yield from zip(batch.keys.to_pylist(), batch.values.tolist(), strict=True)
@@ -185,13 +187,13 @@ class Fst:
     def values(
         self, keys: KeyRange = ALL_KEYS, *, steps_max: int = STEPS_MAX, compiled: bool | None = None
     ) -> U64:
-        """The values of a range, in key order."""
+        """Returns the values of a range, in key order."""
         batches = self.batches(keys, with_keys=False, steps_max=steps_max, compiled=compiled)
         return np.concatenate([np.empty(0, np.uint64), *(batch.values for batch in batches)])
 
 
 def _flat(keys: pa.Array | Sequence[bytes]) -> tuple[U8, I64]:
-    """The keys' bytes one after another, and the offset behind each."""
+    """Returns the keys' bytes one after another, and the offset behind each."""
     if not isinstance(keys, pa.Array):
         data = np.frombuffer(b"".join(keys), np.uint8)
         return data, np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)))

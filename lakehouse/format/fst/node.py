@@ -1,4 +1,4 @@
-"""One node of an FST, format version 3: its bytes, written and read.
+"""Codec of a node of an FST, format version 3.
 
 A node is read backwards from its address, the position of its last byte. In file order::
 
@@ -11,7 +11,7 @@ A node is read backwards from its address, the position of its last byte. In fil
         [table of 256 if n > 32] sizes [count if n = 0 or n > 63] state=0fnnnnnn
 
 ``cccccc`` is the input's place among the common bytes (1 to 63), or 0 when the input byte
-is written out. ``f`` says the node is final, ``nnnnnn`` how many transitions it has.
+is written out. ``f`` is 1 in a final node, ``nnnnnn`` is its number of transitions.
 ``sizes`` is delta size << 4 | output size; all numbers of a node have the same size, little
 endian. A delta is the node's first byte minus the target's address, or 0 for target 0: the
 final node without transitions, which is never written. The table gives the transition of an
@@ -43,9 +43,9 @@ __all__ = [
 ]
 
 HEADER_BYTES = 16
-"""Format version and type, two u64, before the first node."""
+"""Bytes of format version and type, two u64, before the first node."""
 BAD_NODE = 0
-"""``kind`` of a decoded node that is no node."""
+"""``kind`` of a decoded node whose bytes are invalid."""
 _NEXT_NODE, _ONE_NODE, _ANY_NODE = 1, 2, 3
 
 _COMMON_INPUTS = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
@@ -55,11 +55,11 @@ _COMMON_PLACE = bytes(_COMMON_INPUTS.find(byte) + 1 for byte in range(256))
 _TABLE_ABOVE = 32
 """Nodes with more transitions than this carry the table of 256."""
 _COUNT_MAX = 63
-"""Most transitions the state byte can count."""
+"""Maximum number of transitions that the state byte can hold."""
 
 
 def _read_uint(data: Any, pos: int, size: int) -> int:
-    """The little-endian number of ``size`` bytes at ``pos``."""
+    """Returns the little-endian number of ``size`` bytes at ``pos``."""
     value = 0
     for i in range(size - 1, -1, -1):
         value = value * 256 + data[pos + i]
@@ -67,14 +67,14 @@ def _read_uint(data: Any, pos: int, size: int) -> int:
 
 
 def _write_uint(out: Any, pos: int, value: int, size: int) -> int:
-    """Writes a number in ``size`` bytes; the position behind it."""
+    """Writes a little-endian number in ``size`` bytes; returns the position behind it."""
     for i in range(size):
         out[pos + i] = (value >> (8 * i)) & 255
     return pos + size
 
 
 def _uint_size(value: int) -> int:
-    """The fewest bytes that hold the number, at least 1."""
+    """Returns the least number of bytes that hold the number, at least 1."""
     size = 1
     while size < 8 and value >> (8 * size):
         size += 1
@@ -82,17 +82,17 @@ def _uint_size(value: int) -> int:
 
 
 def _delta_to(start: int, target: int) -> int:
-    """How a node that starts at ``start`` writes the address ``target``."""
+    """Returns the delta by which a node that starts at ``start`` refers to the address ``target``."""
     return start - target if target else 0
 
 
 def encode_node(
     out: Any, start: int, trans: Any, first: int, end: int, final: int, final_output: int, last: int
 ) -> int:
-    """Writes a node at ``start``; the position behind it.
+    """Writes a node at ``start``; returns the position behind it.
 
     ``trans`` holds the transitions ``first`` to ``end`` as (inputs, outputs, targets), and
-    ``last`` is the address of the node written before. ``out`` has room.
+    ``last`` is the address of the node written before. ``out`` must have room.
     """
     inputs, outputs, targets = trans
     if final or end - first != 1:
@@ -120,7 +120,7 @@ def encode_node(
 
 
 def _encode_any(out: Any, start: int, trans: Any, first: int, end: int, final: int, final_output: int) -> int:
-    """Writes a node in the general form; the position behind it."""
+    """Writes a node in the general form; returns the position behind it."""
     inputs, outputs, targets = trans
     count = end - first
     delta_size = 0
@@ -159,7 +159,7 @@ def _encode_any(out: Any, start: int, trans: Any, first: int, end: int, final: i
 
 
 def decode_node(data: Any, addr: int) -> tuple[int, int, int, int, int, int, int, int, int, int]:
-    """The node at an address: (kind, count, final, final output, a, b, c, delta size, output size, start).
+    """Decodes a node: (kind, count, final, final output, a, b, c, delta size, output size, start).
 
     With one transition that is not final, a, b and c are its input, output and target;
     otherwise the places of the first input, delta and output. Ask :func:`transition`.
@@ -197,7 +197,7 @@ def decode_node(data: Any, addr: int) -> tuple[int, int, int, int, int, int, int
 
 
 def _decode_any(data: Any, addr: int, state: int) -> tuple[int, int, int, int, int, int, int, int, int, int]:
-    """The node in general form whose state byte is at ``addr``."""
+    """Decodes a node in general form whose state byte is at ``addr``."""
     bad = (BAD_NODE, 0, 0, 0, 0, 0, 0, 0, 0, addr)
     final = state >> 6
     count = state & 63
@@ -205,7 +205,7 @@ def _decode_any(data: Any, addr: int, state: int) -> tuple[int, int, int, int, i
     if count == 0:
         count = _read_uint(data, pos, 1)
         pos -= 1
-        if count == 1:
+        if count == 1:  # a count of 1 fits the state byte, so this stands for 256, which fits no byte
             count = 256
     sizes = _read_uint(data, pos, 1)
     delta_size, output_size = sizes >> 4, sizes & 15
@@ -230,7 +230,7 @@ def _decode_any(data: Any, addr: int, state: int) -> tuple[int, int, int, int, i
 def transition(
     data: Any, node: tuple[int, int, int, int, int, int, int, int, int, int], i: int
 ) -> tuple[int, int, int]:
-    """Input, output and target of a node's transition; target -1 when it leads nowhere legal."""
+    """Returns input, output and target of a node's transition; target -1 when that is invalid."""
     kind, _, _, _, a, b, c, delta_size, output_size, start = node
     if kind != _ANY_NODE:
         return a, b, c
@@ -243,12 +243,13 @@ def transition(
 
 
 def find_input(data: Any, node: tuple[int, int, int, int, int, int, int, int, int, int], byte: int) -> int:
-    """Which transition has this input, or the number of transitions when none has it."""
+    """Returns the number of the transition with this input, or the count of transitions when none has it."""
     kind, count, _, _, a, _, _, _, _, _ = node
     if kind != _ANY_NODE:
         return 0 if a == byte else count
     if count > _TABLE_ABOVE:
         place = _read_uint(data, a + 1 + byte, 1)
+        # The table may be damaged: its answer counts only if the transition has that input.
         return place if place < count and data[a - place] == byte else count
     for i in range(count):
         if data[a - i] == byte:
@@ -260,9 +261,9 @@ NODE_FUNCTIONS = (
     _read_uint, _write_uint, _uint_size, _delta_to, _encode_any, encode_node,
     _decode_any, decode_node, transition, find_input,
 )  # fmt: skip
-"""All of them, callees first, for :class:`lakehouse.kernels.compiled.Loops`."""
+"""The functions of this module, callees first, for :class:`lakehouse.kernels.compiled.Loops`."""
 NODE_STAND_INS: Mapping[str, Any] = {
     "_COMMON_BYTE": np.frombuffer(_COMMON_BYTE, np.uint8),
     "_COMMON_PLACE": np.frombuffer(_COMMON_PLACE, np.uint8),
 }
-"""Constants of the compiled run."""
+"""Constants that take the place of those above in compiled functions."""

@@ -1,10 +1,10 @@
-"""Looking keys up in an FST of which only some bytes are at hand: what a lookup would have to read.
+"""Lookup of keys in an FST of which only some bytes were read; finds the bytes still to read.
 
-A lookup visits a node for each byte of its key, most of them close together, so that of a list of terms
-of megabytes a few pages do.
+A lookup visits a node for each byte of its key, most of them close together, so that a few pages of a
+list of terms of megabytes suffice.
 
 Invariant: an answer is what :class:`lakehouse.format.fst.fst.Fst` would give, or :class:`MissingBytes`. The
-checksum of the whole map cannot be looked at: whoever brings the bytes has checked them.
+checksum of the whole map cannot be verified: the caller has checked the bytes that it adds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["FstParts", "MissingBytes"]
 
 
 class MissingBytes(Exception):
-    """Lookups come to bytes that are not there yet.
+    """Raised when lookups need bytes that were not added yet.
 
     Args:
         places: one place for each lookup that cannot go on, ascending.
@@ -35,7 +35,7 @@ class MissingBytes(Exception):
 
 
 class FstParts:
-    """A map of so many bytes, of which nothing is there at first."""
+    """A map of which some bytes are there, at first none; ``size`` is its length in bytes."""
 
     __slots__ = ("_bytes", "_size")
 
@@ -51,27 +51,27 @@ class FstParts:
         self._bytes = _Bytes()
 
     def add(self, start: int, data: bytes) -> None:
-        """Bytes of the map from a place on."""
+        """Adds bytes of the map that begin at ``start``."""
         self._bytes.parts.append((start, start + len(data), data))
 
     @property
     def footer(self) -> tuple[int, int]:
-        """Where the number of keys and the root are: what is needed first."""
+        """Place of the number of keys and the root, ``[start, end)``: the bytes needed first."""
         return self._size - FOOTER_BYTES, self._size
 
     @property
     def key_count(self) -> int:
-        """How many keys the map says it has."""
+        """Number of keys that the footer states."""
         return self._counts()[0]
 
     def get_many(self, keys: Sequence[bytes]) -> tuple[Mask, U64]:
-        """For each key whether it is there, and its value or 0.
+        """Returns for each key whether it is there, and its value or 0.
 
         Raises:
-            MissingBytes: some lookups need more.
+            MissingBytes: some lookups need more bytes.
         """
         _, root = self._counts()
-        found, values = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.uint64)
+        hits, values = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.uint64)
         missing: set[int] = set()
         for at, key in enumerate(keys):
             query, end = np.frombuffer(key, np.uint8), np.array([len(key)])
@@ -80,13 +80,13 @@ class FstParts:
             except MissingBytes as error:
                 missing.update(error.places)
             else:
-                found[at], values[at] = hit[0], value[0]
-        if missing:
+                hits[at], values[at] = hit[0], value[0]
+        if missing:  # of all lookups together, so that one round of reads serves them all
             raise MissingBytes(sorted(missing))
-        return found, values
+        return hits, values
 
     def _counts(self) -> tuple[int, int]:
-        """Number of keys, and the root."""
+        """Returns the number of keys and the address of the root."""
         footer = self._size - FOOTER_BYTES
         keys, root = COUNTS.unpack(bytes(map(self._bytes.__getitem__, range(footer, footer + COUNTS.size))))
         if root != (footer - 1 if footer > HEADER_BYTES else 0):
@@ -100,13 +100,13 @@ class FstParts:
 
 
 class _Bytes:
-    """Some bytes of many; asked for others it says so."""
+    """Some bytes of a longer sequence; raises :class:`MissingBytes` for others."""
 
     __slots__ = ("parts",)
 
     def __init__(self) -> None:
         self.parts: list[tuple[int, int, bytes]] = []
-        """First place, the one behind the last, and what is there: the newest last."""
+        """First place, the place behind the last, and the bytes between; the newest part is last."""
 
     def __getitem__(self, place: int) -> int:
         for start, end, data in reversed(self.parts):

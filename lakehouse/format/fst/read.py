@@ -1,11 +1,11 @@
-"""Reading an FST's nodes: many lookups at once, and ordered scans between bounds.
+"""Reader of an FST's nodes: many lookups at once, and ordered scans between bounds.
 
 Invariant: whatever the bytes are, these functions end, use memory in proportion to the
 input and the batch asked for, and do not recurse. Targets lie before their node (the node
-decoder sees to that), so a path is no longer than the file; a scan also refuses dead ends
-and inputs out of order, so it emits keys in strictly ascending order and never wanders long
-without emitting; and every scan has a budget of steps, because a small file of shared nodes
-can hold a great many long keys.
+decoder refuses others), so a path is no longer than the file; a scan also refuses dead ends
+and inputs out of order, so it emits keys in strictly ascending order and after few steps each;
+and every scan has a budget of steps, because a small file of shared nodes can hold a great many
+long keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakehouse.kernels.compiled import Loops
 __all__ = ["ALL_KEYS", "STEPS_MAX", "FstEntries", "KeyRange", "look_up", "scan_nodes"]
 
 STEPS_MAX = 1 << 28
-"""Transitions one scan may follow unless its caller allows more; seconds when compiled."""
+"""Default maximum of transitions that one scan follows; they take seconds when compiled."""
 _BATCH_KEYS = 1 << 16
 _BATCH_KEYS_INTERPRETED = 1 << 10
 _BATCH_BYTES = 1 << 20
@@ -41,8 +41,8 @@ _INTERPRETED_STEPS = 20_000
 _BITS_64 = (1 << 64) - 1
 
 _DONE, _FULL, _DEEP, _SPENT, _BAD = range(5)
-"""Why a scan stopped: past the bound, no room for the next key, path longer than the stacks,
-out of steps, nodes that are none."""
+"""Reasons why a scan stopped: past the bound, no room for the next key, path longer than the stacks,
+out of steps, invalid nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +52,22 @@ class KeyRange:
     low: bytes = b""
     """Lower bound."""
     low_closed: bool = True
-    """Whether the lower bound itself is in the range."""
+    """True if the lower bound is inclusive."""
     high: bytes | None = None
     """Upper bound; None = no bound."""
     high_closed: bool = True
-    """Whether the upper bound itself is in the range."""
+    """True if the upper bound is inclusive."""
 
     @classmethod
     def with_prefix(cls, prefix: bytes) -> Self:
-        """The keys that begin with ``prefix``."""
+        """Returns the range of the keys that begin with ``prefix``."""
         stem = prefix.rstrip(b"\xff")
         high = stem[:-1] + bytes([stem[-1] + 1]) if stem else None
         return cls(low=prefix, high=high, high_closed=False)
 
 
 ALL_KEYS = KeyRange()
-"""Every key."""
+"""Range of every key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +75,12 @@ class FstEntries:
     """Keys and values of a map, in key order."""
 
     keys: pa.BinaryArray | None
-    """None when only values were asked for."""
+    """Keys; None when only values were asked for."""
     values: U64
 
 
-def _lookup_loop(data: Any, root: int, queries: Any, ends: Any, found: Any, values: Any) -> int:
-    """Looks every query up; -1, or the address of a node that is none."""
+def _lookup_loop(data: Any, root: int, queries: Any, ends: Any, hits: Any, values: Any) -> int:
+    """Looks every query up; returns -1, or the address of an invalid node."""
     start = 0
     for i in range(len(ends)):
         end = ends[i]
@@ -102,14 +102,14 @@ def _lookup_loop(data: Any, root: int, queries: Any, ends: Any, found: Any, valu
             addr = target
             start += 1
         if start == end and node[2]:
-            found[i] = 1
+            hits[i] = 1
             values[i] = total + node[3]
         start = end
     return -1
 
 
 def _is_past(path: Any, length: int, high: Any, closed: int) -> bool:
-    """Whether the first ``length`` bytes of ``path`` are above the bound."""
+    """Returns whether the first ``length`` bytes of ``path`` are past the upper bound."""
     for i in range(min(length, len(high))):
         if path[i] != high[i]:
             return bool(path[i] > high[i])
@@ -119,11 +119,11 @@ def _is_past(path: Any, length: int, high: Any, closed: int) -> bool:
 def _scan_loop(
     data: Any, stack: Any, path: Any, depth: int, bounded: int, high: Any, closed: int, steps: int, out: Any
 ) -> tuple[int, int, int, int, int]:
-    """Goes on with a scan: (why it stopped, depth, steps left, keys emitted, their bytes).
+    """Continues a scan; returns (why it stopped, depth, steps left, keys emitted, their bytes).
 
     ``stack`` holds address, next transition (-1 = not entered yet) and sum of outputs per
     depth; ``path`` the input last followed at each depth; ``out`` the emitted keys' bytes
-    (none wanted if empty), ends and values.
+    (not emitted if empty), ends and values.
     """
     addrs, nexts, sums = stack
     keys, ends, values = out
@@ -147,7 +147,7 @@ def _scan_loop(
                 ends[emitted] = used
                 values[emitted] = sums[depth] + node[3]
                 emitted += 1
-            elif node[1] == 0:
+            elif node[1] == 0:  # a dead end, which no builder writes and which would cost steps for nothing
                 return _BAD, depth, steps, emitted, used
             at = 0
         if at == node[1]:
@@ -183,18 +183,18 @@ def look_up(
     *,
     compiled: bool | None = None,
 ) -> tuple[Mask, U64]:
-    """For each query whether it is a key, and its value or 0."""
+    """Returns for each query whether it is a key, and its value or 0."""
     loops = _LOOPS.compiled_for(len(ends), wanted=compiled)
     if loops is None:
-        found, values = [0] * len(ends), [0] * len(ends)
-        bad = _lookup_loop(data, root, queries.tobytes(), ends.tolist(), found, values)
-        results = np.array(found, np.bool_), np.array([value & _BITS_64 for value in values], np.uint64)
+        flags, totals = [0] * len(ends), [0] * len(ends)
+        bad = _lookup_loop(data, root, queries.tobytes(), ends.tolist(), flags, totals)
+        results = np.array(flags, np.bool_), np.array([total & _BITS_64 for total in totals], np.uint64)
     else:
         hits, sums = np.zeros(len(ends), np.bool_), np.zeros(len(ends), np.int64)
         bad = loops._lookup_loop(np.frombuffer(data, np.uint8), root, queries, ends, hits, sums)
         results = hits, sums.view(np.uint64)
     if bad >= 0:
-        raise _bad_node(bad)
+        raise _bad_node_error(bad)
     return results
 
 
@@ -208,16 +208,16 @@ def scan_nodes(
     expected: int,
     compiled: bool | None = None,
 ) -> Iterator[FstEntries]:
-    """The entries of a range, in batches of at most 65,536 keys and about 1 MiB.
+    """Yields the entries of a range, in batches of at most 65,536 keys and about 1 MiB.
 
-    ``expected`` is how many keys the whole map has; more is damage.
+    ``expected`` is the number of keys of the whole map; more is damage.
     """
     scan = _Scan(data, root, keys, with_keys=with_keys)
     early = 0
     if compiled or (compiled is None and _LOOPS.is_loaded):
         scan.compile(_LOOPS.compiled_for(expected, wanted=True))
     elif compiled is None:
-        # A short range is over before compiled code is loaded.
+        # A short range ends before compiled code is loaded.
         early = _INTERPRETED_STEPS
     while scan.depth >= 0:
         steps = min(steps_max, early or steps_max)
@@ -230,7 +230,7 @@ def scan_nodes(
             if not early:
                 scan.compile(_LOOPS.compiled_for(expected))
         if why == _BAD:
-            raise _bad_node(scan.addr)
+            raise _bad_node_error(scan.addr)
         if expected < 0 or (why == _SPENT and steps_max == 0):
             raise FormatError(
                 "this FST holds more keys than it says, or more and longer ones than a scan may visit; "
@@ -246,7 +246,7 @@ def scan_nodes(
 
 
 class _Scan:
-    """Where a scan stands, in lists while interpreted and in arrays once compiled."""
+    """State of a scan, in lists while interpreted and in arrays once compiled."""
 
     __slots__ = (
         "batch_bytes",
@@ -275,11 +275,11 @@ class _Scan:
 
     @property
     def addr(self) -> int:
-        """The node the scan stands at."""
+        """Address of the node at which the scan is."""
         return int(self.stack[0][self.depth])
 
     def compile(self, loops: Any) -> None:
-        """Goes on with compiled code, unless there is none."""
+        """Continues with compiled code, unless there is none."""
         if loops is not None:
             self.data, self.high = np.frombuffer(self.data, np.uint8), np.frombuffer(self.high, np.uint8)
             self.stack = tuple(np.array(numbers, np.int64) for numbers in self.stack)
@@ -288,14 +288,15 @@ class _Scan:
             self.batch_keys = _BATCH_KEYS
 
     def batch(self, expected: int) -> tuple[Any, Any, Any]:
-        """Empty output: bytes, ends and values of keys."""
+        """Returns empty output: bytes, ends and values of keys."""
+        # Room for one key more than expected, so that a surplus key is seen.
         count, size = min(self.batch_keys, expected + 1), self.batch_bytes
         if self.loop is _scan_loop:
             return bytearray(size), [0] * count, [0] * count
         return np.empty(size, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
 
     def run(self, steps: int, out: tuple[Any, Any, Any]) -> tuple[int, int, int, int]:
-        """Goes on: (why it stopped, steps left, keys emitted, their bytes)."""
+        """Continues; returns (why it stopped, steps left, keys emitted, their bytes)."""
         why, self.depth, *rest = self.loop(
             self.data, self.stack, self.path, self.depth, self.stop, self.high, self.closed, steps, out
         )
@@ -307,31 +308,31 @@ class _Scan:
         self.path = _doubled(self.path)
 
 
-def _bad_node(addr: int) -> CorruptionError:
-    """The error for a node that is none."""
+def _bad_node_error(addr: int) -> CorruptionError:
+    """Returns the error for an invalid node."""
     return CorruptionError(f"the FST has no valid node at byte {addr}: the index is damaged", offset=addr)
 
 
 def _seek(data: bytes, root: int, keys: KeyRange, stack: Any, path: bytearray) -> int:
-    """Puts the stack before the first key of a range; the depth."""
+    """Puts the stack before the first key of a range; returns its depth."""
     addrs, nexts, sums = stack
     addrs[0] = root
     for depth, byte in enumerate(keys.low):
         node = decode_node(data, addrs[depth])
         if node[0] == BAD_NODE:
-            raise _bad_node(addrs[depth])
+            raise _bad_node_error(addrs[depth])
         # From here on the path only takes inputs above this one.
         path[depth] = byte
         for at in range(node[1]):
-            found, output, target = transition(data, node, at)
+            input_, output, target = transition(data, node, at)
             if target < 0:
-                raise _bad_node(addrs[depth])
-            if found >= byte:
+                raise _bad_node_error(addrs[depth])
+            if input_ >= byte:
                 break
         else:
             at = node[1]
         nexts[depth] = at
-        if at == node[1] or found != byte:
+        if at == node[1] or input_ != byte:
             return depth
         nexts[depth] = at + 1
         addrs[depth + 1] = target
@@ -349,14 +350,14 @@ def _doubled(buffer: Any) -> Any:
 def _entries(out: tuple[Any, Any, Any], emitted: int, used: int) -> FstEntries:
     keys, ends, values = out
     if isinstance(values, np.ndarray):
-        found = values[:emitted].view(np.uint64)
+        numbers = values[:emitted].view(np.uint64)
     else:
-        found = np.array([value & _BITS_64 for value in values[:emitted]], np.uint64)
+        numbers = np.array([value & _BITS_64 for value in values[:emitted]], np.uint64)
     if not len(keys):
-        return FstEntries(keys=None, values=found)
+        return FstEntries(keys=None, values=numbers)
     offsets = np.zeros(emitted + 1, np.int32)
     offsets[1:] = ends[:emitted]
     array = pa.Array.from_buffers(
         pa.binary(), emitted, [None, pa.py_buffer(offsets), pa.py_buffer(bytes(keys[:used]))]
     )
-    return FstEntries(keys=array, values=found)
+    return FstEntries(keys=array, values=numbers)

@@ -2,13 +2,13 @@
 
 A column is cut into segments of a fixed number of rows, and each segment has a filter of its
 distinct non-null values. A filter equal to the one just before it is stored once. Skipping
-indexes and fulltext bloom indexes are the same blob: there a row has one value, here it has its
-tokens.
+indexes and fulltext bloom indexes are the same blob: in the former a row has one value, in the
+latter it has its tokens.
 
 Invariant: a :class:`BloomMeta` that was decoded is consistent: filters fill the blob from its
 first byte to its metadata, and every segment has one of them.
 
-The blob has no checksum. A damaged filter or element count shows nowhere, so files that may be
+The blob has no checksum. A damaged filter or element count is not noticed, so files that may be
 damaged need a checksum from elsewhere before a search may skip anything.
 """
 
@@ -68,18 +68,18 @@ _SUMMARY_PAYS_BELOW = 1024
 """Bytes of metadata from which skipping the filters one by one takes longer than decoding them together."""
 _PROBES_TOGETHER = 1 << 16
 _FEW = 64
-"""Looks that are made one by one in less time than it takes to call numpy."""
+"""Number of probes up to which Python's integers are quicker than calls of numpy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BloomMeta:
-    """What the tail of a bloom blob says."""
+    """The metadata at the end of a bloom blob: its segments, and where the filter of each is."""
 
     rows_per_segment: int
     row_count: int
     """Rows of the column, nulls included."""
     segment_loc_indices: I64
-    """For each segment, which filter is its."""
+    """For each segment, the number of its filter."""
     offsets: I64
     """For each filter, its first byte in the blob."""
     sizes: I64
@@ -104,7 +104,7 @@ class BloomMeta:
         return hash(self.encode())
 
     def encode(self) -> bytes:
-        """The message, without the length that follows it in a blob."""
+        """Encodes the message, without the length that follows it in a blob."""
         return _META.encode(
             {
                 "rows_per_segment": self.rows_per_segment,
@@ -122,15 +122,15 @@ class BloomMeta:
 
     @classmethod
     def from_tail(cls, tail: bytes | memoryview, blob_size: int) -> Self | NeedMore:
-        """The metadata of a blob whose last bytes are ``tail``, or the tail that would hold it."""
-        found = metadata_from_tail(tail, blob_size, what="bloom blob")
-        if isinstance(found, NeedMore):
-            return found
-        return cls.decode(found, blob_size - LENGTH_BYTES - len(found))
+        """Returns the metadata of a blob whose last bytes are ``tail``, or the tail that would hold it."""
+        message = metadata_from_tail(tail, blob_size, what="bloom blob")
+        if isinstance(message, NeedMore):
+            return message
+        return cls.decode(message, blob_size - LENGTH_BYTES - len(message))
 
     @classmethod
     def decode(cls, data: bytes | memoryview, filters_size: int) -> Self:
-        """The metadata from its message; ``filters_size`` bytes of the blob precede that."""
+        """Decodes the metadata from its message, which ``filters_size`` bytes of the blob precede."""
         if data[:1] == b"{":
             raise FormatError(
                 "bloom blob has JSON metadata, as GreptimeDB wrote before 2025-01-16 (pull request 5377): "
@@ -155,8 +155,8 @@ class BloomMeta:
 class BloomSummary:
     """The four numbers of a bloom blob's metadata, without where its filters are.
 
-    For whoever lists indexes: several times quicker than :class:`BloomMeta`, and checked as far
-    as these numbers go.
+    For callers that list indexes: several times quicker than :class:`BloomMeta`. Only these numbers
+    are checked.
     """
 
     rows_per_segment: int
@@ -166,20 +166,21 @@ class BloomSummary:
 
     @classmethod
     def from_tail(cls, tail: bytes | memoryview, blob_size: int) -> Self | NeedMore:
-        """The summary of a blob whose last bytes are ``tail``, or the tail that would hold it."""
-        found = metadata_from_tail(tail, blob_size, what="bloom blob")
-        if isinstance(found, NeedMore):
-            return found
-        filters_size = blob_size - LENGTH_BYTES - len(found)
-        if len(found) >= _SUMMARY_PAYS_BELOW or bytes(found[:1]) == b"{":
-            meta = BloomMeta.decode(found, filters_size)
+        """Returns the summary of a blob whose last bytes are ``tail``, or the tail that would hold it."""
+        message = metadata_from_tail(tail, blob_size, what="bloom blob")
+        if isinstance(message, NeedMore):
+            return message
+        filters_size = blob_size - LENGTH_BYTES - len(message)
+        # JSON metadata goes the long way too, whose error says what to do about it.
+        if len(message) >= _SUMMARY_PAYS_BELOW or bytes(message[:1]) == b"{":
+            meta = BloomMeta.decode(message, filters_size)
             return cls(
                 rows_per_segment=meta.rows_per_segment,
                 segment_count=meta.segment_count,
                 row_count=meta.row_count,
                 bloom_filter_size=meta.bloom_filter_size,
             )
-        values = _SUMMARY.decode(found)
+        values = _SUMMARY.decode(message)
         _check_summary(values, filters_size)
         return cls(**values)
 
@@ -187,13 +188,13 @@ class BloomSummary:
 def _check_summary(values: dict[str, Any], filters_size: int) -> None:
     rows_per_segment, segment_count = values["rows_per_segment"], values["segment_count"]
     if rows_per_segment == 0:
-        raise _bad("rows per segment", 0, "at least 1")
-    # Before 2025-03-03 (pull request 5625) a last segment of nulls only was not written.
+        raise _metadata_error("rows per segment", 0, "at least 1")
+    # GreptimeDB before 2025-03-03 (pull request 5625) did not write a last segment of nulls only.
     segments = -(-values["row_count"] // rows_per_segment)
     if not max(segments - 1, 0) <= segment_count <= segments:
-        raise _bad("segment count", segment_count, f"{segments}, or one less")
+        raise _metadata_error("segment count", segment_count, f"{segments}, or one less")
     if values["bloom_filter_size"] != filters_size:
-        raise _bad("size of all filters", values["bloom_filter_size"], filters_size)
+        raise _metadata_error("size of all filters", values["bloom_filter_size"], filters_size)
 
 
 def _check(values: dict[str, Any], filters_size: int) -> None:
@@ -205,26 +206,26 @@ def _check(values: dict[str, Any], filters_size: int) -> None:
     segment_count = values["segment_count"]
     indices = values["segment_loc_indices"].tolist()
     if len(indices) != segment_count:
-        raise _bad("number of filter indexes", len(indices), segment_count)
+        raise _metadata_error("number of filter indexes", len(indices), segment_count)
     locs = values["bloom_filter_locs"]
     offsets, sizes = locs["offset"].tolist(), locs["size"].tolist()
     if indices and max(indices) >= len(sizes):
-        raise _bad("filter index", max(indices), f"less than {len(sizes)}")
+        raise _metadata_error("filter index", max(indices), f"less than {len(sizes)}")
     begins = [0, *itertools.accumulate(sizes)]
     if begins.pop() != filters_size:
-        raise _bad("sum of filter sizes", sum(sizes), filters_size)
+        raise _metadata_error("sum of filter sizes", sum(sizes), filters_size)
     if offsets != begins:
         wrong, right = next(pair for pair in zip(offsets, begins, strict=True) if pair[0] != pair[1])
-        raise _bad("filter offset", wrong, right)
+        raise _metadata_error("filter offset", wrong, right)
     partial = [size for size in set(sizes) if size % BLOCK_BYTES or not size]
     if partial:
-        raise _bad("filter size", partial[0], f"a multiple of {BLOCK_BYTES}")
+        raise _metadata_error("filter size", partial[0], f"a multiple of {BLOCK_BYTES}")
     counts = locs["element_count"].tolist()
     if counts and max(counts) >= 1 << 63:
-        raise _bad("element count", max(counts), "less than 2^63")
+        raise _metadata_error("element count", max(counts), "less than 2^63")
 
 
-def _bad(what: str, got: int, expected: object) -> CorruptionError:
+def _metadata_error(what: str, got: int, expected: object) -> CorruptionError:
     return CorruptionError(
         f"metadata of a bloom blob: {what} is {got}, expected {expected}",
         field=what,
@@ -234,7 +235,7 @@ def _bad(what: str, got: int, expected: object) -> CorruptionError:
 
 
 def probe(stored: bytes | memoryview, element_count: int, values: pa.Array) -> Mask:
-    """For each encoded value, whether one filter may hold it; nulls may be anywhere."""
+    """Returns for each encoded value whether one filter may hold it; always true for nulls."""
     blocks, rest = divmod(len(stored), BLOCK_BYTES)
     if blocks == 0 or rest:
         raise InvalidInputError(f"a filter has whole blocks of {BLOCK_BYTES} bytes, not {len(stored)} bytes")
@@ -244,7 +245,7 @@ def probe(stored: bytes | memoryview, element_count: int, values: pa.Array) -> M
 
 
 def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values: pa.Array) -> Mask:
-    """For each encoded value a row, for each segment a column: whether the segment may hold the value.
+    """Returns whether segments may hold values: a row for each encoded value, a column for each segment.
 
     Args:
         meta: metadata of the blob.
@@ -255,13 +256,13 @@ def segments_that_may_hold(meta: BloomMeta, filters: bytes | memoryview, values:
 
 
 def segments_with_hashes(meta: BloomMeta, filters: bytes | memoryview, hashes: U64) -> Mask:
-    """The same for values that are not null, given by :func:`hashes_of`: one query is put to many blobs."""
+    """Does the same for hashes of non-null values (:func:`hashes_of`), made once for many blobs."""
     if len(filters) < meta.bloom_filter_size:
         raise InvalidInputError(
             f"the filters have {meta.bloom_filter_size} bytes, not {len(filters)}: pass all"
         )
     held = np.zeros((len(hashes), len(meta.sizes)), np.bool_)
-    is_few = held.size <= _FEW
+    is_few = held.size <= _FEW  # then Python's integers are quicker than numpy's arrays
     groups: dict[Draws, list[int]] = {}
     blocks = meta.sizes // BLOCK_BYTES
     for loc, (size, count) in enumerate(zip(blocks.tolist(), meta.element_counts.tolist(), strict=True)):
@@ -269,7 +270,7 @@ def segments_with_hashes(meta: BloomMeta, filters: bytes | memoryview, hashes: U
         if is_few and draws.sparse is None:
             begin = int(meta.offsets[loc])
             held[:, loc] = [
-                may_contain_one(filters, begin, size, one, draws.plain) for one in hashes.tolist()
+                may_contain_one(filters, begin, size, hash_, draws.plain) for hash_ in hashes.tolist()
             ]
             continue
         groups.setdefault(draws, []).append(loc)
@@ -281,19 +282,19 @@ def segments_with_hashes(meta: BloomMeta, filters: bytes | memoryview, hashes: U
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Look:
-    """What is looked at in filters at once: of a value in a filter a block, and bits in it."""
+    """Lookups of one round: each is of a value in a filter, and names a block of that and bits in it."""
 
     values: I64
-    """Numbers of the values."""
+    """Number of the value of each lookup."""
     filters: I64
-    """Numbers of the filters, each with the value at its place."""
+    """Number of the filter of each lookup."""
     places: I64
-    """First bytes of the blocks."""
+    """Offset of the block of each lookup in the blob, in bytes."""
     patterns: U64
-    """The bits, as words of each block."""
+    """Bits of each lookup, as the words of its block."""
 
     def among(self, held: Mask) -> Look:
-        """The part of it that is about values and filters, rows and columns, that are true."""
+        """Returns the lookups of those values and filters, rows and columns of ``held``, that are true."""
         kept = held[self.values, self.filters]
         return Look(
             values=self.values[kept],
@@ -303,16 +304,16 @@ class Look:
         )
 
     def settle(self, held: Mask, blocks: U64) -> None:
-        """Makes those false whose bits are not all in the words of their blocks."""
+        """Sets entries of ``held`` to False whose bits are not all set in the words of their ``blocks``."""
         held[self.values, self.filters] &= ((blocks & self.patterns) == self.patterns).all(axis=1)
 
 
 def looks(meta: BloomMeta, hashes: U64) -> list[Look]:
-    """What :func:`segments_with_hashes` looks at, first looks first.
+    """Returns the lookups that :func:`segments_with_hashes` makes, in rounds.
 
-    A value may be in a filter if every look finds its bits; behind one that does not, none is needed.
+    A value may be in a filter if every round finds its bits; after one that does not, no further is needed.
     """
-    found: list[list[Look]] = []
+    rounds: list[list[Look]] = []
     values = np.arange(len(hashes))
     for number, (begin, size, count) in enumerate(
         zip(meta.offsets.tolist(), meta.sizes.tolist(), meta.element_counts.tolist(), strict=True)
@@ -320,46 +321,46 @@ def looks(meta: BloomMeta, hashes: U64) -> list[Look]:
         blocks, filters = np.full(len(hashes), size // BLOCK_BYTES), np.full(len(hashes), number)
         draws = draws_of(size // BLOCK_BYTES, count)
         for at, (block, pattern) in enumerate(looks_of(hashes, blocks, draws)):
-            if at == len(found):
-                found.append([])
+            if at == len(rounds):
+                rounds.append([])
             places = begin + block * BLOCK_BYTES
-            found[at].append(Look(values=values, filters=filters, places=places, patterns=pattern))
-    return [_together(one) for one in found]
+            rounds[at].append(Look(values=values, filters=filters, places=places, patterns=pattern))
+    return [_concatenated(parts) for parts in rounds]
 
 
-def _together(parts: Sequence[Look]) -> Look:
+def _concatenated(parts: Sequence[Look]) -> Look:
     if len(parts) == 1:
         return parts[0]
     return Look(
-        values=np.concatenate([one.values for one in parts]),
-        filters=np.concatenate([one.filters for one in parts]),
-        places=np.concatenate([one.places for one in parts]),
-        patterns=np.concatenate([one.patterns for one in parts]),
+        values=np.concatenate([part.values for part in parts]),
+        filters=np.concatenate([part.filters for part in parts]),
+        places=np.concatenate([part.places for part in parts]),
+        patterns=np.concatenate([part.patterns for part in parts]),
     )
 
 
 def _probe(words: U64, begins: I64, blocks: I64, draws: Draws, hashes: U64) -> Mask:
-    """Every hash against every filter of a group that chooses bits in the same way."""
+    """Tests every hash (rows) against every filter (columns) of a group that chooses bits alike."""
     held = np.empty((len(hashes), len(begins)), np.bool_)
     rows = max(1, _PROBES_TOGETHER // max(len(begins), 1))
     for start in range(0, len(hashes), rows):
         part = hashes[start : start + rows]
         each = len(part)
-        found = may_contain(
+        hits = may_contain(
             words, np.tile(begins, each), np.tile(blocks, each), np.repeat(part, len(begins)), draws
         )
-        held[start : start + each] = found.reshape(each, len(begins))
+        held[start : start + each] = hits.reshape(each, len(begins))
     return held
 
 
 def hashes_of(values: pa.Array) -> U64:
-    """What filters know of encoded values; what it is of a null does not matter."""
+    """Returns the hashes by which filters know encoded values; the hash of a null means nothing."""
     return hash_values(wide_values(values))
 
 
 def _nulls(values: pa.Array) -> Mask:
-    found: Mask = values.is_null().to_numpy(zero_copy_only=False)
-    return found
+    nulls: Mask = values.is_null().to_numpy(zero_copy_only=False)
+    return nulls
 
 
 def _words(filters: bytes | memoryview) -> U64:
@@ -367,7 +368,7 @@ def _words(filters: bytes | memoryview) -> U64:
 
 
 def wide_values(values: pa.Array) -> pa.Array:
-    """A binary or string array as large_binary, whose pieces can be put together without a limit."""
+    """Returns a binary or string array as large_binary, whose pieces can be concatenated beyond 2 GiB."""
     type_ = values.type
     if pa.types.is_string(type_):
         return values.cast(pa.binary()).cast(pa.large_binary())

@@ -1,12 +1,11 @@
-"""Building bloom blobs from columns, whole or in pieces.
+"""Builder of bloom blobs from columns, whole or in pieces.
 
 Invariant: :class:`BloomBuilder` writes the same bytes however its input is cut into arrays, and
 they are GreptimeDB's for the same rows.
 
-Compiled loops look at one value after another (:mod:`lakehouse.format.index.segment_terms`). Where nothing is
-compiled, or segments are so small that they would not be worth it, values are looked at in batches: a
-dictionary of a batch tells equal values apart, only its entries are hashed, and each pair of segment and
-entry counts once.
+Compiled loops take one value after another (:mod:`lakehouse.format.index.segment_terms`). Where nothing is
+compiled, or segments are too small for them to pay, values are taken in batches: each batch is
+dictionary-encoded, only the distinct values are hashed, and each pair of segment and value counts once.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from lakehouse.kernels.need_more import LENGTH_BYTES
 __all__ = ["BloomBuilder", "build_bloom"]
 
 _BATCH_VALUES = 1 << 17
-"""Values looked at together; more use more memory and no less time."""
+"""Values of a batch; larger batches use more memory and no less time."""
 _BATCH_SEGMENTS = 1 << 12
 _TOKEN_BYTES = 6
-"""About what a word of a text takes, and what separates it from the next."""
+"""Estimated bytes of a word of a text and its separator."""
 _COMPILED_SEGMENT_LEAST = 256
-"""Rows that a segment has where loops that go segment by segment pay."""
+"""Minimum rows of a segment for which compiled loops, which go segment by segment, pay."""
 _TABLE_PER_PAIR_MAX = 64
-"""Pairs are told apart by a table up to so many times their number, by sorting where it would be larger."""
+"""Maximum entries per pair of a table that finds distinct pairs; beyond it they are sorted instead."""
 
 
 class BloomBuilder:
@@ -74,7 +73,7 @@ class BloomBuilder:
         self._last: tuple[int, bytes] | None = None
 
     def push(self, array: pa.Array | pa.ChunkedArray) -> None:
-        """Adds rows."""
+        """Adds the rows of an array, which follow those pushed before."""
         if isinstance(array, pa.ChunkedArray):
             for chunk in array.chunks:
                 self.push(chunk)
@@ -90,10 +89,10 @@ class BloomBuilder:
 
         Args:
             texts: a slice of :func:`lakehouse.format.text.english.text_slices`.
-            case_sensitive: leaves the tokens as they are.
+            case_sensitive: True keeps the case of tokens, False makes them lower case.
 
         Returns:
-            Whether it did: otherwise the tokens are to be pushed.
+            True if the rows were added; False = push their tokens instead.
         """
         terms = self._terms_for(texts.nbytes // _TOKEN_BYTES)
         if isinstance(terms, _Batches):
@@ -106,9 +105,9 @@ class BloomBuilder:
         return True
 
     def finish(self) -> bytes:
-        """The blob; the builder is used up."""
+        """Returns the blob; the builder is used up."""
         self._terms.finish()
-        sizes = np.array([len(one) for one in self._filters], np.int64)
+        sizes = np.array([len(filter_) for filter_ in self._filters], np.int64)
         meta = BloomMeta(
             rows_per_segment=self._rows_per_segment,
             row_count=self._rows,
@@ -120,27 +119,28 @@ class BloomBuilder:
         return b"".join([*self._filters, meta, len(meta).to_bytes(LENGTH_BYTES, "little")])
 
     def _terms_for(self, more: int) -> SegmentTerms | _Batches:
-        """What tells so many more terms apart, beside those so far: from where it pays on, compiled."""
+        """Returns the collector for ``more`` further terms; changes to the compiled one once that pays."""
         if isinstance(self._terms, _Batches):
             is_worth_it = self._rows_per_segment >= _COMPILED_SEGMENT_LEAST
             compiled = TERM_LOOPS.compiled_for(more if is_worth_it else 0)
             if compiled is not None:
+                # The open segments move along, so that the change leaves no trace in the bytes.
                 left = self._terms.left()
                 self._terms = SegmentTerms(compiled, self._rows_per_segment, self._rate, self._add_filter)
                 self._terms.push_values(*left)
         return self._terms
 
-    def _add_filter(self, count: int, one: bytes) -> None:
-        """Takes the filter of the next segment, and the number of its terms."""
-        if (count, one) != self._last:
-            self._filters.append(one)
+    def _add_filter(self, count: int, filter_: bytes) -> None:
+        """Adds the filter of the next segment, which has ``count`` terms; stores equal neighbours once."""
+        if (count, filter_) != self._last:
+            self._filters.append(filter_)
             self._counts.append(count)
-            self._last = (count, one)
+            self._last = (count, filter_)
         self._indices.append(len(self._filters) - 1)
 
 
 class _Batches:
-    """The distinct terms of segments, found in batches; does what :class:`SegmentTerms` does."""
+    """Collector of the distinct terms of segments, in batches; an alternative to :class:`SegmentTerms`."""
 
     __slots__ = (
         "_close",
@@ -168,13 +168,15 @@ class _Batches:
             self._pending.append((values, (rows + self._rows) // self._rows_per_segment))
             self._pending_values += len(values)
         self._rows += count
-        # What stays of an open segment is looked at again, so that must not come too often.
+        # Closing goes through the values of the open segment again, so it must not happen too often.
         if self._pending_values - self._kept >= max(_BATCH_VALUES, self._kept):
             self._close_segments(self._rows // self._rows_per_segment)
 
     def left(self) -> tuple[pa.Array, I64, int]:
-        """Values of segments that have no filter yet, their rows among those of these segments, and how
-        many rows these have. Of a row is said which segment it is in."""
+        """Returns the values of segments without a filter so far, the row of each, and the number of rows.
+
+        Rows are counted from the first of these segments; the row of a value is the first of its segment.
+        """
         values = pa.concat_arrays([values for values, _ in self._pending])
         segments = np.concatenate([segments for _, segments in self._pending]) - self._closed
         return values, segments * self._rows_per_segment, self._rows - self._closed * self._rows_per_segment
@@ -213,14 +215,14 @@ class _Batches:
 def build_bloom(
     column: pa.Array | pa.ChunkedArray, rows_per_segment: int, false_positive_rate: float
 ) -> bytes:
-    """The blob of a whole column of encoded values, or of lists of them."""
+    """Returns the blob of a whole column of encoded values, or of lists of them."""
     builder = BloomBuilder(rows_per_segment, false_positive_rate)
     builder.push(column)
     return builder.finish()
 
 
 def _values_and_rows(piece: pa.Array) -> tuple[pa.Array, I64]:
-    """The non-null values of some rows and, for each, its row."""
+    """Returns the non-null values of some rows and, for each value, the number of its row."""
     if pa.types.is_list(piece.type) or pa.types.is_large_list(piece.type):
         values = pc.list_flatten(piece)
         rows = pc.list_parent_indices(piece).to_numpy().astype(np.int64, copy=False)
@@ -234,7 +236,7 @@ def _values_and_rows(piece: pa.Array) -> tuple[pa.Array, I64]:
 
 
 def _distinct_pairs(segments: I64, codes: I32, distinct: int) -> tuple[I64, I64]:
-    """The distinct pairs of segment and code, ascending."""
+    """Returns the distinct pairs of segment and code, ascending."""
     if len(codes) == 0:
         return segments, codes.astype(np.int64)
     pairs = segments * distinct + codes
@@ -246,5 +248,5 @@ def _distinct_pairs(segments: I64, codes: I32, distinct: int) -> tuple[I64, I64]
     else:
         pairs.sort()
         pairs = pairs[np.diff(pairs, prepend=-1) != 0]
-    owners, found = np.divmod(pairs, distinct)
-    return owners, found
+    owners, owned = np.divmod(pairs, distinct)
+    return owners, owned

@@ -1,8 +1,8 @@
-"""One bloom filter: its size, its hash counts and which bits a value has, as crate ``fastbloom`` has them.
+"""Bloom filters with the bits of crate ``fastbloom``: their sizes, hash counts and the bits of each value.
 
 A filter is a row of 512-bit blocks. A value's *plain* bits may fall in different blocks, its
-*sparse* bits all fall in one: with few values to a block, hundreds of bits belong to each,
-and they come cheaper as words of random bits with a given density.
+*sparse* bits all fall in one: with few values to a block, each has hundreds of bits, which are
+computed faster as words of random bits with a given density.
 
 Invariant: sizes and counts depend on the number of values and the rate alone and are computed
 in IEEE doubles in the order written here, because a reader derives them again and must
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 64
-"""Size of a block; filters are whole blocks."""
+"""Size of a block in bytes; filters are whole blocks."""
 _BLOCK_BITS = 8 * BLOCK_BYTES
 _BLOCK_WORDS = BLOCK_BYTES // 8
 _LN2 = math.log(2)
@@ -43,7 +43,7 @@ _32, _5, _59 = np.uint64(32), np.uint64(5), np.uint64(59)
 _BITS_64 = (1 << 64) - 1
 _LOW_9 = np.uint64(_BLOCK_BITS - 1)
 
-# What a draw of density t/64 is combined from, and what it counts as when choosing t.
+# For each density t/64 the operators that combine random words into it, and its cost when t is chosen.
 _OPERATORS = {
     8: "&&", 9: "&&|&&", 10: "&|&&", 11: "|&|&&", 12: "|&&", 13: "&||&&", 14: "||&&", 15: "|||&&",
     16: "&", 17: "&&&|&", 18: "&&|&", 19: "|&&|&", 20: "&|&", 21: "&|&|&", 22: "|&|&", 23: "||&|&",
@@ -56,7 +56,7 @@ _WORK = {
 
 
 def _bits_alike(density: int) -> float:
-    """How many plain bits set as much of a word as random bits of density ``density``/64 do."""
+    """Returns the number of plain bits that fill a word as much as random bits of this density (64ths)."""
     return math.log(1 - density / 64) / math.log(63 / 64)
 
 
@@ -65,16 +65,16 @@ _TOTAL_MAX = 8 * _bits_alike(32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """How a value chooses its bits."""
+    """The way in which a value chooses its bits: numbers of plain and of sparse ones."""
 
     plain: int
     """Bits chosen one by one."""
     sparse: int | None
-    """Density, in 64ths, of the random words that choose the others."""
+    """Density, in 64ths, of the random words that choose the other bits; None = there are no others."""
 
 
 def check_rate(rate: float) -> None:
-    """Refuses false positive rates that are none."""
+    """Refuses false positive rates outside of (0, 1]."""
     if not 0 < rate <= 1:
         raise InvalidInputError(
             f"a false positive rate must be in (0, 1], not {rate!r}", false_positive_rate=rate
@@ -83,28 +83,29 @@ def check_rate(rate: float) -> None:
 
 @lru_cache(maxsize=4096)
 def block_count(values: int, rate: float) -> int:
-    """Blocks of a filter for so many distinct values."""
+    """Returns the number of blocks of a filter for so many distinct values."""
     bits = max(_BLOCK_BITS, 8 * math.ceil(values * math.log(rate) / (-8.0 * _LN2 * _LN2)))
     return -(-bits // _BLOCK_BITS)
 
 
 @lru_cache(maxsize=4096)
 def draws_of(blocks: int, values: int) -> Draws:
-    """How values choose bits in a filter of so many blocks and distinct values."""
+    """Returns the way in which values choose bits in a filter of so many blocks and distinct values."""
     per_block = values / blocks
     wanted = _BLOCK_BITS / per_block * _LN2 if values else math.inf
     total = math.floor(min(max(wanted, 1.0), _TOTAL_MAX))
     plain, sparse = total, None
     for density, work in _WORK.items():
         rest = _rounded(total - 8 * _bits_alike(density))
-        # The right side adds work to a density. So does upstream, and the bits depend on it.
+        # The right side adds work and a density, which have no common unit. Upstream compares them so,
+        # and the bits depend on it.
         if rest >= 0 and rest + work < plain + (sparse or 0):
             plain, sparse = rest, density
     return Draws(plain=plain, sparse=sparse)
 
 
 def _rounded(value: float) -> int:
-    """To the nearest integer, halves away from zero."""
+    """Rounds to the nearest integer, halves away from zero as Rust does."""
     whole = math.floor(abs(value))
     if abs(value) - whole >= 0.5:
         whole += 1
@@ -112,12 +113,12 @@ def _rounded(value: float) -> int:
 
 
 def build_filters(hashes: U64, owner: I64, counts: I64, rate: float) -> tuple[bytes, I64]:
-    """Filters one after another, and how many blocks each has.
+    """Returns the bytes of filters one after another, and the number of blocks of each.
 
     Args:
-        hashes: of all distinct values, grouped by filter in ascending order.
-        owner: for each hash, its filter.
-        counts: for each filter, how many values it has.
+        hashes: hashes of all distinct values, grouped by filter in ascending order.
+        owner: for each hash, the number of its filter.
+        counts: for each filter, its number of values.
         rate: false positive rate.
     """
     blocks = np.array([block_count(count, rate) for count in counts.tolist()], np.int64)
@@ -142,33 +143,33 @@ def build_filters(hashes: U64, owner: I64, counts: I64, rate: float) -> tuple[by
 
 
 def may_contain(words: U64, begins: I64, blocks: I64, hashes: U64, draws: Draws) -> Mask:
-    """For each hash, whether the filter of ``blocks`` blocks from block ``begins`` on may hold its value.
+    """Returns for each hash whether its filter, ``blocks`` blocks from ``begins`` on, may hold its value.
 
     All filters choose bits in the same way, ``draws``.
     """
     h1 = hashes.copy()
     h2 = _second(h1)
     sizes = blocks.astype(np.uint64)
-    found = np.ones(len(h1), np.bool_)
+    held = np.ones(len(h1), np.bool_)
     for bits in _plain_bits(h1, h2, sizes, draws.plain):
         at = begins * _BLOCK_BITS + bits
-        found &= (words[at >> 6] >> (at & 63).astype(np.uint64) & np.uint64(1)).astype(np.bool_)
+        held &= (words[at >> 6] >> (at & 63).astype(np.uint64) & np.uint64(1)).astype(np.bool_)
     if draws.sparse is not None:
         pattern_words = words.reshape(-1, _BLOCK_WORDS)[begins + _block(h1, sizes)]
         pattern = _sparse_words(h1, h2, draws.sparse)
-        found &= ((pattern_words & pattern) == pattern).all(axis=1)
-    return found
+        held &= ((pattern_words & pattern) == pattern).all(axis=1)
+    return held
 
 
 def may_contain_one(filters: bytes | memoryview, begin: int, blocks: int, first: int, plain: int) -> bool:
-    """The same for one hash and a filter without sparse bits: for few, twenty times as fast.
+    """Does the same for one hash and a filter without sparse bits: for few, twenty times as fast.
 
     Args:
         filters: bytes of filters.
-        begin: offset of the filter.
-        blocks: of the filter.
+        begin: offset of the filter in them.
+        blocks: number of blocks of the filter.
         first: the hash.
-        plain: how many bits a value has.
+        plain: number of bits of a value.
     """
     second = (first >> 32) * int(_MULTIPLIER) & _BITS_64
     for _ in range(plain):
@@ -182,9 +183,9 @@ def may_contain_one(filters: bytes | memoryview, begin: int, blocks: int, first:
 
 
 def looks_of(hashes: U64, blocks: I64, draws: Draws) -> Iterator[tuple[I64, U64]]:
-    """What :func:`may_contain` looks at, one after another: for each hash a block of its filter, and bits.
+    """Yields the lookups that :func:`may_contain` makes: for each hash a block of its filter, and bits in it.
 
-    A value may be there if all the bits, which are given as the words of the block, are set every time.
+    The bits are given as words of the block. A value may be there if every lookup finds all its bits set.
     """
     h1 = hashes.copy()
     h2 = _second(h1)
@@ -200,7 +201,7 @@ def looks_of(hashes: U64, blocks: I64, draws: Draws) -> Iterator[tuple[I64, U64]
 
 
 def _by_draws(blocks: I64, counts: I64) -> Iterator[tuple[Draws, Mask]]:
-    """The filters that choose bits in the same way, as masks; filters without values are in none."""
+    """Yields groups of filters that choose bits in the same way, as masks; empty filters are in none."""
     groups: dict[Draws, list[int]] = {}
     for index, (size, count) in enumerate(zip(blocks.tolist(), counts.tolist(), strict=True)):
         if count:
@@ -220,7 +221,7 @@ def _block(h1: U64, blocks: U64) -> I64:
 
 
 def _step(h1: U64, h2: U64) -> None:
-    """The next hash, in place."""
+    """Advances hashes to the next one of each value, in place."""
     h1 += h2
     high = h1 >> _59
     h1 <<= _5
@@ -228,7 +229,7 @@ def _step(h1: U64, h2: U64) -> None:
 
 
 def _plain_bits(h1: U64, h2: U64, blocks: U64, count: int) -> Iterator[I64]:
-    """``count`` times: the bit of each value, from the start of its filter. Steps ``h1`` in place."""
+    """Yields ``count`` times a bit of each value, from the start of its filter. Steps ``h1`` in place."""
     for _ in range(count):
         block = _block(h1, blocks)
         _step(h1, h2)
@@ -236,7 +237,7 @@ def _plain_bits(h1: U64, h2: U64, blocks: U64, count: int) -> Iterator[I64]:
 
 
 def _sparse_words(h1: U64, h2: U64, density: int) -> U64:
-    """A block of random bits for each value."""
+    """Returns a block of random bits for each value, as words. Steps ``h1`` in place."""
     lanes = np.empty((len(h1), 4), np.uint64)
     for lane in range(4):
         _step(h1, h2)

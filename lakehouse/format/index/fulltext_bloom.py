@@ -1,10 +1,10 @@
-"""Fulltext bloom indexes: a bloom blob of the tokens of texts, and the tokens a query is about.
+"""Fulltext bloom indexes: bloom blobs of the tokens of texts, and the tokens of a query.
 
 The blob is that of :mod:`lakehouse.format.index.bloom`; a row has all its tokens instead of one
-value; how texts became tokens, a property of the blob says (:mod:`lakehouse.format.text.config`).
+value. A property of the blob records how texts became tokens (:mod:`lakehouse.format.text.config`).
 
 Invariant: every token of a text is in the filter of the text's segment. So a text that has
-all words of an English query, as whole words, is never passed over. jieba cuts a Chinese
+all words of an English query, as whole words, is never left out. jieba cuts a Chinese
 text by its context: a text can hold the characters of a query and not its tokens.
 """
 
@@ -24,8 +24,8 @@ __all__ = ["FulltextBloomBuilder"]
 class FulltextBloomBuilder:
     """Builds the blob of a text column that comes in pieces.
 
-    Granularity and false positive rate are the configuration's, or the usual ones where it
-    does not say.
+    Granularity and false positive rate are the configuration's, or the defaults where it
+    has none.
     """
 
     __slots__ = ("_bloom", "_config")
@@ -46,5 +46,5 @@ class FulltextBloomBuilder:
                 self._bloom.push(tokenize(piece, self._config))
 
     def finish(self) -> bytes:
-        """The blob; the builder is used up."""
+        """Returns the blob; the builder is used up."""
         return self._bloom.finish()

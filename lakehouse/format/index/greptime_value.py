@@ -1,11 +1,11 @@
-"""Values as GreptimeDB's indexes hold them: bytes that sort as the values do.
+"""Encoding of values in GreptimeDB's indexes: bytes that sort as the values do.
 
 ==========================  ==========================================================================
 strings                     their UTF-8, nothing else
 everything else             ``01``, then:
 bool                        ``01`` or ``00``
 unsigned integers           big-endian
-signed integers             big-endian, sign bit flipped; dates are their days, timestamps their number
+signed integers             big-endian, sign bit flipped; dates as days, timestamps as their number
 floats                      big-endian, sign bit set, or all bits inverted when negative; one NaN, no -0
 time, duration              as i64, then one byte for the unit: 0 s, 1 ms, 2 us, 3 ns
 interval                    months, days and nanoseconds as one signed integer of 128 bits
@@ -40,16 +40,16 @@ _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """How one fixed-width type is encoded: Arrow's little-endian values, reordered and flipped."""
+    """Encoding of a fixed-width type: Arrow's little-endian values, reordered and flipped."""
 
     width: int
-    """Bytes of a value in Arrow, 0 for booleans."""
+    """Bytes of the value in an encoded value; 0 for booleans, which take one."""
     suffix: bytes = b""
-    """What follows the value; the same for a whole column."""
+    """Bytes that follow the value; the same for a whole column."""
     widen_from: int | None = None
-    """Width in Arrow of integers that are encoded as 64 bits."""
+    """Bytes in Arrow of integers that are encoded as 64 bits; None = they have ``width`` bytes."""
     words: tuple[int, ...] = ()
-    """Widths of the parts a value has in Arrow, the most significant first; none = one part."""
+    """Bytes of each part of a value in Arrow, the most significant first; empty = one part."""
     signed: bool = True
     floating: bool = False
 
@@ -60,7 +60,7 @@ class _Layout:
 
 
 def _layout(type_: pa.DataType) -> _Layout | None:
-    """The layout of a fixed-width type; None for strings, binaries and what cannot be indexed."""
+    """Returns the layout of a fixed-width type; None for strings, binaries and what cannot be indexed."""
     is_ = pa.types
     if is_.is_boolean(type_):
         return _Layout(width=0, signed=False)
@@ -97,7 +97,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 
 def encode_array(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The encoded values of a column, as a binary or large_binary array with the same nulls."""
+    """Returns the encoded values of a column, as a binary or large_binary array with the same nulls."""
     if isinstance(array, pa.ChunkedArray):
         chunks = [encode_array(chunk) for chunk in array.chunks]
         wide = any(pa.types.is_large_binary(chunk.type) for chunk in chunks)
@@ -105,7 +105,7 @@ def encode_array(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
         return pa.chunked_array([chunk.cast(width) for chunk in chunks], width)
     type_ = array.type
     if pa.types.is_dictionary(type_):
-        # A few long values, taken many times, may come to more than 32-bit offsets reach.
+        # A few long values, taken many times, may have more bytes than 32-bit offsets reach.
         return encode_array(array.dictionary).cast(pa.large_binary()).take(array.indices)
     if _is_text(type_):
         return array.cast(pa.large_binary() if pa.types.is_large_string(type_) else pa.binary())
@@ -113,14 +113,14 @@ def encode_array(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
         return _encode_bytes(array)
     layout = _layout(type_)
     if layout is None:
-        raise _unsupported(type_)
+        raise _unsupported_type_error(type_)
     return _encode_fixed(array, layout)
 
 
 def decode_array(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values of type ``type_`` that were encoded; a CorruptionError when one cannot have been.
+    """Decodes values of type ``type_``; CorruptionError for bytes that encode no such value.
 
-    For a dictionary type they come as an array of its value type.
+    For a dictionary type the result is an array of its value type.
     """
     if pa.types.is_dictionary(type_):
         return decode_array(encoded, type_.value_type)
@@ -132,10 +132,10 @@ def decode_array(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
         return _cast(_decode_bytes(offsets, data, valid), type_)
     layout = _layout(type_)
     if layout is None:
-        raise _unsupported(type_)
+        raise _unsupported_type_error(type_)
     wrong = valid & (np.diff(offsets) != layout.encoded)
     if wrong.any():
-        raise _bad(type_, f"{layout.encoded} bytes", int(np.diff(offsets)[wrong][0]))
+        raise _value_error(type_, f"{layout.encoded} bytes", int(np.diff(offsets)[wrong][0]))
     matrix = data[offsets[:-1][valid, None] + np.arange(layout.encoded)]
     raw = _decode_fixed(matrix, layout, type_)
     values = np.zeros((len(encoded), raw.shape[1]), np.uint8)
@@ -145,7 +145,7 @@ def decode_array(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def encode_scalar(value: Any, type_: pa.DataType) -> bytes:
-    """The encoding of one value."""
+    """Returns the encoding of one value."""
     if value is None:
         raise InvalidInputError("a null has no encoding: indexes leave nulls out")
     try:
@@ -157,13 +157,13 @@ def encode_scalar(value: Any, type_: pa.DataType) -> bytes:
 
 
 def decode_scalar(data: bytes, type_: pa.DataType) -> pa.Scalar:
-    """The value of one encoding, as an Arrow scalar of that type."""
+    """Returns the value of one encoding, as an Arrow scalar of that type."""
     return decode_array(pa.array([data], pa.binary()), type_)[0]
 
 
 def _valid(array: pa.Array) -> Mask:
-    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    valid: Mask = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
 
 
 def _validity(valid: Mask) -> pa.Buffer | None:
@@ -192,7 +192,7 @@ def _encode_fixed(array: pa.Array, layout: _Layout) -> pa.Array:
 
 
 def _big_endian(array: pa.Array, layout: _Layout) -> U8:
-    """The values as rows of bytes, the most significant first; rows of nulls hold anything."""
+    """Returns the values as rows of bytes, the most significant first; rows of nulls are arbitrary."""
     rows = len(array)
     if layout.width == 0:
         bits: U8 = array.cast(pa.uint8()).fill_null(0).to_numpy()
@@ -203,6 +203,7 @@ def _big_endian(array: pa.Array, layout: _Layout) -> U8:
     if layout.widen_from:
         raw = raw.view(f"<i{stored}").astype("<i8").view(np.uint8)
     if layout.floating:
+        # One NaN and no -0, as GreptimeDB has them: equal values get equal bytes.
         floats = raw.view(f"<f{layout.width}").copy()
         floats[np.isnan(floats)] = np.nan
         floats[floats == 0] = 0
@@ -212,7 +213,7 @@ def _big_endian(array: pa.Array, layout: _Layout) -> U8:
 
 
 def _byte_order(layout: _Layout) -> list[int]:
-    """For each encoded byte, which of Arrow's little-endian bytes it is."""
+    """Returns for each encoded byte the number of Arrow's little-endian byte that it is."""
     order: list[int] = []
     start = 0
     for width in layout.words or (layout.width,):
@@ -223,6 +224,7 @@ def _byte_order(layout: _Layout) -> list[int]:
 
 def _flip_floats(value: U8) -> None:
     """Makes big-endian floats compare as the numbers do."""
+    # Negative floats order backwards by their bits, so all of those are inverted.
     negative = value[:, 0] >= 0x80
     value[negative] ^= 0xFF
     value[~negative, 0] ^= 0x80
@@ -235,16 +237,16 @@ def _unflip_floats(value: U8) -> None:
 
 
 def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType) -> U8:
-    """The bytes Arrow has for rows of encoded values."""
+    """Decodes rows of encoded values into Arrow's bytes."""
     end = layout.encoded - len(layout.suffix)
     if (matrix[:, 0] != _SOME).any():
-        raise _bad(type_, "a leading 01", int(matrix[matrix[:, 0] != _SOME, 0][0]))
+        raise _value_error(type_, "a leading 01", int(matrix[matrix[:, 0] != _SOME, 0][0]))
     if (matrix[:, end:] != np.frombuffer(layout.suffix, np.uint8)).any():
-        raise _bad(type_, f"suffix {layout.suffix.hex()}", "another")
+        raise _value_error(type_, f"suffix {layout.suffix.hex()}", "another")
     value = matrix[:, 1:end].copy()
     if layout.width == 0:
         if (value > 1).any():
-            raise _bad(type_, "00 or 01", int(value.max()))
+            raise _value_error(type_, "00 or 01", int(value.max()))
         return value
     if layout.floating:
         _unflip_floats(value)
@@ -256,13 +258,13 @@ def _decode_fixed(matrix: U8, layout: _Layout, type_: pa.DataType) -> U8:
         numbers = raw.view("<i8")
         narrow = numbers.astype(f"<i{layout.widen_from}")
         if (narrow != numbers).any():
-            raise _bad(type_, f"{layout.widen_from * 8} bits", int(numbers[narrow != numbers][0]))
+            raise _value_error(type_, f"{layout.widen_from * 8} bits", int(numbers[narrow != numbers][0]))
         return narrow.view(np.uint8)
     return raw
 
 
 def _encode_bytes(array: pa.Array) -> pa.Array:
-    """Bytes as sequences: ``01``, (``01`` byte)..., ``00``."""
+    """Encodes bytes as sequences: ``01``, (``01`` byte)..., ``00``."""
     if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
         array = array.cast(pa.binary())
     offsets, data = binary_parts(array.fill_null(b""))
@@ -271,7 +273,7 @@ def _encode_bytes(array: pa.Array) -> pa.Array:
     starts = np.concatenate([[0], stops])
     out = np.full(int(starts[-1]), _SOME, np.uint8)
     out[stops - 1] = 0
-    # Byte i of the column goes to 2i, moved by the 01 and 00 of its own value and those before it.
+    # Byte i of the column moves to 2i plus the 01 and 00 of its own value and of those before it.
     shift = np.repeat(2 * np.arange(1, len(lengths) + 1), lengths)
     out[2 * np.arange(len(shift)) + shift] = data[offsets[0] : offsets[-1]]
     return _binary_array(starts, out, _valid(array))
@@ -281,40 +283,40 @@ def _decode_bytes(offsets: I64, data: U8, valid: Mask) -> pa.Array:
     sizes = np.diff(offsets)[valid]
     starts = offsets[:-1][valid]
     if ((sizes < 2) | (sizes % 2 == 1)).any():
-        raise _bad(pa.binary(), "an even number of bytes", int(sizes.min()))
+        raise _value_error(pa.binary(), "an even number of bytes", int(sizes.min()))
     lengths = np.zeros(len(valid), np.int64)
     lengths[valid] = (sizes - 2) // 2
     within, row = _positions(lengths)
     begins = offsets[:-1][row]
     marks = data[begins + 2 * within + 1]
     if (data[starts] != _SOME).any() or (marks != 1).any() or (data[starts + sizes - 1] != 0).any():
-        raise _bad(pa.binary(), "01 before each byte and 00 at the end", "something else")
+        raise _value_error(pa.binary(), "01 before each byte and 00 at the end", "something else")
     out = data[begins + 2 * within + 2]
     return _binary_array(np.concatenate([[0], np.cumsum(lengths)]), out, valid)
 
 
 def _positions(lengths: I64) -> tuple[I64, I64]:
-    """For every byte of a column: its position within its value, and its row."""
+    """Returns for every byte of a column its position within its value, and its row."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     begins = np.cumsum(lengths) - lengths
     return np.arange(len(row)) - begins[row], row
 
 
 def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Bytes as strings, or as binaries of another type."""
+    """Returns bytes as strings, or as binaries of another type."""
     try:
         return values.cast(type_)
     except pa.ArrowInvalid as error:
         raise CorruptionError(f"an indexed value is no {type_}: {error}", expected=str(type_)) from error
 
 
-def _unsupported(type_: pa.DataType) -> InvalidInputError:
+def _unsupported_type_error(type_: pa.DataType) -> InvalidInputError:
     return InvalidInputError(
         f"values of type {type_} cannot be indexed: index another column", type=str(type_)
     )
 
 
-def _bad(type_: pa.DataType, expected: object, got: object) -> CorruptionError:
+def _value_error(type_: pa.DataType, expected: object, got: object) -> CorruptionError:
     return CorruptionError(
         f"an indexed value is no {type_}: expected {expected}, got {got}", expected=expected, got=got
     )

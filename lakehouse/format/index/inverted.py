@@ -7,7 +7,7 @@
 
 A bit of a bitmap is a segment of ``segment_row_count`` rows. The FST maps an encoded value
 to size << 32 | offset of its bitmap, offset counted from the column's first byte. A reader
-goes by the offsets: other writers may put the parts of a column in another order.
+relies on the offsets alone: other writers may put the parts of a column in another order.
 
 Invariant: an :class:`InvertedMetas` that was decoded is consistent: columns lie in the blob
 before the metadata and do not overlap, and the parts of a column lie inside it.
@@ -37,7 +37,7 @@ __all__ = [
 BLOB_TYPE = "greptime-inverted-index-v1"
 """The puffin blob's type; one blob holds all columns of a file."""
 _SEGMENTS_MAX = 1 << 32
-"""Bitmaps hold 32-bit numbers."""
+"""Maximum number of segments, because bitmaps hold 32-bit numbers."""
 
 _STATS = Message(
     "InvertedIndexStats",
@@ -79,7 +79,7 @@ _METAS_WITHOUT_STATS = _metas_of(Message(_COLUMN.name, *(f for f in _COLUMN.fiel
 
 
 class BitmapType(IntEnum):
-    """How bitmaps are stored; never renumber."""
+    """Encoding of bitmaps; stored, never renumber."""
 
     BIT_VEC = 0
     """Plain bits, least significant first, up to the last one set; files before 2025-03-10."""
@@ -92,21 +92,21 @@ _BITMAP_TYPE_NAMES: Mapping[int, str] = {BitmapType.BIT_VEC: "BitVec", BitmapTyp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvertedStats:
-    """What the writer counted of a column."""
+    """Statistics of a column that the writer stored."""
 
     null_count: int
     """Segments (not rows) with a null in them."""
     distinct_count: int
-    """Distinct values."""
+    """Number of distinct values."""
     min_value: bytes
-    """First value in byte order, encoded; empty when there is none."""
+    """Least value in byte order, encoded; empty when there is none."""
     max_value: bytes
-    """Last value in byte order, encoded; empty when there is none."""
+    """Greatest value in byte order, encoded; empty when there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvertedColumn:
-    """Where the index of one column lies, and what is in it."""
+    """The index of one column: the places of its parts in the blob, and its statistics."""
 
     name: str
     """Target key: the column id in decimal, as GreptimeDB has it."""
@@ -121,13 +121,13 @@ class InvertedColumn:
     """First byte of the null bitmap, from ``base_offset``."""
     null_bitmap_size: int
     stats: InvertedStats | None
-    """None when the writer gave none, or the reader asked for none."""
+    """Statistics; None when the writer gave none, or the reader asked for none."""
     bitmap_type: int
     """A :class:`BitmapType`, or a number this release does not know."""
 
     @property
     def fst_range(self) -> tuple[int, int]:
-        """Where the FST lies in the blob, ``[start, end)``."""
+        """Place of the FST in the blob, ``[start, end)``."""
         start = self.base_offset + self.relative_fst_offset
         return start, start + self.fst_size
 
@@ -139,14 +139,14 @@ class InvertedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvertedMetas:
-    """What the tail of an inverted blob says."""
+    """The metadata at the end of an inverted blob."""
 
     columns: Mapping[str, InvertedColumn]
-    """By target key, ascending."""
+    """Columns by target key, ascending."""
     total_row_count: int
     """Rows of the file, nulls included."""
     segment_row_count: int
-    """Rows a bit of a bitmap stands for."""
+    """Rows that a bit of a bitmap stands for."""
 
     @property
     def segment_count(self) -> int:
@@ -154,7 +154,7 @@ class InvertedMetas:
         return -(-self.total_row_count // self.segment_row_count)
 
     def encode(self) -> bytes:
-        """The message, columns by target key; the u32 length that follows it in the blob is not in it."""
+        """Encodes the message, columns by target key, without the u32 length that follows it in the blob."""
         entries = [{"key": name, "value": asdict(column)} for name, column in sorted(self.columns.items())]
         return _METAS.encode(
             {
@@ -166,44 +166,47 @@ class InvertedMetas:
 
     @classmethod
     def from_tail(cls, tail: bytes | memoryview, blob_size: int, *, stats: bool = True) -> Self | NeedMore:
-        """The metadata of a blob whose last bytes are ``tail``, or the tail that would hold it.
+        """Returns the metadata of a blob whose last bytes are ``tail``, or the tail that would hold it.
 
-        Whoever lists indexes does without ``stats``, which takes a third less time.
+        Without ``stats`` it takes a third less time, which suffices to list indexes.
         """
-        found = metadata_from_tail(tail, blob_size, what="inverted index blob")
-        if isinstance(found, NeedMore):
-            return found
-        return cls.decode(found, blob_size - LENGTH_BYTES - len(found), stats=stats)
+        message = metadata_from_tail(tail, blob_size, what="inverted index blob")
+        if isinstance(message, NeedMore):
+            return message
+        return cls.decode(message, blob_size - LENGTH_BYTES - len(message), stats=stats)
 
     @classmethod
     def decode(cls, data: bytes | memoryview, columns_size: int, *, stats: bool = True) -> Self:
-        """The metadata from its message; ``columns_size`` bytes of the blob precede that."""
-        found = (_METAS if stats else _METAS_WITHOUT_STATS).decode(data)
-        columns = [_column(entry, columns_size) for entry in found["metas"]]
+        """Decodes the metadata from its message, which ``columns_size`` bytes of the blob precede."""
+        values = (_METAS if stats else _METAS_WITHOUT_STATS).decode(data)
+        columns = [_column(entry, columns_size) for entry in values["metas"]]
+        # In the order of their bytes, so that each has to be compared with the one before only.
         columns.sort(key=lambda column: column.base_offset)
         end = 0
         for column in columns:
             if column.base_offset < end:
-                raise _bad(
+                raise _metadata_error(
                     f"column {column.name!r} overlaps another", f"at {end} or behind", column.base_offset
                 )
             end = column.base_offset + column.inverted_index_size
         metas = cls(
             columns={column.name: column for column in sorted(columns, key=lambda column: column.name)},
-            total_row_count=found["total_row_count"],
-            segment_row_count=found["segment_row_count"],
+            total_row_count=values["total_row_count"],
+            segment_row_count=values["segment_row_count"],
         )
         if len(metas.columns) != len(columns):
-            raise _bad("a column occurs twice", len(metas.columns), len(columns))
+            raise _metadata_error("a column occurs twice", len(metas.columns), len(columns))
         if metas.segment_row_count < 1:
-            raise _bad("segments have no rows", "1 or more", metas.segment_row_count)
+            raise _metadata_error("segments have no rows", "1 or more", metas.segment_row_count)
         if metas.segment_count > _SEGMENTS_MAX:
-            raise _bad("there are more segments than a bitmap can hold", _SEGMENTS_MAX, metas.segment_count)
+            raise _metadata_error(
+                "there are more segments than a bitmap can hold", _SEGMENTS_MAX, metas.segment_count
+            )
         return metas
 
 
 def segment_row_count_for(row_group_size: int, wanted: int = SEGMENT_ROW_COUNT) -> int:
-    """Rows of a segment: as many as wanted, or all of a row group where that does not divide the group."""
+    """Returns the rows of a segment: as ``wanted``, or a whole row group if that does not divide it."""
     if row_group_size < 1 or wanted < 1:
         raise InvalidInputError(
             f"row groups and segments have at least one row, not {row_group_size} and {wanted}"
@@ -212,10 +215,10 @@ def segment_row_count_for(row_group_size: int, wanted: int = SEGMENT_ROW_COUNT) 
 
 
 def _column(entry: Mapping[str, Any], columns_size: int) -> InvertedColumn:
-    """A column from its map entry, checked."""
+    """Returns a column from its map entry, checked."""
     name, value = entry["key"], entry["value"]
     if value is None or value["name"] not in (name, ""):
-        raise _bad("a column has two names", name, value and value["name"])
+        raise _metadata_error("a column has two names", name, value and value["name"])
     stats = value.get("stats")
     value |= {"name": name, "stats": stats and InvertedStats(**stats)}
     column = InvertedColumn(**value)
@@ -226,11 +229,13 @@ def _column(entry: Mapping[str, Any], columns_size: int) -> InvertedColumn:
         ("null bitmap", column.relative_null_bitmap_offset, column.null_bitmap_size, size),
     ):
         if start + length > room:
-            raise _bad(f"the {what} of column {name!r} reaches too far", f"at most {room}", start + length)
+            raise _metadata_error(
+                f"the {what} of column {name!r} reaches too far", f"at most {room}", start + length
+            )
     return column
 
 
-def _bad(what: str, expected: object, got: object) -> CorruptionError:
+def _metadata_error(what: str, expected: object, got: object) -> CorruptionError:
     return CorruptionError(
         f"inverted index metadata is damaged: {what}: expected {expected}, got {got}",
         expected=expected,

@@ -1,7 +1,7 @@
-"""Building inverted index blobs from columns of encoded values, whole or in pieces.
+"""Builder of inverted index blobs from columns of encoded values, whole or in pieces.
 
 Invariant: the bytes depend on the rows and the segment size alone: not on how the rows
-were cut into pieces, and not on the order of the columns, which go by target key. They
+were cut into pieces, and not on the order of the columns, which are written by target key. They
 are GreptimeDB's for the same rows and that order of columns.
 
 A piece is dictionary-encoded, and of its rows only the distinct pairs of value and segment
@@ -29,11 +29,11 @@ from lakehouse.kernels.need_more import LENGTH_BYTES
 __all__ = ["InvertedBuilder", "build_inverted"]
 
 _BATCH_ROWS = 1 << 17
-"""Rows looked at together; more use more memory and no less time."""
+"""Rows of a batch; larger batches use more memory and no less time."""
 _MERGE_PAIRS = 1 << 21
 """Pairs of value and segment kept in pieces before they are merged."""
 _TABLE_PER_PAIR_MAX = 16
-"""Pairs are told apart by a table up to so many times their number, by sorting where it would be larger."""
+"""Maximum entries per pair of a table that finds distinct pairs; beyond it they are sorted instead."""
 _U32_MAX = (1 << 32) - 1
 
 _Terms: TypeAlias = tuple[pa.Array, I64, I64]
@@ -45,7 +45,7 @@ class InvertedBuilder:
 
     Args:
         targets: target keys of the columns.
-        segment_row_count: rows a bit of a bitmap stands for.
+        segment_row_count: rows that a bit of a bitmap stands for.
     """
 
     __slots__ = ("_columns", "_segment_row_count")
@@ -69,7 +69,7 @@ class InvertedBuilder:
             self._columns[target].push(array)
 
     def finish(self) -> bytes:
-        """The blob; the builder is used up."""
+        """Returns the blob; the builder is used up."""
         parts: list[bytes] = []
         metas: dict[str, InvertedColumn] = {}
         base_offset = 0
@@ -87,14 +87,14 @@ class InvertedBuilder:
 def build_inverted(
     columns: Mapping[str, pa.Array | pa.ChunkedArray], segment_row_count: int = SEGMENT_ROW_COUNT
 ) -> bytes:
-    """The blob of whole columns of encoded values, by target key."""
+    """Returns the blob of whole columns of encoded values, by target key."""
     builder = InvertedBuilder(columns, segment_row_count)
     builder.push(columns)
     return builder.finish()
 
 
 class _Column:
-    """What is known of one column so far."""
+    """The terms of one column so far."""
 
     __slots__ = (
         "_kept",
@@ -118,7 +118,7 @@ class _Column:
         self._null_segments: list[I64] = [np.empty(0, np.int64)]
 
     def push(self, array: pa.Array | pa.ChunkedArray) -> None:
-        """Adds rows."""
+        """Adds rows of encoded values, which follow those pushed before."""
         for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
             for start in range(0, len(chunk), _BATCH_ROWS):
                 piece = chunk[start : start + _BATCH_ROWS]
@@ -143,16 +143,16 @@ class _Column:
         pairs = _distinct_pairs(codes, segments)
         self._terms.append((encoded.dictionary, *pairs))
         self._pairs += len(pairs[0])
-        # Merging looks at everything again, so that must not come too often.
+        # Merging goes through all pairs again, so it must not happen too often.
         if self._pairs - self._kept >= max(_MERGE_PAIRS, self._kept):
             self._terms = [_merged(self._terms)]
             self._pairs = self._kept = len(self._terms[0][1])
 
     def finish(self, target: str, base_offset: int, parts: list[bytes]) -> InvertedColumn:
-        """Adds the column's bytes to ``parts``; its metadata."""
+        """Adds the column's bytes to ``parts``; returns its metadata."""
         self._look_at_pending()
         values, codes, segments = _merged(self._terms)
-        # Sorted by value, then segment: codes now are ranks.
+        # Sorted by value, then segment: codes become ranks.
         order = pc.sort_indices(values).to_numpy().astype(np.int64)
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
@@ -190,7 +190,7 @@ class _Column:
 
 
 def _merged(terms: list[_Terms]) -> _Terms:
-    """All pieces as one: each value once, each pair once."""
+    """Merges pieces into one: each value once, each pair once."""
     none = np.empty(0, np.int64)
     dictionaries = [dictionary for dictionary, _, _ in terms]
     encoded = pa.concat_arrays([pa.array([], pa.large_binary()), *dictionaries]).dictionary_encode()
@@ -203,13 +203,13 @@ def _merged(terms: list[_Terms]) -> _Terms:
 
 
 def _distinct(segments: I64) -> I64:
-    """Ascending numbers, each once."""
+    """Returns ascending numbers, each once."""
     fresh: Mask = np.diff(segments, prepend=-1) != 0
     return segments[fresh]
 
 
 def _distinct_pairs(codes: I64, segments: I64) -> tuple[I64, I64]:
-    """The distinct pairs, ascending by code, then segment."""
+    """Returns the distinct pairs, ascending by code, then segment."""
     if len(codes) == 0:
         return codes, segments
     first = int(segments.min())
@@ -223,5 +223,5 @@ def _distinct_pairs(codes: I64, segments: I64) -> tuple[I64, I64]:
     else:
         pairs.sort()
         pairs = _distinct(pairs)
-    found, places = np.divmod(pairs, width)
-    return found, places + first
+    distinct_codes, places = np.divmod(pairs, width)
+    return distinct_codes, places + first

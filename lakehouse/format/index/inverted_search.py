@@ -1,10 +1,10 @@
-"""Searching inverted indexes: which bitmaps to fetch, and what they say, without I/O.
+"""Search of inverted indexes: plans the bitmaps to fetch and evaluates them, without I/O.
 
-The way of a search: a condition and the column's FST give a :class:`BitmapPlan`, the ranges of
+Steps of a search: a condition and the column's FST give a :class:`BitmapPlan`, the ranges of
 the blob to read; the bytes of those ranges give segments; segments give ranges of rows.
 
-Invariant: the rows found hold every row that fulfils the condition, and whole segments only.
-Bytes that are damaged in a way that shows give a CorruptionError, never fewer segments.
+Invariant: the result holds every row that fulfils the condition, in whole segments. Damage that
+can be noticed gives a CorruptionError, never fewer segments.
 """
 
 from __future__ import annotations
@@ -40,60 +40,60 @@ __all__ = [
 ]
 
 _SEGMENTS_MAX = 1 << 24
-"""Most segments a search takes: 17 billion rows at 1,024 each."""
+"""Maximum segments of an index that is searched: 17 billion rows at 1,024 each."""
 _NUMBERS_MAX = 1 << 26
-"""Most numbers the bitmaps of one search may hold together, unless its caller allows more."""
+"""Default maximum of the numbers that the bitmaps of one search hold together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOf:
-    """The value is one of these, encoded as the index has them."""
+    """Condition that the value is one of these, encoded as the index has them."""
 
     values: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InRange:
-    """The encoded value lies between bounds; with :meth:`KeyRange.with_prefix`, begins with a text."""
+    """Condition that the encoded value is in a range; :meth:`KeyRange.with_prefix` makes that of a prefix."""
 
     keys: KeyRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchesRegex:
-    """The text matches a pattern (see :mod:`lakehouse.format.fst.regex`); for string columns."""
+    """Condition that the text of a string column matches a pattern (:mod:`lakehouse.format.fst.regex`)."""
 
     pattern: str
     whole: bool = False
-    """Whether the whole text must match, not just a part of it."""
+    """True if the whole text must match, not just a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """The value is null."""
+    """Condition that the value is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsNotNull:
-    """The value is not null."""
+    """Condition that the value is not null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllOf:
-    """One and the same value fulfils every condition."""
+    """Condition that one and the same value fulfils every condition."""
 
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyOf:
-    """The value fulfils at least one condition."""
+    """Condition that the value fulfils at least one condition."""
 
     conditions: tuple[Condition, ...]
 
 
 Condition: TypeAlias = OneOf | InRange | MatchesRegex | IsNull | IsNotNull | AllOf | AnyOf
-"""What is asked of the value of one column."""
+"""Condition on the value of one column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,7 +106,7 @@ class BitmapPlan:
     bitmap_type: int
 
     def reads(self, gap: int = 0) -> list[tuple[int, int]]:
-        """Ranges ``[start, end)`` of the blob that hold all bitmaps, those at most ``gap`` apart joined."""
+        """Returns the ranges ``[start, end)`` of the blob to read; joins those up to ``gap`` bytes apart."""
         if not len(self.starts):
             return []
         ends = self.starts + self.sizes
@@ -116,7 +116,7 @@ class BitmapPlan:
 
 
 def may_hold(column: InvertedColumn, condition: Condition) -> bool:
-    """Whether the column can have such a value, going by its statistics; False saves reading its FST."""
+    """Returns whether the column's statistics allow such a value; False saves reading its FST."""
     stats = column.stats
     match condition:
         case AllOf():
@@ -125,6 +125,7 @@ def may_hold(column: InvertedColumn, condition: Condition) -> bool:
             return any(may_hold(column, part) for part in condition.conditions)
         case IsNull():
             return stats is None or stats.null_count > 0
+        # Without distinct values the bounds are empty and mean nothing.
         case OneOf() if stats is not None and stats.distinct_count:
             return any(stats.min_value <= value <= stats.max_value for value in condition.values)
         case InRange(keys=keys) if stats is not None and stats.distinct_count:
@@ -139,20 +140,21 @@ def may_hold(column: InvertedColumn, condition: Condition) -> bool:
 def plan_bitmaps(
     column: InvertedColumn, fst: Fst | FstParts, condition: Condition, *, steps_max: int = STEPS_MAX
 ) -> BitmapPlan:
-    """The bitmaps to read for a condition.
+    """Returns the bitmaps to read for a condition.
 
     Args:
-        column: what the metadata say of the column.
-        fst: the column's FST; parts of it will do for :class:`OneOf`.
-        condition: what is asked.
+        column: the column's metadata.
+        fst: the column's FST; parts of it suffice for :class:`OneOf`.
+        condition: condition on the column's value.
         steps_max: as for :meth:`lakehouse.format.fst.fst.Fst.batches`.
 
     Raises:
         MissingBytes: the parts do not suffice.
     """
-    found = _places(column, fst, condition, steps_max)
-    sizes = (found >> np.uint64(32)).astype(np.int64)
-    starts = (found & np.uint64(0xFFFF_FFFF)).astype(np.int64)
+    places = _places(column, fst, condition, steps_max)
+    # Damaged places would read the bytes of other bitmaps: all must be apart and within the column.
+    sizes = (places >> np.uint64(32)).astype(np.int64)
+    starts = (places & np.uint64(0xFFFF_FFFF)).astype(np.int64)
     order = np.argsort(starts, kind="stable")
     starts, sizes = starts[order], sizes[order]
     ends = starts + sizes
@@ -176,13 +178,13 @@ def segments_of(
     *,
     numbers_max: int = _NUMBERS_MAX,
 ) -> U32:
-    """The segments that any of a plan's bitmaps names, ascending.
+    """Returns the segments that any of a plan's bitmaps names, ascending.
 
     Args:
         plan: the bitmaps.
         reads: bytes of the blob with the offset of their first; together they hold all bitmaps.
         metas: the blob's metadata.
-        numbers_max: how many numbers the bitmaps may hold together before the search is given up.
+        numbers_max: maximum of the numbers that the bitmaps hold together; more are refused.
     """
     count = metas.segment_count
     if count > _SEGMENTS_MAX:
@@ -202,7 +204,7 @@ def segments_of(
 
 
 def _places(column: InvertedColumn, fst: Fst | FstParts, condition: Condition, steps_max: int) -> U64:
-    """size << 32 | offset of every bitmap that answers a condition, ascending, each once."""
+    """Returns size << 32 | offset of every bitmap that answers a condition, ascending, each once."""
     if fst.key_count > column.inverted_index_size:
         raise CorruptionError(
             f"the FST of column {column.name!r} says it has {fst.key_count} values, which do not fit in "
@@ -210,8 +212,8 @@ def _places(column: InvertedColumn, fst: Fst | FstParts, condition: Condition, s
             offset=column.fst_range[0],
         )
     if isinstance(condition, OneOf):
-        found, places = fst.get_many(condition.values)
-        places = np.sort(places[found])
+        hits, places = fst.get_many(condition.values)
+        places = np.sort(places[hits])
         return places[_is_fresh(places)]
     if isinstance(fst, FstParts):
         raise InvalidInputError(f"{type(condition).__name__} needs a whole FST")
@@ -230,7 +232,7 @@ def _places(column: InvertedColumn, fst: Fst | FstParts, condition: Condition, s
             if not condition.conditions:
                 raise InvalidInputError(f"{type(condition).__name__} needs at least one condition")
             parts = [_places(column, fst, part, steps_max) for part in condition.conditions]
-            # No part has repeats, so a place that all have occurs as often as there are parts.
+            # No part has repeats, so a place that is in all parts occurs as often as there are parts.
             wanted = len(parts) if isinstance(condition, AllOf) else 1
             together = np.sort(np.concatenate(parts))
             firsts = np.flatnonzero(_is_fresh(together))
@@ -240,14 +242,14 @@ def _places(column: InvertedColumn, fst: Fst | FstParts, condition: Condition, s
 
 
 def _is_fresh(ascending: U64) -> Mask:
-    """Where a number occurs for the first time."""
+    """Returns for each number whether it occurs for the first time."""
     fresh = np.ones(len(ascending), np.bool_)
     fresh[1:] = ascending[1:] != ascending[:-1]
     return fresh
 
 
 def _gathered(plan: BitmapPlan, reads: Sequence[tuple[int, bytes]]) -> tuple[bytes, I64]:
-    """The bytes read, one after another, and where in them each bitmap begins."""
+    """Returns the bytes read, joined, and the offset in them of each bitmap."""
     ordered = sorted(reads, key=lambda read: read[0])
     offsets = np.array([offset for offset, _ in ordered], np.int64)
     lengths = np.array([len(data) for _, data in ordered], np.int64)
@@ -259,7 +261,7 @@ def _gathered(plan: BitmapPlan, reads: Sequence[tuple[int, bytes]]) -> tuple[byt
 
 
 def _union_bit_vecs(data: bytes, starts: I64, sizes: I64, below: int) -> U32:
-    """The numbers of plain bit vectors."""
+    """Returns the numbers in any of the plain bit vectors, ascending."""
     bytes_max = (below + 7) // 8
     marks = np.zeros(min(int(sizes.max(initial=0)), bytes_max), np.uint8)
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):

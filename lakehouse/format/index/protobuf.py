@@ -1,18 +1,18 @@
-"""Protobuf wire format: messages described by a small schema, decoded strictly, encoded canonically.
+"""Codec of the Protobuf wire format: messages with a small schema, decoded strictly, encoded canonically.
 
 Invariant: ``encode(decode(data)) == data`` for every canonical message without unknown
 fields, and whatever ``data`` is, ``decode`` returns or raises CorruptionError after a time
 linear in its length.
 
 Canonical is what proto3 writers emit: fields in the order of their numbers, zero values left
-out, repeated numbers packed, varints as short as they can be. Read is what protobuf asks a
-reader to accept: any order, unknown fields (skipped), unpacked numbers, the last value of a
+out, repeated numbers packed, varints as short as possible. Accepted is what protobuf requires of
+a reader: any order, unknown fields (skipped), unpacked numbers, the last value of a
 repeated singular field, sub-messages in pieces. Refused: truncation, varints of more than
 64 bits, a known field with another wire type, numbers out of the field's range, bad UTF-8.
 
-The few messages of the puffin indexes do not pay for generated code and its run-time's
-version checks; and generated code would hand out a thousand filter positions one Python
-object at a time, where ``columns`` gives numpy arrays.
+Generated code and its run-time's version checks do not pay for the few messages of the puffin
+indexes; and generated code would return a thousand filter positions one Python object at a time,
+where ``columns`` gives numpy arrays.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = 0, 1, 2, 3, 4, 5
 _NUMBER_MAX = (1 << 29) - 1
 _GROUP_DEPTH_MAX = 32
 _VECTORS_PAY_FROM = 48
-"""Varints or sub-messages from which numpy beats a Python loop."""
+"""Number of varints or sub-messages from which numpy is quicker than a Python loop."""
 _RANGE: dict[FieldKind, tuple[int, int]] = {
     "uint64": (0, (1 << 64) - 1),
     "uint32": (0, (1 << 32) - 1),
@@ -49,29 +49,29 @@ _NUMBERS: dict[FieldKind, int] = {
     "bool": -1,
     "packed": -1,
 }
-"""Kinds that may come as varints, and up to which number such a varint is the value as it stands."""
+"""Kinds that may be encoded as varints, and the greatest varint that is the value itself (-1: none is)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageField:
-    """One field of a message."""
+    """A field of a message type."""
 
     number: int
     name: str
     kind: FieldKind
-    """``packed`` is repeated uint64, as one numpy array; ``columns`` is a repeated message of
+    """Kind: ``packed`` is repeated uint64, as one numpy array; ``columns`` is a repeated message of
     unsigned numbers, as one numpy array for each of its fields; ``enum`` is an int."""
     message: Message | None = None
     """The message of a ``message`` or ``columns`` field."""
     repeated: bool = False
-    """Whether a ``message`` field may occur many times (a map is a repeated message of key and value)."""
+    """True if a ``message`` field may occur many times (a map is a repeated message of key and value)."""
 
 
 class Message:
     """A message type: a name for errors, and its fields.
 
     Decoded messages are dicts by field name with every field in them: absent numbers are 0,
-    absent text and bytes empty, an absent message None, absent repeated ones empty.
+    absent text and bytes empty, an absent message is None, absent repeated ones are empty.
     """
 
     __slots__ = ("_by_number", "_gathered", "_places", "_steps", "_zeros", "fields", "name")
@@ -80,7 +80,7 @@ class Message:
         self.name = name
         self.fields = tuple(sorted(fields, key=lambda field: field.number))
         self._by_number = {field.number: field for field in self.fields}
-        # By tag: the field, and up to which number a varint is its value as it stands (None: bytes).
+        # By tag: the field, and the greatest varint that is its value itself (None: bytes).
         self._steps: dict[int, tuple[MessageField, int | None]] = {}
         for field in self.fields:
             if field.kind in _NUMBERS:
@@ -89,17 +89,17 @@ class Message:
                 self._steps[field.number << 3 | _BYTES] = field, None
         self._zeros = {field.name: _ZERO.get(field.kind) for field in self.fields}
         self._gathered = tuple(field for field in self.fields if field.kind not in _ZERO)
-        # Of the fields whose tag as a number is one byte: which of the fields it is.
+        # By tag, for fields whose tag as a number takes one byte: the position of the field.
         tags = (field.number << 3 | _VARINT for field in self.fields)
         self._places = {tag: place for place, tag in enumerate(tags) if tag < 0x80}
 
     def decode(self, data: bytes | memoryview) -> dict[str, Any]:
-        """The values of an encoded message; a CorruptionError says which field at which byte is bad."""
+        """Decodes the values of a message; a CorruptionError names the bad field and its byte."""
         raw = bytes(data)
         return self._decode(raw, 0, len(raw))
 
     def encode(self, values: Mapping[str, Any]) -> bytes:
-        """The message in canonical form; fields not named are left out."""
+        """Encodes a message in canonical form; fields that are not given are left out."""
         unknown = values.keys() - {field.name for field in self.fields}
         if unknown:
             raise InvalidInputError(f"{self.name} has no field {min(unknown)!r}", field=min(unknown))
@@ -114,20 +114,20 @@ class Message:
         values: dict[str, Any] = self._zeros.copy()
         self._merge(values, data, pos, end)
         for field in self._gathered:
-            found = values[field.name] or []
+            parts = values[field.name] or []
             if field.kind == "packed":
-                pieces = found or [np.empty(0, np.uint64)]
+                pieces = parts or [np.empty(0, np.uint64)]
                 values[field.name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
                 continue
             assert field.message is not None
             if field.kind == "columns":
-                values[field.name] = field.message._decode_columns(data, found)
+                values[field.name] = field.message._decode_columns(data, parts)
             else:
-                values[field.name] = field.message._decode_pieces(data, found, field.repeated)
+                values[field.name] = field.message._decode_pieces(data, parts, field.repeated)
         return values
 
     def _decode_pieces(self, data: bytes, spans: Sequence[int], repeated: bool) -> Any:
-        """All messages of a repeated field; of a singular one, the message its pieces make together."""
+        """Decodes all messages of a repeated field, or the one message of a singular field's pieces."""
         pairs = zip(spans[::2], spans[1::2], strict=True)
         if repeated:
             return [self._decode(data, pos, end) for pos, end in pairs]
@@ -147,10 +147,10 @@ class Message:
             if step is None:
                 known = self._by_number.get(tag >> 3)
                 if known is not None:
-                    raise self._wrong_wire(known, start, tag & 7)
+                    raise self._wire_type_error(known, start, tag & 7)
                 pos = self._skip(data, tag, pos, end, start)
                 continue
-            # The value itself, or the size of what follows.
+            # The value itself, or the number of bytes that follow.
             if pos < end and data[pos] < 0x80:
                 number = data[pos]
                 pos += 1
@@ -165,7 +165,7 @@ class Message:
                 continue
             stop = pos + number
             if stop > end:
-                raise self._bad(
+                raise self._damage_error(
                     f"field {field.name!r} is cut off", start, f"{number} bytes", f"{end - pos} bytes"
                 )
             kind = field.kind
@@ -176,7 +176,7 @@ class Message:
             elif kind == "packed":
                 _pieces(values, field.name).append(self._packed(data, pos, stop))
             else:
-                # Where it begins and ends, and so on for the others: flat, because there may be thousands.
+                # Start and end of each sub-message in one flat list, because there may be thousands.
                 spans = _pieces(values, field.name)
                 spans += (pos, stop)
                 if kind == "columns":
@@ -187,12 +187,12 @@ class Message:
         try:
             return data[pos:end].decode()
         except UnicodeDecodeError as error:
-            raise self._bad(
+            raise self._damage_error(
                 f"field {field.name!r} is not UTF-8", pos + error.start, "UTF-8", "other"
             ) from error
 
     def _take_number(self, values: dict[str, Any], field: MessageField, value: int, start: int) -> None:
-        """A number that is not the field's value as it stands."""
+        """Stores a number that is not itself the field's value: converts or refuses it."""
         kind = field.kind
         if kind == "packed":
             _pieces(values, field.name).append(np.array([value], np.uint64))
@@ -201,19 +201,20 @@ class Message:
             values[field.name] = value != 0
             return
         bounds = _RANGE[kind]
-        if kind == "enum" and value >> 63:
+        if kind == "enum" and value >> 63:  # negative numbers are written as their 64-bit complement
             value -= 1 << 64
         if not bounds[0] <= value <= bounds[1]:
-            raise self._bad(
+            raise self._damage_error(
                 f"field {field.name!r} is out of range", start, f"{bounds[0]}..{bounds[1]}", value
             )
         values[field.name] = value
 
     def _packed(self, data: bytes, pos: int, end: int) -> U64:
         if end - pos >= _VECTORS_PAY_FROM:
-            found = decode_varints(data[pos:end])
-            if found is not None:
-                return found
+            decoded = decode_varints(data[pos:end])
+            if decoded is not None:
+                return decoded
+        # One by one, which also finds the place of a bad number.
         numbers = []
         while pos < end:
             value, pos = self._varint(data, pos, end)
@@ -222,9 +223,9 @@ class Message:
 
     def _decode_columns(self, data: bytes, spans: Sequence[int]) -> dict[str, U64]:
         if len(spans) >= 2 * _VECTORS_PAY_FROM:
-            found = self._columns_at_once(data, np.array(spans, np.int64).reshape(-1, 2))
-            if found is not None:
-                return found
+            columns = self._columns_at_once(data, np.array(spans, np.int64).reshape(-1, 2))
+            if columns is not None:
+                return columns
         names = [field.name for field in self.fields]
         rows: list[int] = []
         for pos, end in zip(spans[::2], spans[1::2], strict=True):
@@ -233,12 +234,12 @@ class Message:
         return {name: table[column :: len(names)] for column, name in enumerate(names)}
 
     def _row(self, data: bytes, pos: int, end: int) -> list[int]:
-        """The numbers of one sub-message, in the order of the fields."""
+        """Returns the numbers of one sub-message, in the order of the fields."""
         row = [0] * len(self.fields)
         start = pos
         while pos < end:
             place = self._places.get(data[pos])
-            if place is None:
+            if place is None:  # an unknown field, or one with a longer tag
                 values: dict[str, Any] = {}
                 self._merge(values, data, start, end)
                 return [values.get(field.name, 0) for field in self.fields]
@@ -246,7 +247,7 @@ class Message:
         return row
 
     def _columns_at_once(self, data: bytes, spans: I64) -> dict[str, U64] | None:
-        """All sub-messages together, or None when one of them is not plain pairs of tag and number."""
+        """Decodes all sub-messages together; None when one of them is not plain pairs of tag and number."""
         starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
         stops = np.cumsum(sizes)
         inside = np.arange(int(stops[-1])) + np.repeat(starts - (stops - sizes), sizes)
@@ -277,7 +278,7 @@ class Message:
         if kind == "message":
             assert field.message is not None
             many = value if field.repeated else (value,)
-            parts.extend(_delimited(field.number, field.message.encode(one)) for one in many)
+            parts.extend(_delimited(field.number, field.message.encode(message)) for message in many)
         elif kind == "columns":
             assert field.message is not None
             parts.append(field.message._encode_columns(field.number, value))
@@ -301,7 +302,7 @@ class Message:
                 parts.append(encode_varint(field.number << 3) + encode_varint(number & _RANGE["uint64"][1]))
 
     def _encode_columns(self, number: int, columns: Mapping[str, U64]) -> bytes:
-        """One sub-message for each row of the columns, all written at once."""
+        """Encodes one sub-message for each row of the columns, all at once."""
         rows = len(columns[self.fields[0].name])
         if rows == 0:
             return b""
@@ -320,7 +321,7 @@ class Message:
         return encode_varints(table[keep])
 
     def _varint(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
-        """The number at a position, and the position behind it."""
+        """Returns the number at a position, and the position behind it."""
         value = shift = 0
         for place in range(pos, min(end, pos + 10)):
             byte = data[place]
@@ -332,13 +333,15 @@ class Message:
             value |= (byte & 0x7F) << shift
             shift += 7
         if end - pos < 10:
-            raise self._bad("a number is cut off", pos, "more bytes", f"the end at {end}")
-        raise self._bad("a number has more than 64 bits", pos, "a varint", data[pos : pos + 10].hex())
+            raise self._damage_error("a number is cut off", pos, "more bytes", f"the end at {end}")
+        raise self._damage_error(
+            "a number has more than 64 bits", pos, "a varint", data[pos : pos + 10].hex()
+        )
 
     def _skip(self, data: bytes, tag: int, pos: int, end: int, start: int) -> int:
-        """The position behind an unknown field."""
+        """Returns the position behind an unknown field."""
         if _BYTES < tag < 0x80 and tag & 7 == _BYTES:
-            # Short ones one after another, as the filters of a bloom blob are to its summary.
+            # A quick way over many short fields of one tag, such as the filters in a bloom blob's metadata.
             while pos < end and data[pos] < 0x80 and (stop := pos + 1 + data[pos]) <= end:
                 if stop == end or data[stop] != tag:
                     return stop
@@ -347,7 +350,7 @@ class Message:
         while True:
             number, wire = tag >> 3, tag & 7
             if not 1 <= number <= _NUMBER_MAX:
-                raise self._bad("a field number is out of range", start, f"1..{_NUMBER_MAX}", number)
+                raise self._damage_error("a field number is out of range", start, f"1..{_NUMBER_MAX}", number)
             if wire == _VARINT:
                 pos = self._varint(data, pos, end)[1]
             elif wire == _BYTES:
@@ -358,9 +361,9 @@ class Message:
             elif wire == _GROUP and len(open_groups) < _GROUP_DEPTH_MAX:
                 open_groups.append(number)
             elif wire != _GROUP_END or not open_groups or open_groups.pop() != number:
-                raise self._bad("a field has no valid wire type", start, "0, 1, 2 or 5", wire)
+                raise self._damage_error("a field has no valid wire type", start, "0, 1, 2 or 5", wire)
             if pos > end:
-                raise self._bad(
+                raise self._damage_error(
                     f"unknown field {number} is cut off", start, f"{pos - end} more bytes", "the end"
                 )
             if not open_groups:
@@ -368,11 +371,11 @@ class Message:
             start = pos
             tag, pos = self._varint(data, pos, end)
 
-    def _wrong_wire(self, field: MessageField, offset: int, wire: int) -> CorruptionError:
+    def _wire_type_error(self, field: MessageField, offset: int, wire: int) -> CorruptionError:
         wanted = _VARINT if field.kind in (*_RANGE, "bool") else _BYTES
-        return self._bad(f"field {field.name!r} has the wrong wire type", offset, wanted, wire)
+        return self._damage_error(f"field {field.name!r} has the wrong wire type", offset, wanted, wire)
 
-    def _bad(self, what: str, offset: int, expected: object, got: object) -> CorruptionError:
+    def _damage_error(self, what: str, offset: int, expected: object, got: object) -> CorruptionError:
         return CorruptionError(
             f"{self.name}: {what} at byte {offset}: expected {expected}, got {got}",
             structure=self.name,
@@ -383,15 +386,15 @@ class Message:
 
 
 def _pieces(values: dict[str, Any], name: str) -> list[Any]:
-    """What was found of a field so far."""
-    found: list[Any] | None = values.get(name)
-    if found is None:
-        found = values[name] = []
-    return found
+    """Returns the list of a field's pieces so far, which it makes when there is none."""
+    pieces: list[Any] | None = values.get(name)
+    if pieces is None:
+        pieces = values[name] = []
+    return pieces
 
 
 def _more_rows(data: bytes, first: int, pos: int, end: int, spans: list[int]) -> int:
-    """Adds the short sub-messages that follow with the tag at ``first``; the position behind them."""
+    """Adds the short sub-messages that follow with the tag at ``first``; returns the position behind them."""
     tag = data[first]
     if tag >= 0x80:
         return pos
@@ -413,12 +416,12 @@ _THRESHOLDS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 
 
 def _varint_sizes(values: U64) -> I64:
-    """Encoded size of each number, 1 to 10 bytes."""
+    """Returns the encoded size of each number, 1 to 10 bytes."""
     return np.searchsorted(_THRESHOLDS, values, side="right") + 1
 
 
 def encode_varints(values: U64 | Sequence[int]) -> bytes:
-    """The numbers one after another."""
+    """Encodes unsigned numbers one after another."""
     numbers = np.asarray(values, np.uint64)
     if numbers.size == 0:
         return b""
@@ -435,7 +438,7 @@ def encode_varints(values: U64 | Sequence[int]) -> bytes:
 
 
 def decode_varints(data: bytes | U8) -> U64 | None:
-    """All numbers of a buffer that holds nothing else; None when it ends inside one or one is too long."""
+    """Decodes a buffer of numbers alone; None when it ends within a number or one is too long."""
     body = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
     stops = np.flatnonzero(body < 0x80)
     if len(stops) == len(body):

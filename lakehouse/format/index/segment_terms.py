@@ -1,10 +1,10 @@
-"""The distinct terms of segments of rows, one segment after another, as the hashes that filters are made of.
+"""Collector of the distinct terms of segments of rows, as the hashes from which filters are made.
 
 Invariant: a segment has the hash of each of its terms once. Two terms with the same hash of 64 bits, which
 no filter can tell apart either, may count as one.
 
-This is what compiled loops do (:mod:`lakehouse.format.index.term_loops`): they look at every term once, as it
-stands in the bytes of its column, and find it in a table that the processor's caches hold.
+Compiled loops do the work (:mod:`lakehouse.format.index.term_loops`): they read every term once, from the
+bytes of its column, and look it up in a table that fits the processor's caches.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from lakehouse.kernels.padded_words import padded_words
 __all__ = ["SegmentTerms"]
 
 _KEYS = 1 << 14
-"""Keys that are made together, and then put into tables together: both loops are quicker for it."""
+"""Number of keys that are made together, then put into tables together: both loops are quicker for it."""
 _PLACES = 1 << 12
-"""Places of a table to begin with; the processor's cache has small ones."""
+"""Initial places of a table; a small one stays in the processor's cache."""
 
 
 class SegmentTerms:
-    """Terms of rows that come in order.
+    """Collector of the terms of rows that come in order.
 
     Args:
-        loops: compiled.
-        rows_per_segment: of all segments but the last.
+        loops: the compiled loops.
+        rows_per_segment: rows of all segments but the last.
         rate: false positive rate of filters.
-        close: told the number of distinct terms and the filter of each segment, when it is over.
+        close: called at the end of each segment with its number of distinct terms and its filter.
     """
 
     __slots__ = ("_close", "_distinct", "_left", "_loops", "_rate", "_rows_per_segment")
@@ -56,9 +56,9 @@ class SegmentTerms:
         """Adds ``count`` rows.
 
         Args:
-            values: binary, without nulls.
-            rows: for each value its row, ascending.
-            count: how many rows there are.
+            values: binary values without nulls.
+            rows: for each value its row, ascending from 0.
+            count: number of rows.
         """
         offsets, data = binary_parts(values)
         words = padded_words(data, int(offsets[0]), int(offsets[-1]))
@@ -66,9 +66,11 @@ class SegmentTerms:
         for low, high in self._stretches(count):
             first, last = np.searchsorted(rows, (low, high)).tolist()
             for begin in range(first, last, _KEYS):
-                some = slice(begin, min(begin + _KEYS, last))
+                batch = slice(begin, min(begin + _KEYS, last))
                 shorts, longs = self._distinct.room
-                self._distinct.add(*self._loops.cut_values(words, starts[some], lengths[some], shorts, longs))
+                self._distinct.add(
+                    *self._loops.cut_values(words, starts[batch], lengths[batch], shorts, longs)
+                )
 
     def push_text(self, text: AsciiText) -> None:
         """Adds rows of text, which have the tokens of English text."""
@@ -87,7 +89,7 @@ class SegmentTerms:
             self._end()
 
     def _stretches(self, rows: int) -> Iterator[tuple[int, int]]:
-        """The next rows, cut where segments end."""
+        """Yields ranges of the next rows, cut where segments end; ends each segment that is full."""
         low = 0
         while low < rows:
             high = min(low + self._left, rows)
@@ -102,7 +104,7 @@ class SegmentTerms:
         self._left = self._rows_per_segment
         blocks = block_count(len(hashes), self._rate)
         draws = draws_of(blocks, len(hashes))
-        if len(hashes) and draws.sparse is not None:
+        if len(hashes) and draws.sparse is not None:  # the compiled loop sets plain bits only
             owners = np.zeros(len(hashes), np.int64)
             data, _ = build_filters(hashes, owners, np.array([len(hashes)]), self._rate)
         else:
@@ -116,7 +118,7 @@ class _Distinct:
     """The distinct terms of a segment.
 
     Attributes:
-        room: for keys of short and of other terms, to be filled for :meth:`add`.
+        room: arrays for keys of short and of other terms, to fill before :meth:`add`.
     """
 
     __slots__ = ("_count", "_hashes", "_loops", "_tables", "room")
@@ -129,7 +131,7 @@ class _Distinct:
         self._count = 0
 
     def add(self, short: int, long: int) -> None:
-        """Takes as many of the keys in :attr:`room`."""
+        """Adds the first ``short`` and ``long`` keys in :attr:`room`."""
         for table, keys, is_short in zip(
             self._tables, (self.room[0][:short], self.room[1][:long]), (True, False), strict=True
         ):
@@ -140,12 +142,12 @@ class _Distinct:
                 wider[: self._count] = self._hashes[: self._count]
                 self._hashes = wider
             table.make_room(len(keys))
-            found = self._loops.add_keys(table.places, keys, is_short, self._hashes, self._count)
-            table.count += found - self._count
-            self._count = found
+            count = self._loops.add_keys(table.places, keys, is_short, self._hashes, self._count)
+            table.count += count - self._count
+            self._count = count
 
     def taken(self) -> U64:
-        """The hashes of all; forgets them."""
+        """Returns the hashes of all terms and forgets them."""
         for table in self._tables:
             table.clear()
         hashes = self._hashes[: self._count]
@@ -154,7 +156,7 @@ class _Distinct:
 
 
 class _Table:
-    """Keys, each in its place; half of the places at least are empty."""
+    """Hash table of keys, at least half of whose places are empty."""
 
     __slots__ = ("_loops", "count", "places")
 

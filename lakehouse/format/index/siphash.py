@@ -1,7 +1,7 @@
 """SipHash-1-3 of many byte strings at once, keyed and framed as GreptimeDB's bloom filters do.
 
-The key is the number 42 as sixteen big-endian bytes. What is hashed of a value is its length as
-eight little-endian bytes and then the value itself, as Rust's ``Hash`` for byte slices does.
+The key is the number 42 as sixteen big-endian bytes. The hashed bytes of a value are its length as
+eight little-endian bytes and then the value itself, as Rust's ``Hash`` for byte slices has them.
 
 Invariant: :func:`hash_values` of a column is, value for value, the SipHash-1-3 of the reference
 description, whatever the lengths are; a test compares it with an implementation of that.
@@ -25,9 +25,9 @@ from lakehouse.kernels.padded_words import padded_words
 __all__ = ["hash_values"]
 
 _BLOCK = 1 << 14
-"""Values hashed together: their state stays in the processor's cache."""
+"""Number of values hashed together, so that their state stays in the processor's cache."""
 _FEW = 12
-"""Below this many values alive, Python's integers are quicker than calls into numpy."""
+"""Number of remaining values below which Python's integers are quicker than calls into numpy."""
 _MASK = (1 << 64) - 1
 _K0, _K1 = 0, 42 << 56
 _START = (
@@ -43,7 +43,7 @@ _KEEP = np.array([(1 << 8 * n) - 1 for n in range(8)], np.uint64)
 
 
 def hash_values(array: pa.Array) -> U64:
-    """The hashes of a binary array; what the hash of a null is does not matter."""
+    """Returns the hashes of a binary array; the hash of a null means nothing."""
     offsets, data = binary_parts(array)
     lengths = np.diff(offsets)
     words = padded_words(data, int(offsets[0]), int(offsets[-1]))
@@ -70,7 +70,7 @@ def _hash_block(words: U64, starts: I64, lengths: I64) -> U64:
 
 
 def _hash_sorted(words: U64, starts: I64, lengths: I64) -> U64:
-    """Hashes of values in descending order of their number of whole words."""
+    """Hashes values that are in descending order of their number of whole words."""
     size = len(starts)
     state = [np.full(size, word, np.uint64) for word in _START]
     scratch = np.empty(size, np.uint64)
@@ -99,7 +99,7 @@ def _hash_sorted(words: U64, starts: I64, lengths: I64) -> U64:
 
 
 def _unaligned(words: U64, index: I64, shift: U64) -> U64:
-    """The words that begin ``shift`` bits behind the words at ``index``."""
+    """Returns the words that begin ``shift`` bits behind the words at ``index``."""
     low = words[index] >> shift
     # A shift by 64 is undefined, so the high word moves in two steps.
     high = (words[index + 1] << np.uint64(1)) << (np.uint64(63) - shift)
@@ -137,7 +137,7 @@ def _rotate(value: U64, bits: int, scratch: U64) -> None:
 
 
 def _absorb_singly(state: list[U64], words: U64, starts: I64, counts: I64, k: int) -> None:
-    """Takes the words from the ``k``-th on into the states of a few long values."""
+    """Absorbs the words from the ``k``-th on into the states of a few long values."""
     raw = words.view(np.uint8)
     for i, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
         v0, v1, v2, v3 = (int(part[i]) for part in state)

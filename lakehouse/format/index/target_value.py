@@ -4,15 +4,15 @@ A set of columns has one value for each row, the values of its columns one after
 ascending column id; see ``docs/spec/v1/target-values.md``::
 
     null              00
-    text              as its UTF-8 as a binary value: 01, then 01 and the byte for each, then 00
+    text              its UTF-8 as a binary value: 01, then 01 and the byte for each, then 00
     everything else   as in lakehouse.format.index.greptime_value
 
-Each part says by itself where it ends, so two rows have the same bytes exactly when they agree in
-every column, nulls included. A set is never null.
+The end of each part follows from the part itself, so two rows have the same bytes exactly when they
+agree in every column, nulls included. A set is never null.
 
-A place in a JSON column has the text of the value there: a string its characters, a number as it
-is written, ``true`` and ``false``. A null, an object, an array, a place that is not there and a
-text that is not JSON have none.
+A place in a JSON column has the text of the value there: the characters of a string, a number as
+written, ``true`` and ``false``. A null, an object, an array, a missing place and a text that is not
+JSON have none.
 
 Invariant: the bytes of a row depend on the values of that row and their types alone.
 """
@@ -30,11 +30,11 @@ from lakehouse.format.index.greptime_value import encode_array, encode_scalar
 __all__ = ["NULL_PART", "encode_column_set", "encode_set_part"]
 
 NULL_PART = b"\x00"
-"""What stands for a null in the value of a set; every other part begins with 01."""
+"""Encoding of a null in the value of a set; every other part begins with 01."""
 
 
 def encode_column_set(columns: Sequence[pa.Array]) -> pa.Array:
-    """The encoded value of each row, as large_binary without nulls; columns by ascending id."""
+    """Encodes the value of each row, as large_binary without nulls; columns must be by ascending id."""
     if len(columns) < 2:
         raise InvalidInputError(f"a set has two columns or more, not {len(columns)}")
     parts = [
@@ -51,7 +51,7 @@ def _encoded_parts(column: pa.Array) -> pa.Array:
 
 
 def encode_set_part(encoded: bytes, kind: pa.DataType) -> bytes:
-    """The part of a set's value that a column of this type has for the value encoded so by itself."""
+    """Converts the encoding of a column's value by itself into its part of a set's value."""
     return encode_scalar(encoded, pa.binary()) if _is_text(kind) else encoded
 
 

@@ -1,13 +1,13 @@
 """Compiled loops over the terms of indexes: hashes, tokens of ASCII text, distinct terms, bits of filters.
 
-They only ever run compiled, since Python's integers do not wrap; each has a counterpart in numpy beside
-those who call it, for where nothing is compiled.
+They run compiled only, since Python's integers do not wrap; the callers of each have a counterpart in
+numpy, for when nothing is compiled.
 
-Invariant: what a loop makes is what its counterpart makes. A loop trusts its bounds: callers give offsets
+Invariant: a loop and its counterpart have the same results. A loop trusts its bounds: callers give offsets
 that lie within the bytes, and two words of zeros behind them.
 
-A term is known by a key. One of 1 to 7 bytes is its own key, with its size in the highest byte, so equal
-keys are equal terms; of all others the key is the SipHash-1-3, which is all that a filter knows of them.
+A term is known by a key. A term of 1 to 7 bytes is its own key, with its size in the highest byte, so equal
+keys are equal terms; the key of any other is its SipHash-1-3, by which alone a filter knows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakehouse.kernels.compiled import Loops
 __all__ = ["TERM_LOOPS", "add_keys", "cut_text", "cut_values", "hash_all", "move_keys", "set_bits"]
 
 _PAYS_FROM = 1 << 21
-"""Terms that numpy takes as long for as compiled code takes to load."""
+"""Number of terms for which numpy takes as long as compiled code takes to load."""
 _V0, _V1 = 0x736F6D6570736575, 0x646F72616E646F6D ^ 42 << 56
 _V2, _V3 = 0x6C7967656E657261, 0x7465646279746573 ^ 42 << 56
 _MULTIPLIER = 0x517CC1B727220A95
@@ -29,7 +29,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 
 def _turned(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
-    """One round of SipHash."""
+    """Returns the state after one more round of SipHash."""
     v0 += v1
     v1 = (v1 << np.uint64(13) | v1 >> np.uint64(51)) ^ v0
     v0 = v0 << np.uint64(32) | v0 >> np.uint64(32)
@@ -44,7 +44,7 @@ def _turned(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
 
 
 def _word_at(words: Any, at: int) -> Any:
-    """Eight bytes from any byte on."""
+    """Returns the eight bytes from any byte on, as a word."""
     shift = np.uint64((at & 7) * 8)
     # A shift by 64 is undefined, so the high word moves in two steps.
     high = (words[(at >> 3) + 1] << np.uint64(1)) << (np.uint64(63) - shift)
@@ -52,19 +52,19 @@ def _word_at(words: Any, at: int) -> Any:
 
 
 def _low_bytes(word: Any, size: int) -> Any:
-    """The first ``size`` bytes of a word, at most 7."""
+    """Returns a word with its first ``size`` bytes, at most 7, and zeros for the others."""
     return word & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
 
 
 def _begun(size: Any) -> Any:
-    """The state behind the length, which goes in front of a value."""
+    """Returns the state after the length, which is hashed in front of a value."""
     length = np.uint64(size)
     v0, v1, v2, v3 = _turned(np.uint64(_V0), np.uint64(_V1), np.uint64(_V2), np.uint64(_V3) ^ length)
     return v0 ^ length, v1, v2, v3
 
 
 def _ended(v0: Any, v1: Any, v2: Any, v3: Any, rest: Any, size: Any) -> Any:
-    """The hash: the bytes behind the last whole word go in, with the length of everything."""
+    """Returns the hash, given the bytes behind the last whole word and the size of the value."""
     rest |= np.uint64(size + 8) << np.uint64(56)
     v0, v1, v2, v3 = _turned(v0, v1, v2, v3 ^ rest)
     v0 ^= rest
@@ -85,14 +85,14 @@ def _hash_one(words: Any, at: int, size: int) -> Any:
 
 
 def _hash_of_key(key: Any) -> Any:
-    """The hash of a short term."""
+    """Returns the hash of a short term, given its key."""
     size = np.int64(key >> np.uint64(56))
     v0, v1, v2, v3 = _begun(size)
     return _ended(v0, v1, v2, v3, _low_bytes(key, 7), size)
 
 
 def hash_all(words: Any, starts: Any, lengths: Any, out: Any) -> None:
-    """The hash of every value."""
+    """Writes the hash of every value to ``out``."""
     for i in range(len(out)):
         out[i] = _hash_one(words, starts[i], lengths[i])
 
@@ -100,20 +100,20 @@ def hash_all(words: Any, starts: Any, lengths: Any, out: Any) -> None:
 def cut_text(
     text: Any, words: Any, bounds: Any, is_word: Any, row: int, at: int, shorts: Any, longs: Any
 ) -> Any:
-    """Keys of the tokens of rows, from a byte of a row on, until there is no room for more.
+    """Writes the keys of the tokens of rows, from a byte of a row on, until there is no room for more.
 
     Args:
         text: bytes of the rows.
         words: the same bytes as words.
-        bounds: where rows begin and the last one ends.
-        is_word: for each byte whether tokens have it.
-        row: where to begin: number of the row, and
-        at: the byte.
-        shorts: room for keys of short terms.
-        longs: room for those of others.
+        bounds: offset of each row in them, and the end of the last one.
+        is_word: for each value of a byte whether tokens may have it.
+        row: number of the row to begin with.
+        at: offset of the byte to begin with.
+        shorts: receives the keys of short terms.
+        longs: receives the keys of other terms.
 
     Returns:
-        Row and byte where it ended, and how many keys of both kinds there are.
+        Row and byte where it ended, and the numbers of keys of both kinds.
     """
     short, long, last = 0, 0, len(bounds) - 1
     while row < last:
@@ -138,7 +138,7 @@ def cut_text(
 
 
 def cut_values(words: Any, starts: Any, lengths: Any, shorts: Any, longs: Any) -> Any:
-    """Keys of values, of which there are no more than there is room: how many of both kinds."""
+    """Writes the keys of values, for all of which there must be room; returns the numbers of both kinds."""
     short, long = 0, 0
     for i in range(len(starts)):
         size = lengths[i]
@@ -153,7 +153,7 @@ def cut_values(words: Any, starts: Any, lengths: Any, shorts: Any, longs: Any) -
 
 
 def _place(table: Any, key: Any) -> Any:
-    """Where a key is in a table, or the empty place where it belongs."""
+    """Returns the place of a key in a table, or the empty place where it belongs."""
     mask = len(table) - 1
     at = np.int64((key * np.uint64(_SPREAD)) >> np.uint64(32)) & mask
     while table[at] != key and table[at] != np.uint64(0):
@@ -162,10 +162,10 @@ def _place(table: Any, key: Any) -> Any:
 
 
 def add_keys(table: Any, keys: Any, is_short: bool, out: Any, count: int) -> int:
-    """Puts keys into a table, and the hashes of new ones behind ``count`` others: how many there are then.
+    """Adds keys to a table, and hashes of new ones to ``out`` behind ``count`` others; returns the new count.
 
-    A table is a power of two of places, of which some are empty, 0. A key 0, which next to no term has, is
-    new every time.
+    A table has a power of two of places, some of which are empty, 0. A key 0, which almost no term has,
+    counts as new every time.
     """
     for key in keys:
         at = _place(table, key)
@@ -177,7 +177,7 @@ def add_keys(table: Any, keys: Any, is_short: bool, out: Any, count: int) -> int
 
 
 def move_keys(old: Any, table: Any) -> None:
-    """Puts the keys of one table into another, larger one."""
+    """Copies the keys of one table into another, larger one."""
     for key in old:
         if key != np.uint64(0):
             table[_place(table, key)] = key
@@ -215,4 +215,4 @@ TERM_LOOPS = Loops(
     pays_from=_PAYS_FROM,
     adds_up=True,
 )
-"""All of them, as one unit; what a loop is called is its name here."""
+"""The loops of this module, compiled as one unit; each is an attribute under its name."""

@@ -1,4 +1,4 @@
-"""Which bucket a key belongs to: Iceberg's bucket transform of a key column, or of the whole row key.
+"""Buckets of keys: Iceberg's bucket transform of the one key column, or of the whole row key.
 
 bucket = (h & 7fffffff) mod count, h the 32-bit x86 variant of Murmur3 with seed 0 over::
 
@@ -8,7 +8,7 @@ bucket = (h & 7fffffff) mod count, h the 32-bit x86 variant of Murmur3 with seed
     several columns                                  the row key
 
 Invariant: a key has the same bucket whether it is hashed alone or in a column, and still after a key
-column was widened; of one column it is Iceberg's ``bucket[count]``. The specification is
+column was widened; a key of one column has Iceberg's ``bucket[count]``. The specification is
 ``docs/spec/v1/row-key.md``.
 """
 
@@ -44,13 +44,13 @@ _MIX1, _MIX2 = 0x85EBCA6B, 0xC2B2AE35
 _MASK = 0xFFFF_FFFF
 _POSITIVE = 0x7FFF_FFFF
 _BLOCK_ROWS = 1 << 14
-"""Rows that are hashed at once, so that what is under way stays in the processor's cache."""
+"""Rows that are hashed together, so that intermediate arrays stay in the processor's cache."""
 _FEW_ROWS = 16
-"""Rows that are longer than all others are hashed one by one from this number down."""
+"""Number of remaining longer rows at which they are hashed one by one instead of together."""
 
 
 def buckets_of(columns: Sequence[ColumnValues], fields: Sequence[Field], count: int) -> I32:
-    """The bucket of every row.
+    """Returns the bucket of every row.
 
     Args:
         columns: the columns of the key, in key order.
@@ -106,7 +106,7 @@ def _hash_binary(values: pa.Array) -> _U32:
 
 def _hash_decimals(unscaled: U8) -> _U32:
     wide = np.ascontiguousarray(unscaled[:, ::-1])
-    # Bytes that only repeat the sign are 0 after this.
+    # Iceberg hashes the fewest bytes that hold the number. Bytes that only repeat the sign are 0 after this.
     plain = wide ^ (wide[:, :1] >> 7) * np.uint8(0xFF)
     plain[:, -1] |= np.uint8(1)  # one byte is left in any case
     first = np.argmax(plain != 0, axis=1)
@@ -117,13 +117,14 @@ def _hash_decimals(unscaled: U8) -> _U32:
 
 
 def _hash_pieces(data: U8, starts: I64, lengths: I64) -> _U32:
+    # Overlapping words, one from each byte on; the padding lets the last ones reach past the end.
     padded = np.concatenate([data, np.zeros(4, np.uint8)])
     words = np.ndarray((len(data) + 1,), "<u4", padded, strides=(1,))
     return _in_blocks(len(starts), lambda rows: _hash_rows(words, starts[rows], lengths[rows]))
 
 
 def _hash_rows(words: Any, starts: I64, lengths: I64) -> _U32:
-    """Murmur3 of pieces of bytes; ``words`` has the four bytes from each place on."""
+    """Returns Murmur3 of pieces of bytes; ``words`` has the four bytes from each place on."""
     hashes: _U32 = np.zeros(len(starts), np.uint32)
     whole = lengths >> 2
     rows = np.flatnonzero(whole)
@@ -163,12 +164,12 @@ def _finished(hashes: _U32, lengths: Any) -> _U32:
 
 
 def bucket_of(values: Sequence[object], fields: Sequence[Field], count: int) -> int:
-    """The bucket of one key, given its values."""
+    """Returns the bucket of one key, given its values."""
     return bucket_of_key(RowKeyCodec(fields).encode_one(values), fields, count)
 
 
 def bucket_of_key(key: bytes, fields: Sequence[Field], count: int) -> int:
-    """The bucket of one row key."""
+    """Returns the bucket of one row key."""
     _check_count(count)
     return (_hash_one(_hashed_bytes(key, fields)) & _POSITIVE) % count
 
@@ -179,6 +180,7 @@ def _hashed_bytes(key: bytes, fields: Sequence[Field]) -> bytes:
         return key
     if kind == Primitive("boolean"):
         return key + bytes(7)
+    # The bytes of a key have the sign bit flipped, so that they order like the numbers.
     number = int.from_bytes(key, "big") - (1 << 8 * len(key) - 1)
     if isinstance(kind, DecimalType):
         return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)

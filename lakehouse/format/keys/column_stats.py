@@ -1,12 +1,12 @@
-"""Bounds and null counts of columns, as manifests keep them.
+"""Statistics of columns, as manifests keep them: bounds and null counts.
 
-Text and bytes are cut: the low bound to what it begins with, the high one to the next that is above
-everything that begins so. Text is cut between characters, so that a bound is text too. The rules are
-in ``docs/spec/v1/row-key.md``.
+Long text and bytes are cut: the low bound to its first bytes, the high one to a short value above
+everything that begins like it. Text is cut between characters, so that a bound is text too. The rules
+are in ``docs/spec/v1/row-key.md``.
 
-Invariant: no row that is not deleted has a value below ``low`` or above ``high``; where that cannot
-be said in the bytes allowed, the bound is None. A NaN is above every number, so a column that has
-one has it as its high bound.
+Invariant: no row that is not deleted has a value below ``low`` or above ``high``; where no bound fits
+the bytes allowed, it is None. A NaN is above every number, so a column that has one has it as its high
+bound.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SURROGATES = range(0xD800, 0xE000)
 def stats_of(
     table: pa.Table, fields: Sequence[Field], *, text_bytes: int = _TEXT_BYTES
 ) -> dict[int, ColumnStats]:
-    """What is known of the columns of these rows, by field id; rows of kind DELETE are left out.
+    """Returns the statistics of the columns of these rows, by field id; rows of kind DELETE are left out.
 
     Args:
         table: rows under way; columns are found by their names in ``fields``, missing ones left out.
         fields: top-level fields.
-        text_bytes: bytes kept of a bound of text or binary.
+        text_bytes: maximum bytes of a bound of text or binary.
     """
     names = set(table.column_names)
     wanted = [field for field in fields if field.name in names]
@@ -64,8 +64,8 @@ def _stats(column: pa.ChunkedArray, kind: DataType, text_bytes: int) -> ColumnSt
     nulls = column.null_count
     if nulls == len(column) or isinstance(kind, ListType | MapType | StructType):
         return ColumnStats(nulls=nulls)
-    found = _float_ends(column) if pa.types.is_floating(column.type) else _ends(column)
-    low, high = (encode_value(value, kind) for value in found)
+    ends = _float_ends(column) if pa.types.is_floating(column.type) else _ends(column)
+    low, high = (encode_value(value, kind) for value in ends)
     if not isinstance(kind, StringType | BinaryType) or max(len(low), len(high)) <= text_bytes:
         return ColumnStats(nulls=nulls, low=low, high=high, exact=True)
     is_text = isinstance(kind, StringType)
@@ -75,12 +75,12 @@ def _stats(column: pa.ChunkedArray, kind: DataType, text_bytes: int) -> ColumnSt
 
 
 def _ends(column: pa.ChunkedArray) -> tuple[object, object]:
-    found = pc.min_max(column)
-    return found["min"], found["max"]
+    ends = pc.min_max(column)
+    return ends["min"], ends["max"]
 
 
 def _float_ends(column: pa.ChunkedArray) -> tuple[object, object]:
-    # numpy does this ten times as fast as the kernel, which also passes over NaNs unseen.
+    # numpy is ten times as fast as the kernel, which also skips NaNs silently.
     numbers = column.drop_null().to_numpy()
     low, high = numbers.min(), numbers.max()
     if np.isnan(low):  # as both are when there is one
@@ -89,13 +89,13 @@ def _float_ends(column: pa.ChunkedArray) -> tuple[object, object]:
 
 
 def _cut(value: bytes, size: int, is_text: bool) -> bytes:
-    """What the value begins with, in so many bytes."""
+    """Returns the first ``size`` bytes of a value; text is cut between characters and may be shorter."""
     cut = value[:size]
     return cut.decode(errors="ignore").encode() if is_text and len(cut) < len(value) else cut
 
 
 def _raised(value: bytes, size: int, is_text: bool) -> bytes | None:
-    """The value, or something short above everything that begins as it does."""
+    """Returns the value, or a short one above everything that begins like it; None if there is none."""
     if len(value) <= size:
         return value
     cut = _cut(value, size, is_text)
@@ -104,15 +104,15 @@ def _raised(value: bytes, size: int, is_text: bool) -> bytes | None:
     text = cut.decode().rstrip(chr(_CODE_POINT_MAX))
     if not text:
         return None
-    after = ord(text[-1]) + 1
+    after = ord(text[-1]) + 1  # a surrogate would not be text: the next character is behind them
     return (text[:-1] + chr(_SURROGATES.stop if after in _SURROGATES else after)).encode()
 
 
 def merge_stats(parts: Iterable[tuple[int, Mapping[int, ColumnStats]]]) -> dict[int, ColumnStats]:
-    """What is known of the rows of all parts together, from what is known of each.
+    """Returns the statistics of the rows of all parts together, from those of each.
 
     Args:
-        parts: for each its number of rows that are not of kind DELETE, and its stats by field id.
+        parts: for each its number of rows that are not of kind DELETE, and its statistics by field id.
     """
     kept = [(rows, stats) for rows, stats in parts if rows]
     if not kept:
@@ -126,6 +126,7 @@ def _merged(parts: list[tuple[int, ColumnStats]]) -> ColumnStats:
     with_values = [stats for rows, stats in parts if stats.nulls < rows]
     lows = [stats.low for stats in with_values if stats.low is not None]
     highs = [stats.high for stats in with_values if stats.high is not None]
+    # One part with values but without a bound leaves the whole without that bound.
     return ColumnStats(
         nulls=nulls,
         low=min(lows) if lows and len(lows) == len(with_values) else None,

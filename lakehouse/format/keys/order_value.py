@@ -1,4 +1,4 @@
-"""Values as bytes that sort as the values do: bounds in manifests, partition values, parts of row keys.
+"""Order-preserving encoding of values: bounds in manifests, partition values, parts of row keys.
 
 ::
 
@@ -14,7 +14,7 @@
 they are equal. The specification is ``docs/spec/v1/row-key.md``.
 
 Invariant: comparing bytes is comparing values, and widening a column (int8 to int64, float to
-double, more digits of a decimal) changes no byte, so what old files say of a column stays true.
+double, more digits of a decimal) changes no byte, so bounds in old files stay true.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ColumnValues: TypeAlias = pa.Array | pa.ChunkedArray
 """The values of one column."""
 
 NAN_BYTES = bytes.fromhex("fff8000000000000")
-"""What every NaN is, float or double; above all other numbers."""
+"""Encoding of every NaN, float or double; above all other numbers."""
 
 _SIGN = 1 << 63
 _SIGN_WIDE = 1 << 127
@@ -65,13 +65,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _SMALL_OFFSET_MAX = (1 << 31) - 1
-"""Most bytes of an array with 32-bit offsets."""
+"""Maximum bytes of an array with 32-bit offsets."""
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
-"""Moves the point of any decimal without rounding it."""
+"""Context in which the point of any decimal moves without rounding."""
 
 
 def value_width(kind: DataType) -> int | None:
-    """How many bytes each value of the type takes; None where that varies.
+    """Returns the number of bytes of each encoded value of the type; None where that varies.
 
     Raises:
         InvalidInputError: lists, maps and structs have no order.
@@ -89,7 +89,7 @@ def value_width(kind: DataType) -> int | None:
 
 
 def encode_values(array: ColumnValues, kind: DataType) -> pa.Array:
-    """The bytes of every value as a binary array (large_binary from 2 GiB on); nulls stay nulls."""
+    """Encodes every value, as a binary array (large_binary from 2 GiB on); nulls stay nulls."""
     array = one_array(array)
     width = value_width(kind)
     if width is None:
@@ -98,13 +98,13 @@ def encode_values(array: ColumnValues, kind: DataType) -> pa.Array:
 
 
 def one_array(column: ColumnValues) -> pa.Array:
-    """The column in one piece; text and bytes of 2 GiB and more with 64-bit offsets."""
+    """Returns the column in one piece; text and bytes of 2 GiB and more with 64-bit offsets."""
     if isinstance(column, pa.Array):
         return column
     if column.num_chunks == 1:
         return column.chunk(0)
     if _is_small(column.type) and sum(chunk.nbytes for chunk in column.chunks) > _SMALL_OFFSET_MAX:
-        column = column.cast(pa.large_binary())
+        column = column.cast(pa.large_binary())  # 32-bit offsets would overflow
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
@@ -113,7 +113,7 @@ def _is_small(kind: pa.DataType) -> bool:
 
 
 def binary_array(data: U8, width: int, *, nulls_of: pa.Array | None = None) -> pa.Array:
-    """A binary array over bytes of which each value has ``width``; large_binary from 2 GiB on."""
+    """Returns a binary array of values of ``width`` bytes each, uncopied; large_binary from 2 GiB on."""
     count = len(data) // width
     small = len(data) <= _SMALL_OFFSET_MAX
     offsets = np.arange(0, len(data) + 1, width, dtype=np.int32 if small else np.int64)
@@ -125,7 +125,7 @@ def binary_array(data: U8, width: int, *, nulls_of: pa.Array | None = None) -> p
 
 
 def binary_contents(array: pa.Array) -> tuple[Any, U8]:
-    """Offsets and bytes of a binary array, from its first value on; a view."""
+    """Returns offsets and bytes of a binary array, from its first value on; the bytes are a view."""
     dtype = np.int64 if pa.types.is_large_binary(array.type) else np.int32
     _, offsets, data = array.buffers()
     if not len(array):
@@ -136,7 +136,7 @@ def binary_contents(array: pa.Array) -> tuple[Any, U8]:
 
 
 def encode_fixed(array: pa.Array, kind: DataType) -> U8:
-    """The bytes of every value one after another, of a type with a width; nulls are any bytes."""
+    """Encodes the values of a type with a width, one after another; nulls are arbitrary bytes."""
     if isinstance(kind, DecimalType):
         wide = np.ascontiguousarray(decimal_words(array, kind)[:, ::-1])
         wide[:, 0] ^= 0x80
@@ -152,7 +152,7 @@ def encode_fixed(array: pa.Array, kind: DataType) -> U8:
 
 
 def whole_numbers(array: pa.Array, kind: DataType) -> I64:
-    """What is counted: integers, days, microseconds, and 1 for true; nulls are any number."""
+    """Returns values as int64: integers, days, microseconds, and 1 for true; nulls are arbitrary."""
     array = _as_kind(array, kind)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
@@ -162,7 +162,7 @@ def whole_numbers(array: pa.Array, kind: DataType) -> I64:
 
 
 def decimal_words(array: pa.Array, kind: DecimalType) -> U8:
-    """The 16 bytes of every unscaled value, little-endian two's complement, as rows of a matrix."""
+    """Returns the 16 bytes of every unscaled value, little-endian two's complement, as rows of a matrix."""
     return cast(U8, _buffer(_as_kind(array, kind), np.uint8, 16).reshape(-1, 16))
 
 
@@ -172,7 +172,7 @@ def _as_kind(array: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _buffer(array: pa.Array, dtype: Any, each: int = 1) -> Any:
-    """The values as they stand in memory, whatever stands where they are null."""
+    """Returns the values as they are in memory, uncopied; those of nulls are arbitrary."""
     data = array.buffers()[1]
     if data is None:
         return np.zeros(len(array) * each, dtype)
@@ -192,10 +192,10 @@ def _double_bits(numbers: Any) -> Any:
 
 
 def decode_fixed(data: U8, kind: DataType) -> pa.Array:
-    """The values of bytes that :func:`encode_fixed` made, without nulls.
+    """Decodes what :func:`encode_fixed` made, without nulls.
 
     Raises:
-        CorruptionError: some bytes are of no value of the type.
+        CorruptionError: some bytes encode no value of the type.
     """
     target = arrow_type(kind)
     if isinstance(kind, DecimalType):
@@ -225,7 +225,7 @@ def _array_over(data: Any, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def encode_value(value: object, kind: DataType) -> bytes:
-    """The bytes of one value: a Python object, or an Arrow scalar of the type.
+    """Encodes one value: a Python object, or an Arrow scalar of the type.
 
     Raises:
         InvalidInputError: it is no value of the type, or null.
@@ -273,12 +273,13 @@ def _encode_double(value: float, kind: Primitive) -> bytes:
         return NAN_BYTES
     if kind.name == "float":
         value = float(np.float32(value))
+    # Adding 0.0 makes -0.0 the one zero.
     bits = int.from_bytes(_DOUBLE.pack(value + 0.0), "big")
     return (bits ^ (_ALL_ONES if bits >> 63 else _SIGN)).to_bytes(8, "big")
 
 
 def _number(value: object, name: str) -> int | None:
-    """What is counted: the integer, days or microseconds; None when it is no value of the type."""
+    """Returns a value as an integer: itself, days or microseconds; None when it is not of the type."""
     if name == "date":
         is_date = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
         return value.toordinal() - _EPOCH_DAY if is_date else None  # type: ignore[attr-defined]
@@ -290,7 +291,7 @@ def _number(value: object, name: str) -> int | None:
     if name in ("timestamp", "timestamp_ntz"):
         if not isinstance(value, dt.datetime):
             return None
-        # Without a zone it means UTC, as in conditions (lakehouse.expr.bind).
+        # A time without a zone is UTC, as in conditions (lakehouse.expr.bind).
         return ((value if value.tzinfo else value.replace(tzinfo=dt.UTC)) - _EPOCH) // _MICROSECOND
     if isinstance(value, np.integer):
         value = int(value)
@@ -301,10 +302,10 @@ def _number(value: object, name: str) -> int | None:
 
 
 def decode_value(data: bytes, kind: DataType) -> object:
-    """The value as a Python object.
+    """Decodes one value to a Python object.
 
     Raises:
-        CorruptionError: these are the bytes of no value of the type.
+        CorruptionError: the bytes encode no value of the type.
         InvalidInputError: it is a date or time outside the years 1 to 9999, which Python does not have.
     """
     width = value_width(kind)

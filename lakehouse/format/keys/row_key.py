@@ -1,20 +1,20 @@
 """Row keys: the columns of a key as one string of bytes that sorts as the tuple of its values does.
 
-The columns stand one after another in key order. A type with a width is as in
+The columns follow one another in key order. A type with a width is encoded as in
 :mod:`lakehouse.format.keys.order_value`. Text and bytes are raw when their column is the last;
-elsewhere they are escaped and ended::
+elsewhere they are escaped and terminated::
 
     byte 00  ->  01 01
     byte 01  ->  01 02
     others       as they are
     end          00
 
-No escaped value holds 00, so the end says where the next column begins, and it sorts below whatever
-a longer value has there; 01 01 < 01 02 < every other byte keeps the order of the rest. Keys have no
-nulls and no floats. The specification is ``docs/spec/v1/row-key.md``.
+No escaped value holds 00, so the end marks the beginning of the next column, and it sorts below any
+byte that a longer value has there; 01 01 < 01 02 < every other byte keeps the order of the rest. Keys
+have no nulls and no floats. The specification is ``docs/spec/v1/row-key.md``.
 
-Invariant: of two tuples the lesser has the lesser key, equal ones have the same, and a key gives its
-tuple back. Arrays of keys are binary, or large_binary where 32-bit offsets do not suffice.
+Invariant: of two tuples the lesser has the lesser key, equal ones have the same, and decoding a key
+returns its tuple. Arrays of keys are binary, or large_binary where 32-bit offsets do not suffice.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = ["RowKeyCodec"]
 
 _END = b"\x00"
 _ESCAPES = ((b"\x01", b"\x01\x02"), (b"\x00", b"\x01\x01"))
-"""In the order in which they are applied; undone in the other."""
+"""Replacements in the order in which they are applied; undone in reverse order."""
 _LARGE_FROM = 1 << 31
-"""Bytes of keys from which arrays get 64-bit offsets."""
+"""Number of bytes of keys from which arrays get 64-bit offsets."""
 
 
 class RowKeyCodec:
@@ -77,7 +77,7 @@ class RowKeyCodec:
         self._widths = tuple(value_width(field.type) for field in fields)
 
     def encode(self, columns: Sequence[ColumnValues]) -> pa.Array:
-        """The keys of rows, given the columns of the key in key order.
+        """Encodes the keys of rows, given the columns of the key in key order.
 
         A single column of text or bytes is not copied.
 
@@ -94,7 +94,7 @@ class RowKeyCodec:
         """Checks that the columns of the key have a value in every row.
 
         Raises:
-            InvalidInputError: one has not; says which and in which row.
+            InvalidInputError: a value is missing; the message names column and row.
         """
         for field, column in zip(self._fields, columns, strict=True):
             if column.null_count:
@@ -137,7 +137,7 @@ class RowKeyCodec:
         return pc.binary_join_element_wise(*parts, pa.scalar(b"", kind))
 
     def encode_one(self, values: Sequence[object]) -> bytes:
-        """The key of one row.
+        """Encodes the key of one row.
 
         Raises:
             InvalidInputError: a value is missing or not of its column's type.
@@ -153,10 +153,10 @@ class RowKeyCodec:
         return self.join(parts)
 
     def join(self, parts: Sequence[bytes]) -> bytes:
-        """The key, or what keys begin with, made of the bytes of its columns' values.
+        """Returns a key, or a prefix of keys, made of the encoded values of its columns.
 
-        With fewer parts than columns it is what the keys with these leading values begin with, and
-        no others do.
+        With fewer parts than columns it is the prefix of exactly those keys that have these leading
+        values.
         """
         last = len(self._fields) - 1
         return b"".join(
@@ -165,7 +165,7 @@ class RowKeyCodec:
         )
 
     def split(self, key: bytes) -> list[bytes]:
-        """The bytes of the columns' values.
+        """Splits a key into the encoded values of its columns; reverses :meth:`join`.
 
         Raises:
             CorruptionError: these are not the bytes of a key of this table.
@@ -174,27 +174,27 @@ class RowKeyCodec:
         at = 0
         for number, width in enumerate(self._widths):
             if width is None and number == len(self._widths) - 1:
-                end = after = len(key)
+                end = after = len(key)  # the last column is raw and has no end mark
             elif width is None:
                 end = key.find(_END, at)
                 after = end + 1
             else:
                 end = after = at + width
             if not at <= end <= len(key):
-                raise _damaged(key, self._fields[number])
+                raise _damage_error(key, self._fields[number])
             parts.append(key[at:end] if width is not None or end == after else _unescape(key[at:end]))
             at = after
         if at != len(key):
-            raise _damaged(key, self._fields[-1])
+            raise _damage_error(key, self._fields[-1])
         return parts
 
     def decode_one(self, key: bytes) -> tuple[object, ...]:
-        """The values of one key."""
+        """Decodes the values of one key to Python objects."""
         parts = self.split(key)
         return tuple(decode_value(part, field.type) for part, field in zip(parts, self._fields, strict=True))
 
     def decode(self, keys: ColumnValues) -> list[pa.Array]:
-        """The columns of keys, each with its column's Arrow type (large where 32-bit offsets do not suffice).
+        """Decodes keys to arrays of the columns' Arrow types (large where 32-bit offsets do not suffice).
 
         Raises:
             CorruptionError: one of them is no key of this table.
@@ -215,7 +215,7 @@ class RowKeyCodec:
                 after = ends + 1
             if (after > stops).any() or (is_last and (after != stops).any()):
                 wrong = int(np.argmax((after > stops) | (is_last & (after != stops))))
-                raise _damaged(data[offsets[wrong] : offsets[wrong + 1]].tobytes(), field)
+                raise _damage_error(data[offsets[wrong] : offsets[wrong + 1]].tobytes(), field)
             part = keys if len(self._fields) == 1 else _cut(data, starts, ends)
             if width is not None:
                 columns.append(decode_fixed(binary_contents(part)[1], field.type))
@@ -226,10 +226,10 @@ class RowKeyCodec:
 
 
 def _cut(data: U8, starts: Any, ends: Any) -> pa.Array:
-    """The bytes from each start to its end, which ascend, as a binary array."""
+    """Returns the bytes from each start to its end, both ascending, as a binary array."""
     if not len(starts):
         return pa.array([], pa.binary())
-    # An array that also has what stands between: the wanted are every second of its values.
+    # An array whose odd values are the bytes in between: the wanted ones are every second of its values.
     bounds = np.empty(2 * len(starts), starts.dtype)
     bounds[0::2], bounds[1::2] = starts, ends
     kind = pa.large_binary() if starts.dtype == np.int64 else pa.binary()
@@ -282,7 +282,7 @@ def _text(values: pa.Array, field: Field) -> pa.Array:
         ) from error
 
 
-def _damaged(key: bytes, field: Field) -> CorruptionError:
+def _damage_error(key: bytes, field: Field) -> CorruptionError:
     shown = key[:64].hex() + ("…" if len(key) > 64 else "")
     return CorruptionError(
         f"{shown} is no row key of this table: column {field.name!r} does not end where it has to",

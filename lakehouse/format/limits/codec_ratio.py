@@ -1,4 +1,6 @@
-"""How many bytes a compressed byte can stand for, which tells sizes that no bytes can have from true ones.
+"""Bounds of compression: the most bytes that a compressed byte can stand for, by codec.
+
+They tell a size that no compressed bytes can have, which is damage, from one that is possible.
 
 LZ4 extends the length of a match by 255 with each byte, zstd repeats a byte over a block of 128 KiB with
 four, Snappy copies 64 bytes with three.
@@ -11,4 +13,4 @@ from collections.abc import Mapping
 __all__ = ["BYTES_OF_ONE"]
 
 BYTES_OF_ONE: Mapping[str, int] = {"none": 1, "snappy": 22, "lz4": 255, "zstd": 32_768}
-"""Most bytes that come out of a byte, by codec."""
+"""Maximum bytes of content per compressed byte, by codec."""

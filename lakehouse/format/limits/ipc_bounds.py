@@ -1,10 +1,10 @@
-"""How large the buffers of an Arrow stream become, known before Arrow makes room for them.
+"""Bounds of the memory that the buffers of an Arrow stream need, checked before Arrow allocates it.
 
-A compressed buffer begins with 8 bytes that say its size, and Arrow allocates what they say. So a few
-bytes may ask for any amount of memory. Where buffers lie and how they are compressed is in the metadata
+A compressed buffer begins with 8 bytes that state its size, and Arrow allocates as many. So a few
+bytes may ask for any amount of memory. The places of buffers and their compression are in the metadata
 of each message, a flatbuffer, of which five members are read here; Arrow has verified it by then.
 
-Invariant: nothing is decompressed, and no more than ``bytes_max`` is let through.
+Invariant: nothing is decompressed, and a stream that needs more than ``bytes_max`` is refused.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _HEADER = 2
 _BUFFERS, _COMPRESSION = 2, 3
 _CODEC = 0
 _RATIOS = {0: BYTES_OF_ONE["lz4"], 1: BYTES_OF_ONE["zstd"]}
-"""By the numbers of Arrow's codecs."""
+"""Maximum bytes of content per compressed byte, by the numbers of Arrow's codecs."""
 _AS_IT_IS = -1
-"""Stands for the size of a buffer that is not compressed although others are."""
+"""Stated size of a buffer that is not compressed although others are."""
 _BITS = 8
 
 
 def check_stream(stream: pa.Buffer, *, rows: int, bytes_max: int) -> int:
-    """Bytes of all buffers of a stream once they are decompressed.
+    """Returns the bytes of all buffers of a stream once they are decompressed.
 
     Args:
         stream: the whole stream.
-        rows: how many rows it is said to have; each takes a bit at least.
-        bytes_max: how many bytes its buffers may take.
+        rows: stated number of rows; each takes a bit at least.
+        bytes_max: maximum bytes of its buffers.
 
     Raises:
-        ValueError: they take more, or a buffer says a size that it cannot have.
+        ValueError: they take more, or a buffer states a size that it cannot have.
         pyarrow.ArrowException, OSError: it is no Arrow stream.
     """
     total = 0
@@ -60,7 +60,7 @@ def check_stream(stream: pa.Buffer, *, rows: int, bytes_max: int) -> int:
 
 
 def _batch_bytes(meta: bytes, body: pa.Buffer) -> int:
-    """Bytes of the buffers of one record batch."""
+    """Returns the bytes of the buffers of one record batch once they are decompressed."""
     try:
         batch = _follow(meta, _member(meta, _U32.unpack_from(meta)[0], _HEADER))
         codec = _codec(meta, batch)
@@ -74,7 +74,7 @@ def _batch_bytes(meta: bytes, body: pa.Buffer) -> int:
 
 
 def _buffer_bytes(body: pa.Buffer, start: int, size: int, codec: int | None) -> int:
-    """Bytes of one buffer once it is decompressed."""
+    """Returns the bytes of one buffer once it is decompressed."""
     if min(start, size) < 0 or start + size > len(body):
         raise ValueError(f"a buffer of {size:,} bytes at byte {start:,} lies outside of its record batch")
     if codec is None or not size:
@@ -91,19 +91,20 @@ def _buffer_bytes(body: pa.Buffer, start: int, size: int, codec: int | None) -> 
 
 
 def _codec(meta: bytes, batch: int) -> int | None:
-    """The number of the codec of a record batch's buffers; None when they are stored as they are."""
+    """Returns the number of the codec of a record batch's buffers; None when they are not compressed."""
     at = _member(meta, batch, _COMPRESSION)
     if not at:
         return None
     codec_at = _member(meta, _follow(meta, at), _CODEC)
-    number = _U8.unpack_from(meta, codec_at)[0] if codec_at else 0
+    number = _U8.unpack_from(meta, codec_at)[0] if codec_at else 0  # a flatbuffer leaves defaults out
     if number not in _RATIOS:
         raise ValueError(f"a record batch is compressed with codec {number}, which Arrow does not know")
     return int(number)
 
 
 def _member(meta: bytes, table: int, number: int) -> int:
-    """Where a member of a flatbuffer's table is; 0 when it is left out."""
+    """Returns the place of a member of a flatbuffer's table; 0 when it is left out."""
+    # A table begins with the distance back to its list of members: its size, the table's, then offsets.
     members = table - _I32.unpack_from(meta, table)[0]
     (size,) = _U16.unpack_from(meta, members)
     slot = 2 * _U16.size + _U16.size * number
@@ -114,5 +115,5 @@ def _member(meta: bytes, table: int, number: int) -> int:
 
 
 def _follow(meta: bytes, at: int) -> int:
-    """Where the table or the vector is whose offset stands at a place."""
+    """Returns the place of the table or vector to which the offset at a place leads."""
     return at + int(_U32.unpack_from(meta, at)[0])

@@ -1,10 +1,10 @@
-"""Reading JSON that may hold anything: bounded, strict, and with errors that say where.
+"""Strict and bounded reader of JSON that may hold anything; its errors name the place.
 
-Readers of single values (:func:`whole`, :func:`text` …) raise ValueError that says what the value must
+Readers of single values (:func:`whole`, :func:`text` …) raise a ValueError that says what the value must
 be; a :class:`JsonObject` adds the object's key and the member's place, and makes it a CorruptionError.
 
 Invariant: a value that a reader returns is of the kind and in the range that it promises. Text is
-UTF-8, numbers are finite, and neither the number of values nor how deep they nest is without a limit.
+UTF-8, numbers are finite, and the number of values and the depth of their nesting are limited.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ _D = TypeVar("_D")
 _E = TypeVar("_E", bound=StrEnum)
 
 VALUES_MAX = 1_000_000
-"""Most values that a JSON text may hold, unless the caller says otherwise: each takes up to 200 bytes."""
+"""Default maximum of the values of a JSON text; each takes up to 200 bytes of memory."""
 DEPTH_MAX = 160
-"""Most objects within objects that are read; types, which nest deepest, take two for each step."""
+"""Maximum depth of objects within objects; types, which nest deepest, take two for each step."""
 COUNT_MAX = 2**53
-"""Most of anything that metadata counts: what every JSON reader takes exactly."""
+"""Maximum of anything that metadata counts: every JSON reader reads such numbers exactly."""
 _PIECE_BYTES = 1 << 20
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 MOMENT_MS_MAX = 253_402_300_799_999
-"""The last millisecond of the year 9999: what dates can say."""
+"""The last millisecond of the year 9999, beyond which Python has no dates."""
 WRONG = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Errors that readers of values may raise."""
 
 
 def parse_json(data: bytes | memoryview, *, values_max: int = VALUES_MAX) -> Any:
-    """The value that a JSON text says; ValueError, which holds nothing of the text, when it is none."""
+    """Parses a JSON text; the ValueError for an invalid one keeps no reference to the text."""
     raw = bytes(data)
     _check_values(raw, values_max)
     try:
@@ -81,15 +81,15 @@ def parse_json(data: bytes | memoryview, *, values_max: int = VALUES_MAX) -> Any
         problem = f"it is not UTF-8: {error.reason}"
     except ValueError as error:
         problem = str(error)[:200]
-    # Behind the block: the errors above keep the whole text.
+    # Raised outside of the block, without the errors above as its context: those keep the whole text.
     raise ValueError(problem)
 
 
 def _check_values(raw: bytes, values_max: int) -> None:
-    """Refuses a text of more values before memory is taken for them, a piece of the text at a time."""
+    """Refuses a text of more than ``values_max`` values before memory is taken for them."""
     if len(raw) <= values_max:
         return  # a text has no more values than bytes
-    room = values_max  # nor more than these marks and one
+    room = values_max  # nor more than one plus the number of these marks
     for start in range(0, len(raw), _PIECE_BYTES):
         room -= sum(raw.count(mark, start, start + _PIECE_BYTES) for mark in (b",", b":", b"[", b"{"))
         if room < 0:
@@ -110,115 +110,116 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
-def _wrong(wanted: str, got: object) -> ValueError:
+def _kind_error(wanted: str, got: object) -> ValueError:
     return ValueError(f"must be {wanted}, not {short(got)}")
 
 
 def whole(value: Any, low: int = 0, high: int = INT64_MAX) -> int:
-    """A whole number from ``low`` to ``high``; true and false are none."""
+    """Reads a whole number from ``low`` to ``high``, both included; refuses true and false."""
     if type(value) is not int or not low <= value <= high:
         bounds = "" if (low, high) == (0, INT64_MAX) else f" from {low:,} to {high:,}"
-        raise _wrong(f"a whole number{bounds}", value)
+        raise _kind_error(f"a whole number{bounds}", value)
     return value
 
 
 def count(value: Any) -> int:
-    """A number of things: bytes, rows, files; or the number of one of them."""
+    """Reads a number of things (bytes, rows, files), or the number of one of them."""
+    # The usual case first: a manifest has many of these.
     if type(value) is int and 0 <= value <= COUNT_MAX:
         return value
     return whole(value, 0, COUNT_MAX)
 
 
 def number(value: Any) -> int:
-    """A whole number that 32 bits hold: the id of a field or a schema, a bucket."""
+    """Reads a whole number of 31 bits: the id of a field or a schema, a bucket."""
     if type(value) is int and 0 <= value <= INT32_MAX:
         return value
     return whole(value, 0, INT32_MAX)
 
 
 def ratio(value: Any) -> float:
-    """A number above 0 and below 1."""
+    """Reads a number above 0 and below 1."""
     if type(value) not in (int, float) or not 0 < value < 1:
-        raise _wrong("a number above 0 and below 1", value)
+        raise _kind_error("a number above 0 and below 1", value)
     return float(value)
 
 
 def moment(value: Any) -> int:
-    """Milliseconds since 1970, up to the year 9999."""
+    """Reads milliseconds since 1970, up to the end of the year 9999."""
     return whole(value, 0, MOMENT_MS_MAX)
 
 
 def text(value: Any) -> str:
-    """A text."""
+    """Reads a text."""
     if type(value) is not str:
-        raise _wrong("text", value)
+        raise _kind_error("text", value)
     return value
 
 
 def flag(value: Any) -> bool:
-    """True or false."""
+    """Reads true or false."""
     if type(value) is not bool:
-        raise _wrong("true or false", value)
+        raise _kind_error("true or false", value)
     return value
 
 
 def items(value: Any) -> list[Any]:
-    """A list."""
+    """Reads a list; its items are not checked."""
     if type(value) is not list:
-        raise _wrong("a list", value)
+        raise _kind_error("a list", value)
     return value
 
 
 def members(value: Any) -> dict[str, Any]:
-    """An object."""
+    """Reads an object; its members are not checked."""
     if type(value) is not dict:
-        raise _wrong("an object", value)
+        raise _kind_error("an object", value)
     return value
 
 
 def hex_bytes(value: Any) -> bytes:
-    """Bytes as hexadecimal digits."""
+    """Reads bytes from hexadecimal digits."""
     try:
         return bytes.fromhex(value)
     except (ValueError, TypeError):
-        raise _wrong("hexadecimal digits", value) from None
+        raise _kind_error("hexadecimal digits", value) from None
 
 
 def hex_checksum(value: Any) -> int:
-    """A CRC32C as eight hexadecimal digits."""
-    found = hex_bytes(value)
-    if len(found) != 4:
-        raise _wrong("eight hexadecimal digits", value)
-    return int.from_bytes(found, "big")
+    """Reads a CRC32C from eight hexadecimal digits."""
+    checksum = hex_bytes(value)
+    if len(checksum) != 4:
+        raise _kind_error("eight hexadecimal digits", value)
+    return int.from_bytes(checksum, "big")
 
 
 def unique_id(value: Any) -> uuid.UUID:
-    """A UUID as text."""
+    """Reads a UUID from text."""
     try:
         return uuid.UUID(text(value))
     except ValueError:
-        raise _wrong("a UUID", value) from None
+        raise _kind_error("a UUID", value) from None
 
 
 def optional(reader: Callable[[Any], _T]) -> Callable[[Any], _T | None]:
-    """A reader of null, and of what another reads."""
+    """Returns a reader of null and of everything that ``reader`` reads."""
     return lambda value: None if value is None else reader(value)
 
 
 def each(reader: Callable[[Any], _T]) -> Callable[[Any], tuple[_T, ...]]:
-    """A reader of a list of what another reads."""
+    """Returns a reader of a list whose items ``reader`` reads."""
 
     def read(value: Any) -> tuple[_T, ...]:
-        return tuple([reader(one) for one in items(value)])
+        return tuple([reader(item) for item in items(value)])
 
     return read
 
 
 def table_of(reader: Callable[[Any], _T]) -> Callable[[Any], dict[str, _T]]:
-    """A reader of an object whose members another reads."""
+    """Returns a reader of an object whose members ``reader`` reads."""
 
     def read(value: Any) -> dict[str, _T]:
-        return {name: reader(one) for name, one in members(value).items()}
+        return {name: reader(member) for name, member in members(value).items()}
 
     return read
 
@@ -228,13 +229,14 @@ _ABSENT: Any = object()
 
 
 class JsonObject:
-    """The members of a JSON object, and errors that say where it stands.
+    """The members of a JSON object, read with errors that name their place.
 
     Args:
         values: the members.
-        key: of the object in the store, or what errors call it.
-        place: which part of it this is, with a dot at its end; empty = all of it.
+        key: key of the object in the store, or another name for errors.
+        place: path of this part within it, with a dot at its end; empty = all of it.
         advice: a sentence that ends errors.
+        depth: number of objects around this one.
     """
 
     __slots__ = ("_advice", "_depth", "_key", "_place", "values")
@@ -249,7 +251,7 @@ class JsonObject:
         return name in self.values
 
     def read(self, name: str, reader: Callable[[Any], _T], default: _D = _NEEDED) -> _T | _D:
-        """A member, as ``reader`` takes it; without one, the default.
+        """Reads a member with ``reader``; returns the default when there is no such member.
 
         Raises:
             CorruptionError: it is not there and has no default, or is not what it must be.
@@ -260,12 +262,12 @@ class JsonObject:
         try:
             return reader(None if value is _ABSENT else value)
         except CorruptionError:
-            raise  # of an object inside, which says where
+            raise  # from an object inside, whose error names the place already
         except WRONG as error:
-            raise self._wrong(name, value, error) from error
+            raise self._member_error(name, value, error) from error
 
     def word(self, name: str, words: type[_E]) -> _E:
-        """One of some words; a later release may know more of them.
+        """Reads a member that is one of some words, to which a later release may add.
 
         Raises:
             UnsupportedVersionError: it is another word.
@@ -282,27 +284,27 @@ class JsonObject:
             ) from error
 
     def inner(self, name: str) -> JsonObject:
-        """The object that a member is."""
+        """Reads a member that is an object."""
         return self._inside(self.read(name, members), f"{name}.")
 
     def objects(self, name: str, default: list[JsonObject] = _NEEDED) -> list[JsonObject]:
-        """The objects of a member that is a list of them."""
+        """Reads a member that is a list of objects."""
         if default is not _NEEDED and name not in self.values:
             return default
-        found = self.read(name, each(members))
-        return [self._inside(one, f"{name}[{at}].") for at, one in enumerate(found)]
+        objects = self.read(name, each(members))
+        return [self._inside(values, f"{name}[{at}].") for at, values in enumerate(objects)]
 
     def _inside(self, values: Mapping[str, Any], step: str) -> JsonObject:
         if self._depth >= DEPTH_MAX:
             problem = ValueError(f"must not nest deeper than {DEPTH_MAX}, not {short(values)}")
-            raise self._wrong(step.partition("[")[0].rstrip("."), values, problem)
+            raise self._member_error(step.partition("[")[0].rstrip("."), values, problem)
         return JsonObject(values, self._key, self._place + step, advice=self._advice, depth=self._depth + 1)
 
     def wrong(self, name: str, wanted: str, got: object) -> CorruptionError:
-        """The error that says what a member must be."""
-        return self._wrong(name, got, _wrong(wanted, got))
+        """Returns the error that says what a member must be."""
+        return self._member_error(name, got, _kind_error(wanted, got))
 
-    def _wrong(self, name: str, value: object, problem: Exception) -> CorruptionError:
+    def _member_error(self, name: str, value: object, problem: Exception) -> CorruptionError:
         place = f"{self._place}{name}"[-200:]
         says = str(problem)[:400]
         if not says.startswith("must "):

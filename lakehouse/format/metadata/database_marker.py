@@ -1,4 +1,4 @@
-"""Database markers: the small object that says that a database exists.
+"""Database markers: small objects, each of which records that a database exists.
 
 Invariant: a marker is made by create-if-absent and changed by compare-and-swap only.
 """
@@ -17,45 +17,45 @@ __all__ = ["DatabaseMarker", "decode_database", "encode_database"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseMarker:
-    """A database."""
+    """A database: its name and state."""
 
     name: str
-    """The name itself: a marker in another's place is noticed."""
+    """Name of the database: a marker that was copied to another's key is noticed by it."""
     state: NameState = NameState.LIVE
     token: str
     """Token of the write that made this version."""
     comment: str | None = None
     cascade: str | None = None
-    """By which tables are known that were dropped with the database."""
+    """Mark of the drop of the database, by which the tables dropped with it are recognised."""
 
 
 def encode_database(marker: DatabaseMarker) -> bytes:
-    """The bytes of the object."""
+    """Encodes the object."""
     return _MARKER.encode(marker)
 
 
 def decode_database(data: bytes, *, key: str) -> DatabaseMarker:
-    """The marker in an object; ``key`` is named in errors."""
+    """Decodes the object; ``key`` is named in errors."""
     return _MARKER.decode(data, key=key)
 
 
 def _to_members(marker: DatabaseMarker) -> dict[str, Any]:
-    found = {
+    members = {
         "name": marker.name,
         "state": marker.state.value,
         "token": marker.token,
         "comment": marker.comment,
     }
-    return found if marker.cascade is None else {**found, "cascade": marker.cascade}
+    return members if marker.cascade is None else {**members, "cascade": marker.cascade}
 
 
-def _from_members(found: JsonObject) -> DatabaseMarker:
+def _from_members(members: JsonObject) -> DatabaseMarker:
     return DatabaseMarker(
-        name=found.read("name", text),
-        state=found.word("state", NameState),
-        token=found.read("token", text, ""),
-        comment=found.read("comment", optional(text), None),
-        cascade=found.read("cascade", optional(text), None),
+        name=members.read("name", text),
+        state=members.word("state", NameState),
+        token=members.read("token", text, ""),
+        comment=members.read("comment", optional(text), None),
+        cascade=members.read("cascade", optional(text), None),
     )
 
 

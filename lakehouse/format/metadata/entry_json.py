@@ -1,6 +1,6 @@
-"""File entries as JSON, the way they stand in a snapshot.
+"""File entries as JSON members of a snapshot.
 
-Invariant: what is left out has its default, so a small file's entry stays below half a kilobyte.
+Invariant: a member that is left out has its default, so a small file's entry stays below half a kilobyte.
 """
 
 from __future__ import annotations
@@ -31,58 +31,58 @@ _ID_DIGITS = 10
 
 
 def entry_to_json(entry: FileEntry) -> dict[str, Any]:
-    """The members of an entry; see ``docs/spec/v1/snapshot.md``."""
-    found: dict[str, Any] = {"path": entry.path, "size": entry.size, "rows": entry.rows}
+    """Returns the members of an entry; see ``docs/spec/v1/snapshot.md``."""
+    members_: dict[str, Any] = {"path": entry.path, "size": entry.size, "rows": entry.rows}
     if entry.partition:
-        found["partition"] = [value.hex() for value in entry.partition]
+        members_["partition"] = [value.hex() for value in entry.partition]
     if (entry.bucket, entry.total_buckets) != (0, 1):
-        found["bucket"] = [entry.bucket, entry.total_buckets]
+        members_["bucket"] = [entry.bucket, entry.total_buckets]
     for name in ("run", "at", "level", "deletes", "updates"):
         if getattr(entry, name):
-            found[name] = int(getattr(entry, name))
+            members_[name] = int(getattr(entry, name))
     if entry.lo is not None and entry.hi is not None:
-        found["interval"] = [*entry.lo, *entry.hi]
+        members_["interval"] = [*entry.lo, *entry.hi]
     if entry.format is not FileFormat.PARQUET:
-        found["format"] = entry.format.value
+        members_["format"] = entry.format.value
     if entry.min_key is not None and entry.max_key is not None:
-        found["keys"] = [entry.min_key.hex(), entry.max_key.hex()]
+        members_["keys"] = [entry.min_key.hex(), entry.max_key.hex()]
     if entry.stats:
-        found["stats"] = stats_to_json(entry.stats)
+        members_["stats"] = stats_to_json(entry.stats)
     if entry.schema_id:
-        found["schema"] = entry.schema_id
+        members_["schema"] = entry.schema_id
     if entry.checksum is not None:
-        found["crc32c"] = f"{entry.checksum:08x}"
+        members_["crc32c"] = f"{entry.checksum:08x}"
     if entry.index is not None:
-        found["index"] = _index_to_json(entry.index)
-    return found
+        members_["index"] = _index_to_json(entry.index)
+    return members_
 
 
-def entry_from_json(found: JsonObject) -> FileEntry:
-    """The entry with these members; CorruptionError when they are none."""
-    bucket, total = found.read("bucket", _bucket, (0, 1))
-    lo, hi = found.read("interval", _interval, (None, None))
-    low, high = found.read("keys", _keys, (None, None))
+def entry_from_json(members_: JsonObject) -> FileEntry:
+    """Returns the entry with these members; CorruptionError when one of them is invalid."""
+    bucket, total = members_.read("bucket", _bucket, (0, 1))
+    lo, hi = members_.read("interval", _interval, (None, None))
+    low, high = members_.read("keys", _keys, (None, None))
     return FileEntry(
-        path=found.read("path", text),
-        size=found.read("size", count),
-        rows=found.read("rows", count),
-        partition=found.read("partition", _hex_list, ()),
+        path=members_.read("path", text),
+        size=members_.read("size", count),
+        rows=members_.read("rows", count),
+        partition=members_.read("partition", _hex_list, ()),
         bucket=bucket,
         total_buckets=total,
-        run=found.read("run", number, 0),
-        at=found.read("at", count, None),
+        run=members_.read("run", number, 0),
+        at=members_.read("at", count, None),
         lo=lo,
         hi=hi,
-        level=found.read("level", _level, Level.FRESH),
-        format=found.read("format", FileFormat, FileFormat.PARQUET),
-        deletes=found.read("deletes", count, 0),
-        updates=found.read("updates", count, 0),
+        level=members_.read("level", _level, Level.FRESH),
+        format=members_.read("format", FileFormat, FileFormat.PARQUET),
+        deletes=members_.read("deletes", count, 0),
+        updates=members_.read("updates", count, 0),
         min_key=low,
         max_key=high,
-        stats=found.read("stats", stats_from_json, {}),
-        schema_id=found.read("schema", number, 0),
-        checksum=found.read("crc32c", hex_checksum, None),
-        index=found.read("index", _index_from_json, None),
+        stats=members_.read("stats", stats_from_json, {}),
+        schema_id=members_.read("schema", number, 0),
+        checksum=members_.read("crc32c", hex_checksum, None),
+        index=members_.read("index", _index_from_json, None),
     )
 
 
@@ -101,17 +101,17 @@ def _keys(value: Any) -> tuple[bytes, bytes]:
 
 
 def _interval(value: Any) -> tuple[Position, Position]:
-    commit, kind, number, *above = map(count, items(value))
-    high_commit, high_kind, highnumber = above
-    return (commit, kind, number), (high_commit, high_kind, highnumber)
+    lo_commit, lo_kind, lo_number, *rest = map(count, items(value))
+    hi_commit, hi_kind, hi_number = rest
+    return (lo_commit, lo_kind, lo_number), (hi_commit, hi_kind, hi_number)
 
 
 def _index_to_json(index: IndexRef) -> list[Any]:
     if not index.ids:
         return [index.path, index.size]
     crc = None if index.checksum is None else f"{index.checksum:08x}"
-    found = [index.path, index.size, list(index.ids), index.footer_bytes, crc]
-    return [*found, list(index.reach)] if any(index.reach) else found
+    parts = [index.path, index.size, list(index.ids), index.footer_bytes, crc]
+    return [*parts, list(index.reach)] if any(index.reach) else parts
 
 
 def _index_from_json(value: Any) -> IndexRef:
@@ -130,8 +130,8 @@ def _index_from_json(value: Any) -> IndexRef:
 
 
 def stats_to_json(stats: Mapping[int, ColumnStats]) -> dict[str, list[Any]]:
-    """Statistics by field id, as entries and SSTables have them."""
-    return {str(field): _column_to_json(one) for field, one in stats.items()}
+    """Returns the JSON object of statistics by field id, as entries and SSTables have them."""
+    return {str(field): _column_to_json(column) for field, column in stats.items()}
 
 
 def _column_to_json(stats: ColumnStats) -> list[Any]:
@@ -142,8 +142,8 @@ def _column_to_json(stats: ColumnStats) -> list[Any]:
 
 
 def stats_from_json(value: Any) -> dict[int, ColumnStats]:
-    """Statistics by field id; ValueError or TypeError when they are none."""
-    return {_field_id(field): _column_from_json(one) for field, one in members(value).items()}
+    """Reads statistics by field id; ValueError or TypeError when the JSON is invalid."""
+    return {_field_id(field): _column_from_json(column) for field, column in members(value).items()}
 
 
 def _field_id(digits: str) -> int:

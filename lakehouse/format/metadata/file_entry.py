@@ -1,6 +1,6 @@
-"""What a snapshot knows of one data file: where it is, what rows it holds, where they stand in time.
+"""Entries of data files in a snapshot: each file's place, its rows, and their positions in time.
 
-Invariant: an entry says enough to decide, without opening the file, whether it may hold a key or a
+Invariant: an entry suffices to decide, without opening the file, whether it may hold a key or a
 value. Keys and bounds are order-preserving bytes (``docs/spec/v1/row-key.md``): comparing them as
 bytes is comparing the values, whatever type the column was widened to since.
 """
@@ -29,11 +29,11 @@ SEQUENCE_COLUMN = "_SEQUENCE_NUMBER"
 """Column of data files: the snapshot a row came with, null = that of the file's first position."""
 
 Position = tuple[int, int, int]
-"""Place in the one order of a merge unit: (snapshot, 0 covered WAL segment | 1 own run, number)."""
+"""Position in the order of a merge unit: (snapshot, 0 covered WAL segment | 1 own run, number)."""
 
 
 class RowKind(enum.IntEnum):
-    """What a row does to the older rows of its key."""
+    """Kind of a row: its effect on the older rows of its key."""
 
     INSERT = 0
     """A full row that hides everything older."""
@@ -44,7 +44,7 @@ class RowKind(enum.IntEnum):
 
 
 class FileFormat(enum.StrEnum):
-    """How rows are stored."""
+    """Format of a data file."""
 
     PARQUET = "parquet"
     SSTABLE = "sst"
@@ -53,27 +53,28 @@ class FileFormat(enum.StrEnum):
 
 
 class Level(enum.IntEnum):
-    """How far compaction has got with a file."""
+    """Stage of compaction of a file."""
 
     FRESH = 0
-    """As a commit or a flush wrote it."""
+    """Written by a commit or a flush, not compacted yet."""
     COMPACTED = 1
-    """Merged of several runs."""
+    """Merged from several runs."""
     BOTTOM = 2
     """Merged with the oldest run of its merge unit: inserts only, nothing older below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStats:
-    """What is known of the values of one column of one file, rows of kind DELETE left out."""
+    """Statistics of the values of one column of one file; rows of kind DELETE are left out."""
 
     nulls: int
+    """Rows without a value."""
     low: bytes | None = None
-    """Not above any value; None = not known, or there is no value (``nulls`` = rows then)."""
+    """Lower bound, inclusive; None = not known, or there is no value (``nulls`` = rows then)."""
     high: bytes | None = None
-    """Not below any value."""
+    """Upper bound, inclusive; None as for ``low``."""
     exact: bool = False
-    """Whether both bounds are values that occur, not cut ones."""
+    """True if both bounds are values that occur, not cut ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +84,18 @@ class IndexRef:
     path: str
     size: int
     ids: tuple[int, ...] = ()
-    """Definitions of the table's indexes that it holds, ascending."""
+    """Ids of the index definitions whose indexes it holds, ascending."""
     footer_bytes: int = 0
-    """Length of its footer; 0 = not known."""
+    """Length of its footer in bytes; 0 = not known."""
     checksum: int | None = None
-    """CRC32C of its footer, which has those of the rest."""
+    """CRC32C of its footer, which has the checksums of the rest of the file."""
     reach: tuple[int, ...] = ()
-    """For each of :attr:`ids` the bytes from where its blob begins to the end of the file; 0 = not known."""
+    """For each of :attr:`ids` the bytes from the start of its blob to the end of the file; 0 = not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One data file of a snapshot. Its identity is its path."""
+    """A data file of a snapshot. Its identity is its path."""
 
     path: str
     """Key relative to the table's directory."""
@@ -104,7 +105,7 @@ class FileEntry:
     total_buckets: int = 1
     """Number of buckets when the file was written."""
     run: int = 0
-    """Which of its commit's runs in a merge unit it belongs to; files of one run have disjoint keys."""
+    """Number of its run among its commit's runs in a merge unit; files of one run have disjoint keys."""
     at: int | None = None
     """Snapshot that added the entry; None = the one it is read from."""
     lo: Position | None = None
@@ -114,7 +115,7 @@ class FileEntry:
     level: Level = Level.FRESH
     format: FileFormat = FileFormat.PARQUET
     size: int
-    """Bytes."""
+    """Size of the file in bytes."""
     rows: int
     """Rows of every kind."""
     deletes: int = 0
@@ -126,9 +127,9 @@ class FileEntry:
     max_key: bytes | None = None
     """Greatest row key."""
     stats: Mapping[int, ColumnStats] = field(default_factory=dict)
-    """By field id; a field that is missing is not known."""
+    """Statistics by field id; those of a missing field are not known."""
     schema_id: int = 0
-    """Schema its rows were written with."""
+    """Id of the schema its rows were written with."""
     checksum: int | None = None
     """CRC32C of the file."""
     index: IndexRef | None = None

@@ -1,8 +1,8 @@
-"""The hint: one small object of a table that names a snapshot, so that readers need not list all of them.
+"""The hint: a small object of a table that names a recent snapshot, so that readers need not list all.
 
-It is written after a commit was acknowledged, and replaced at any time by any process. So one whose seal is
-whole names a snapshot that there was. One that is damaged, of another table, or only digits, as it once was,
-says where to begin and proves nothing.
+It is written after a commit was acknowledged, and replaced at any time by any process. So a hint whose seal
+is intact names a snapshot that was committed. A hint of another table, or of digits alone as older releases
+wrote it, is a place to begin and proves nothing; one that is damaged means to begin with the first snapshot.
 
 Invariant: decoding never fails. Whatever the object holds, it is a hint.
 """
@@ -24,12 +24,12 @@ _DIGITS_MAX = 19
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """Where to begin to look for the newest snapshot."""
+    """The snapshot at which to begin looking for the newest one."""
 
     snapshot: int
-    """An id; 0 = from the beginning."""
+    """Id of the snapshot; 0 = begin with the first one."""
     token: str | None = None
-    """Token of that snapshot, which was acknowledged; None = nothing says that it was."""
+    """Token of that snapshot, which was acknowledged; None = nothing proves that it was."""
 
 
 NO_HINT = Hint(snapshot=0)
@@ -45,30 +45,30 @@ class _Sealed:
 
 
 def encode_hint(snapshot: int, token: str, table: uuid.UUID) -> bytes:
-    """The bytes of the object, once the snapshot was acknowledged."""
+    """Encodes the object for a snapshot that was acknowledged."""
     return _HINT.encode(_Sealed(table, snapshot, token))
 
 
 def decode_hint(data: bytes, table: uuid.UUID | None) -> Hint:
-    """What the object says of a table; None = the table is not known, so that nothing is proven."""
+    """Decodes the object for a table; without a table (None) the hint proves nothing."""
     if data.isdigit():
         return Hint(snapshot=int(data)) if len(data) <= _DIGITS_MAX else NO_HINT
     try:
-        found = _HINT.decode(data, key="LATEST")
+        sealed = _HINT.decode(data, key="LATEST")
     except FormatError:
         return NO_HINT
-    return Hint(snapshot=found.snapshot, token=found.token if found.table == table else None)
+    return Hint(snapshot=sealed.snapshot, token=sealed.token if sealed.table == table else None)
 
 
 def _to_members(hint: _Sealed) -> dict[str, Any]:
     return {"table": str(hint.table), "snapshot": hint.snapshot, "token": hint.token}
 
 
-def _from_members(found: JsonObject) -> _Sealed:
+def _from_members(members: JsonObject) -> _Sealed:
     return _Sealed(
-        table=found.read("table", unique_id),
-        snapshot=found.read("snapshot", lambda value: whole(value, 1, COUNT_MAX)),
-        token=found.read("token", text),
+        table=members.read("table", unique_id),
+        snapshot=members.read("snapshot", lambda value: whole(value, 1, COUNT_MAX)),
+        token=members.read("token", text),
     )
 
 

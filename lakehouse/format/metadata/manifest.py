@@ -1,7 +1,7 @@
 """Manifests: the entries of many files as one Parquet object.
 
-Invariant: entries come back as they went in and in their order. Statistics stay in Arrow until
-somebody asks for those of one file, so reading a manifest costs per file, not per column.
+Invariant: decoding returns the entries that were encoded, in their order. Statistics stay in Arrow until
+those of a file are asked for, so the cost of reading a manifest grows with files, not with columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["decode_manifest", "encode_manifest"]
 
 _FORMAT = 1
 _DECODED_BYTES_MAX = 1 << 30
-"""Most memory that the rows of a manifest may take: entries of a million files."""
+"""Maximum memory of the rows of a manifest: entries of a million files."""
 _STATS = pa.struct(
     [
         pa.field("field", pa.int32(), nullable=False),
@@ -69,23 +69,23 @@ _SCHEMA = pa.schema(
 
 
 def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
-    """The bytes of a manifest of these entries."""
-    columns = {name: [getattr(one, name) for one in entries] for name in _PLAIN}
+    """Encodes a manifest of these entries; what it returns was read back and compared."""
+    columns = {name: [getattr(entry, name) for entry in entries] for name in _PLAIN}
     columns |= {
-        "lo": [_named(one.lo) for one in entries],
-        "hi": [_named(one.hi) for one in entries],
-        "level": [int(one.level) for one in entries],
-        "format": [one.format.value for one in entries],
-        "stats": [_stats_rows(one.stats) for one in entries],
-        "crc32c": [one.checksum for one in entries],
-        "index_path": [one.index.path if one.index else None for one in entries],
-        "index_size": [one.index.size if one.index else None for one in entries],
-        "index_ids": [list(one.index.ids) if one.index else None for one in entries],
-        "index_footer_bytes": [one.index.footer_bytes if one.index else None for one in entries],
-        "index_crc32c": [one.index.checksum if one.index else None for one in entries],
-        "index_reach": [list(one.index.reach) if one.index else None for one in entries],
+        "lo": [_named(entry.lo) for entry in entries],
+        "hi": [_named(entry.hi) for entry in entries],
+        "level": [int(entry.level) for entry in entries],
+        "format": [entry.format.value for entry in entries],
+        "stats": [_stats_rows(entry.stats) for entry in entries],
+        "crc32c": [entry.checksum for entry in entries],
+        "index_path": [entry.index.path if entry.index else None for entry in entries],
+        "index_size": [entry.index.size if entry.index else None for entry in entries],
+        "index_ids": [list(entry.index.ids) if entry.index else None for entry in entries],
+        "index_footer_bytes": [entry.index.footer_bytes if entry.index else None for entry in entries],
+        "index_crc32c": [entry.index.checksum if entry.index else None for entry in entries],
+        "index_reach": [list(entry.index.reach) if entry.index else None for entry in entries],
     }
-    found = pa.table({field.name: pa.array(columns[field.name], field.type) for field in _SCHEMA}, _SCHEMA)
+    rows = pa.table({field.name: pa.array(columns[field.name], field.type) for field in _SCHEMA}, _SCHEMA)
     sink = pa.BufferOutputStream()
     # Without the Arrow schema, which would be half of a small manifest.
     writer = pq.ParquetWriter(  # io-ok: a sink in memory
@@ -93,11 +93,11 @@ def encode_manifest(entries: Sequence[FileEntry], *, table: uuid.UUID) -> bytes:
     )
     with writer:
         writer.add_key_value_metadata({"lakehouse.format": str(_FORMAT), "lakehouse.table": str(table)})
-        writer.write_table(found)  # io-ok: into that sink
+        writer.write_table(rows)  # io-ok: into that sink
     data: bytes = sink.getvalue().to_pybytes()
     again = _read(data, "just made", table)
     problem = _problem(again) or (
-        "" if again.equals(found.cast(again.schema)) else "it would be read as something else"
+        "" if again.equals(rows.cast(again.schema)) else "it would be read as something else"
     )
     if problem:
         raise InvalidInputError(f"the new manifest: {problem}; nothing was written")
@@ -128,27 +128,27 @@ def _named(position: tuple[int, int, int] | None) -> dict[str, int] | None:
 
 def _stats_rows(stats: Mapping[int, ColumnStats]) -> list[dict[str, Any]]:
     return [
-        {"field": field, "nulls": one.nulls, "low": one.low, "high": one.high, "exact": one.exact}
-        for field, one in stats.items()
+        {"field": id_, "nulls": column.nulls, "low": column.low, "high": column.high, "exact": column.exact}
+        for id_, column in stats.items()
     ]
 
 
 def decode_manifest(data: bytes, *, key: str, table: uuid.UUID, checksum: int) -> tuple[FileEntry, ...]:
-    """The entries of a manifest.
+    """Decodes the entries of a manifest.
 
     Args:
         data: the whole object.
-        key: where it was read; named in errors.
-        table: whose it must be.
-        checksum: CRC32C of the object, as the snapshot says.
+        key: key of the object; named in errors.
+        table: id of the table to which it must belong.
+        checksum: CRC32C of the object, from the snapshot.
     """
-    found = google_crc32c.value(data)
-    if found != checksum:
+    crc = google_crc32c.value(data)
+    if crc != checksum:
         raise CorruptionError(
-            f"manifest {key} is damaged: CRC32C {found:08x}, the snapshot says {checksum:08x}{REPAIR_ADVICE}",
+            f"manifest {key} is damaged: CRC32C {crc:08x}, the snapshot says {checksum:08x}{REPAIR_ADVICE}",
             key=key,
             expected=checksum,
-            got=found,
+            got=crc,
         )
     rows = _read(data, key, table)
     problem = _problem(rows)
@@ -158,7 +158,7 @@ def decode_manifest(data: bytes, *, key: str, table: uuid.UUID, checksum: int) -
 
 
 def _read(data: bytes, key: str, table: uuid.UUID) -> pa.Table:
-    """The rows of a manifest, with the columns and types of :data:`_SCHEMA`."""
+    """Returns the rows of a manifest, with the columns and types of :data:`_SCHEMA`."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))  # io-ok: bytes in memory
         metadata = file.metadata.metadata or {}
@@ -179,18 +179,19 @@ def _read(data: bytes, key: str, table: uuid.UUID) -> pa.Table:
 
 
 def _with_all_columns(rows: pa.Table) -> pa.Table:
-    """The rows with every column; manifests of older releases have no more of indexes than path and size."""
+    """Adds missing columns as nulls: manifests of older releases have only path and size of indexes."""
     missing = [name for name in _SCHEMA.names if name not in rows.column_names]
     for name in missing:
         if name not in _OF_LATER:
             raise ValueError(f"it has no column {name!r}")
         rows = rows.append_column(_SCHEMA.field(name), pa.nulls(len(rows), _SCHEMA.field(name).type))
-    # The reader's names of lists' elements are others than Arrow's.
-    return rows.select(_SCHEMA.names).cast(pa.schema([one.with_nullable(True) for one in _SCHEMA]))
+    # The cast renames elements of lists, which Parquet's reader names otherwise than Arrow. Nulls are
+    # let through here, because :func:`_problem` reports them better.
+    return rows.select(_SCHEMA.names).cast(pa.schema([field.with_nullable(True) for field in _SCHEMA]))
 
 
 def _problem(rows: pa.Table) -> str:
-    """What is wrong with rows of the right types; empty when nothing is."""
+    """Returns the first problem of rows of the right types; empty when there is none."""
     for field in _SCHEMA:
         column = rows.column(field.name)
         if not field.nullable and column.null_count:
@@ -200,13 +201,14 @@ def _problem(rows: pa.Table) -> str:
             return problem
     if not len(rows):
         return ""
-    if not pc.all(pc.is_in(rows["format"], pa.array([one.value for one in FileFormat]))).as_py():
+    known_formats = pa.array([known.value for known in FileFormat])
+    if not pc.all(pc.is_in(rows["format"], known_formats)).as_py():
         return "a format of files is unknown to this release"
     return _position_problem(rows)
 
 
 def _range_problem(name: str, column: pa.ChunkedArray) -> str:
-    """Numbers, at any depth, that are below zero or too large, and nulls where lists have none."""
+    """Returns the problem of a column at any depth: numbers out of range, nulls within lists or structs."""
     kind = column.type
     if pa.types.is_list(kind):
         inside = pc.list_flatten(column)
@@ -244,7 +246,7 @@ def _position_problem(rows: pa.Table) -> str:
 
 
 def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
-    """The index of an entry; manifests of older releases tell less of it."""
+    """Returns the index of an entry; manifests of older releases have only its path and size."""
     path = columns["index_path"][at]
     if path is None:
         return None
@@ -277,31 +279,31 @@ def _entries(rows: pa.Table) -> Iterator[FileEntry]:
         )
 
 
-def _position(found: Mapping[str, int] | None) -> tuple[int, int, int] | None:
-    return None if found is None else (found["commit"], found["kind"], found["number"])
+def _position(parts: Mapping[str, int] | None) -> tuple[int, int, int] | None:
+    return None if parts is None else (parts["commit"], parts["kind"], parts["number"])
 
 
 class _ArrowStats(Mapping[int, ColumnStats]):
-    """Statistics of one file, made into values when they are first asked for."""
+    """Statistics of one file, converted from Arrow when they are first asked for."""
 
-    __slots__ = ("_end", "_found", "_start", "_values")
+    __slots__ = ("_end", "_start", "_stats", "_values")
 
     def __init__(self, values: pa.StructArray, start: int, end: int) -> None:
         self._values, self._start, self._end = values, start, end
-        self._found: dict[int, ColumnStats] | None = None
+        self._stats: dict[int, ColumnStats] | None = None
 
     def _all(self) -> dict[int, ColumnStats]:
-        if self._found is None:
+        if self._stats is None:
             rows: Iterable[dict[str, Any]] = self._values.slice(
                 self._start, self._end - self._start
             ).to_pylist()
-            self._found = {
+            self._stats = {
                 row["field"]: ColumnStats(
                     nulls=row["nulls"], low=row["low"], high=row["high"], exact=row["exact"]
                 )
                 for row in rows
             }
-        return self._found
+        return self._stats
 
     def __getitem__(self, field: int) -> ColumnStats:
         return self._all()[field]
@@ -313,4 +315,5 @@ class _ArrowStats(Mapping[int, ColumnStats]):
         return self._end - self._start
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled as a dict: the Arrow array would take the statistics of all files along.
         return dict, (self._all(),)

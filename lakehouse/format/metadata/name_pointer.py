@@ -1,7 +1,7 @@
-"""Name pointers: the small object that says which directory a table's name stands for.
+"""Name pointers: small objects, each of which maps a table's name to its directory.
 
-A pointer also names the tables that had its name before and were dropped, so that whoever brings one of
-them back and whoever deletes its objects replace the same object, and only one of the two succeeds.
+A pointer also names the tables that had its name before and were dropped, so that a process that restores
+one of them and one that deletes its objects replace the same object, and only one of the two succeeds.
 
 Invariant: a pointer is made by create-if-absent and changed by compare-and-swap only; it is never
 deleted while young, so a name cannot be taken twice.
@@ -23,13 +23,13 @@ __all__ = ["DroppedTable", "NamePointer", "NameState", "decode_pointer", "encode
 
 _FORMAT = 1
 _FORMAT_PURGING = 2
-"""Of pointers whose state releases before it do not know: they say so instead of finding damage."""
+"""Format of pointers with state ``purging``, so that older releases ask for an upgrade, not find damage."""
 _BEFORE_MAX = 16
-"""Dropped tables that a pointer names; of older ones only the objects are left."""
+"""Maximum number of dropped tables that a pointer names; older ones are forgotten, their objects stay."""
 
 
 class NameState(enum.StrEnum):
-    """What became of a name."""
+    """State of a name, and of the table that had it."""
 
     LIVE = "live"
     MOVED = "moved"
@@ -41,32 +41,33 @@ class NameState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedTable:
-    """A table that was dropped and whose name another one got since."""
+    """A table that was dropped and whose name has another table since."""
 
     table: uuid.UUID
     path: str
     """Key of its directory, relative to the warehouse."""
     state: NameState
-    """Dropped or purging."""
+    """State of the table: dropped or purging."""
     time_ms: int
-    """When it was dropped."""
+    """Time of the drop, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePointer:
-    """What a name stands for."""
+    """A table's name, and the table and directory that it stands for."""
 
     name: str
-    """The name itself, ``database.table``: a pointer in another's place is noticed."""
+    """Full name, ``database.table``: a pointer that was copied to another's key is noticed by it."""
     table: uuid.UUID
     path: str
     """Key of the table's directory, relative to the warehouse."""
     state: NameState = NameState.LIVE
     token: str
-    """Of the write that made this version: content hashes alone cannot tell two writers apart."""
+    """Token of the write that made this version: content hashes alone cannot tell two writers apart."""
     time_ms: int
+    """Time at which the name was given, moved or dropped, in milliseconds since 1970."""
     moved_to: str | None = None
-    """Full name of the table now, when it has moved."""
+    """Current full name of the table, if it was renamed."""
     cascade: str | None = None
     """Token of the database's marker, when the table was dropped with its database."""
     before: tuple[DroppedTable, ...] = ()
@@ -74,41 +75,41 @@ class NamePointer:
 
     @property
     def dropped(self) -> tuple[DroppedTable, ...]:
-        """The dropped tables that the pointer knows, its own last when it is one."""
+        """Dropped tables that the pointer names, its own table last if that is one of them."""
         if self.state not in (NameState.DROPPED, NameState.PURGING):
             return self.before
         own = DroppedTable(table=self.table, path=self.path, state=self.state, time_ms=self.time_ms)
         return (*self.before, own)
 
     def state_of(self, table: uuid.UUID) -> NameState | None:
-        """The state of a table; None when the pointer does not know it."""
+        """Returns the state of a table; None when the pointer does not know it."""
         if table == self.table:
             return self.state
-        return next((one.state for one in self.before if one.table == table), None)
+        return next((dropped.state for dropped in self.before if dropped.table == table), None)
 
     def given_to(self, table: NamePointer) -> NamePointer:
-        """The pointer of the table that gets the name after this one's: it remembers those dropped."""
-        others = tuple(one for one in self.dropped if one.table != table.table)
-        return dataclasses.replace(table, before=others[-_BEFORE_MAX:])
+        """Returns the pointer of the next table of this name, with the dropped tables of this one."""
+        before = tuple(dropped for dropped in self.dropped if dropped.table != table.table)
+        return dataclasses.replace(table, before=before[-_BEFORE_MAX:])
 
     def purging(self, table: uuid.UUID, *, token: str) -> NamePointer:
-        """The next version, after which the table cannot be brought back."""
+        """Returns the next version, in which the table is being purged and cannot be restored."""
         if table == self.table:
             return dataclasses.replace(self, state=NameState.PURGING, token=token)
         before = tuple(
-            dataclasses.replace(one, state=NameState.PURGING) if one.table == table else one
-            for one in self.before
+            dataclasses.replace(dropped, state=NameState.PURGING) if dropped.table == table else dropped
+            for dropped in self.before
         )
         return dataclasses.replace(self, before=before, token=token)
 
 
 def encode_pointer(pointer: NamePointer) -> bytes:
-    """The bytes of the object."""
+    """Encodes the object."""
     return _POINTER.encode(pointer)
 
 
 def decode_pointer(data: bytes, *, key: str) -> NamePointer:
-    """The pointer in an object; ``key`` is named in errors."""
+    """Decodes the object; ``key`` is named in errors."""
     return _POINTER.decode(data, key=key)
 
 
@@ -127,22 +128,23 @@ def _to_members(pointer: NamePointer) -> dict[str, Any]:
         members["cascade"] = pointer.cascade
     if pointer.before:
         members["before"] = [
-            [str(one.table), one.path, one.state.value, one.time_ms] for one in pointer.before
+            [str(dropped.table), dropped.path, dropped.state.value, dropped.time_ms]
+            for dropped in pointer.before
         ]
     return members
 
 
-def _from_members(found: JsonObject) -> NamePointer:
+def _from_members(members: JsonObject) -> NamePointer:
     return NamePointer(
-        name=found.read("name", text),
-        table=found.read("table", unique_id),
-        path=found.read("path", text),
-        state=found.word("state", NameState),
-        token=found.read("token", text),
-        time_ms=found.read("time_ms", moment),
-        moved_to=found.read("moved_to", optional(text), None),
-        cascade=found.read("cascade", optional(text), None),
-        before=found.read("before", each(_dropped_from_json), ()),
+        name=members.read("name", text),
+        table=members.read("table", unique_id),
+        path=members.read("path", text),
+        state=members.word("state", NameState),
+        token=members.read("token", text),
+        time_ms=members.read("time_ms", moment),
+        moved_to=members.read("moved_to", optional(text), None),
+        cascade=members.read("cascade", optional(text), None),
+        before=members.read("before", each(_dropped_from_json), ()),
     )
 
 

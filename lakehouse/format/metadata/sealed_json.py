@@ -1,8 +1,8 @@
 """JSON objects that carry their own checksum: snapshots, schemas, name pointers, database markers.
 
-Invariant: what :func:`unseal` returns is what :func:`seal` was given, byte for byte; a flipped bit
+Invariant: :func:`unseal` returns what :func:`seal` was given, byte for byte; a flipped bit
 anywhere is an error. And what a :class:`SealedFormat` encodes, it decodes: bytes that its own reader
-would refuse, or read as something else, are never handed out, so nobody stores them. The checksum is
+would refuse, or read as something else, are never returned, so nobody stores them. The checksum is
 the last member of the object, so it stays plain JSON::
 
     {"format":1, ... ,"crc32c":"1c291ca3"}
@@ -25,7 +25,7 @@ from lakehouse.format.limits.json_object import INT64_MAX, JsonObject, members, 
 __all__ = ["REPAIR_ADVICE", "SealedFormat", "seal", "unseal"]
 
 REPAIR_ADVICE = "; `lakehouse table repair` may salvage what can still be read"
-"""Ends the message of an error about damaged metadata of a table."""
+"""End of the messages of errors about damaged metadata of a table."""
 _MEMBER = b',"crc32c":"%08x"}'
 _MEMBER_BYTES = len(_MEMBER % 0)
 _T = TypeVar("_T")
@@ -33,24 +33,24 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedFormat(Generic[_T]):
-    """One kind of sealed object: its bytes from values, and values from its bytes."""
+    """A kind of sealed object, and the codec of its values."""
 
     what: str
-    """The kind in errors: ``snapshot``."""
+    """Name of the kind in errors, such as ``snapshot``."""
     to_json: Callable[[_T], Mapping[str, Any]]
-    """The members of a value; without ``format`` among them it is 1."""
+    """Returns the members of a value; ``format`` is 1 if it is not among them."""
     from_json: Callable[[JsonObject], _T]
-    """The value that members say; CorruptionError or InvalidInputError when they say none."""
+    """Returns the value of members; CorruptionError or InvalidInputError when they are invalid."""
     newest: int = 1
-    """The highest ``format`` that this release reads."""
+    """Highest ``format`` that this release reads."""
     advice: str = ""
-    """Ends errors about damaged objects."""
+    """End of the messages of errors about damaged objects."""
 
     def encode(self, value: _T) -> bytes:
-        """The bytes of the object.
+        """Encodes a value; reads the bytes back before it returns them.
 
         Raises:
-            InvalidInputError: a member is of another kind or out of range, so nobody could read it.
+            InvalidInputError: a member is of the wrong kind or out of range, so no reader would accept it.
         """
         data = self._sealed(value)
         try:
@@ -59,7 +59,7 @@ class SealedFormat(Generic[_T]):
             # Without the advice: nothing is damaged yet.
             problem = error.message.removesuffix(self.advice)
             raise InvalidInputError(f"{problem}; nothing was written", **error.context) from error
-        # NaN differs from itself, so values that differ may still say the same.
+        # NaN differs from itself, so values that differ may still have the same bytes.
         if again != value and self._sealed(again) != data:
             raise InvalidInputError(
                 f"the new {self.what} would be read as something else; nothing was written", what=self.what
@@ -87,10 +87,10 @@ class SealedFormat(Generic[_T]):
             ) from error
 
     def decode(self, data: bytes, *, key: str) -> _T:
-        """The value in an object; ``key`` is named in errors."""
-        found = unseal(data, key=key, what=self.what, newest=self.newest, advice=self.advice)
+        """Decodes an object; ``key`` is named in errors."""
+        values = unseal(data, key=key, what=self.what, newest=self.newest, advice=self.advice)
         try:
-            return self.from_json(JsonObject(found, key, advice=self.advice))
+            return self.from_json(JsonObject(values, key, advice=self.advice))
         except InvalidInputError as error:
             raise CorruptionError(
                 f"{key} is not a {self.what}: {error.message}{self.advice}", key=key, **error.context
@@ -98,23 +98,23 @@ class SealedFormat(Generic[_T]):
 
 
 def _unpaired(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Where texts stand that are no UTF-8, and what they are."""
+    """Yields place and value of each text that cannot be encoded as UTF-8."""
     if isinstance(value, str):
         if not is_utf8(value):
             yield place, value
     elif isinstance(value, Mapping):
-        for name, one in value.items():
+        for name, member in value.items():
             yield from _unpaired(name, f"a name in {place}")
-            yield from _unpaired(one, f"{place}.{name}")
+            yield from _unpaired(member, f"{place}.{name}")
     elif isinstance(value, list | tuple):
-        for at, one in enumerate(value):
-            yield from _unpaired(one, f"{place}[{at}]")
+        for at, item in enumerate(value):
+            yield from _unpaired(item, f"{place}[{at}]")
 
 
 def seal(values: Mapping[str, Any]) -> bytes:
-    """The JSON text of an object with these members and a checksum.
+    """Returns the JSON text of an object with these members and a checksum.
 
-    Only :class:`SealedFormat` stores it: it looks first whether the object can be read.
+    Use :class:`SealedFormat` for objects to store: it checks first that they can be read.
     """
     text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     body = text.encode()[:-1]
@@ -123,14 +123,14 @@ def seal(values: Mapping[str, Any]) -> bytes:
 
 
 def unseal(data: bytes, *, key: str, what: str, newest: int, advice: str = "") -> dict[str, Any]:
-    """The members of a sealed object.
+    """Returns the members of a sealed object.
 
     Args:
         data: the whole object.
-        key: where it was read; named in errors.
-        what: what it should be, for errors: "snapshot".
-        newest: the highest ``format`` this release reads.
-        advice: ends errors about damage.
+        key: key of the object; named in errors.
+        what: name of the expected kind in errors, such as "snapshot".
+        newest: highest ``format`` that this release reads.
+        advice: end of the messages of errors about damage.
     """
     body = data[:-_MEMBER_BYTES]
     if data[-_MEMBER_BYTES:] != _MEMBER % google_crc32c.value(body):
@@ -140,8 +140,8 @@ def unseal(data: bytes, *, key: str, what: str, newest: int, advice: str = "") -
             offset=len(body),
         )
     try:
-        found = members(parse_json(data))
-        version = whole(found.get("format"), -INT64_MAX)
+        values = members(parse_json(data))
+        version = whole(values.get("format"), -INT64_MAX)
     except ValueError as error:
         raise CorruptionError(f"{key} is not a {what}: {error}{advice}", key=key) from error
     if not 1 <= version <= newest:
@@ -150,4 +150,4 @@ def unseal(data: bytes, *, key: str, what: str, newest: int, advice: str = "") -
             key=key,
             version=version,
         )
-    return found
+    return values

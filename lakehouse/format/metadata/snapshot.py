@@ -2,7 +2,7 @@
 
 Invariant: a snapshot is a value; the object ``snapshot-{id}`` never changes, and creating it is the
 commit. State = files of its manifests, without ``removed``, with ``added``. No object written before
-the commit knows the commit's id, so entries that a snapshot adds leave ``at`` open, and a reader
+the commit contains the commit's id, so entries that a snapshot adds leave ``at`` open, and a reader
 fills in the id of the snapshot it read them from.
 """
 
@@ -55,13 +55,13 @@ __all__ = [
 
 _FORMAT = 1
 _FORMAT_UNDROP = 2
-"""Of commits of a kind that releases before it do not know: they say so instead of finding damage."""
+"""Format of commits of kind ``undrop``, so that older releases ask for an upgrade, not find damage."""
 _SEGMENTS_MAX = 1 << 24
-"""Segments of one range: more than a log grows by before it is flushed."""
+"""Maximum segments of one range: more than a log grows by before it is flushed."""
 
 
 class CommitKind(enum.StrEnum):
-    """What a commit did."""
+    """Kind of a commit: the operation that made it."""
 
     CREATE = "create"
     APPEND = "append"
@@ -75,7 +75,7 @@ class CommitKind(enum.StrEnum):
     """Made, moved or dropped tags and pins."""
     EXPIRE = "expire"
     ORPHANS = "orphans"
-    """Said up to when uploads that nobody refers to are orphans."""
+    """Set the time before which uploads without a reference count as orphans."""
     INDEX = "index"
     """Gave data files other indexes."""
     FLUSH = "flush"
@@ -85,14 +85,14 @@ class CommitKind(enum.StrEnum):
     RESCALE = "rescale"
     """Gave the table another number of buckets."""
     REPAIR = "repair"
-    """Left out what could not be read any more."""
+    """Left out files that could not be read any more."""
     DROP = "drop"
     UNDROP = "undrop"
-    """Brought the table back; follows the drop and shows the same rows."""
+    """Restored the table; follows the drop and has the same rows."""
 
 
 class RefKind(enum.StrEnum):
-    """Why a snapshot is kept."""
+    """Kind of a reference that keeps a snapshot."""
 
     TAG = "tag"
     PIN = "pin"
@@ -100,7 +100,7 @@ class RefKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRef:
-    """A schema object."""
+    """Reference to a schema object."""
 
     id: int
     path: str
@@ -108,7 +108,7 @@ class SchemaRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentRef:
-    """The snapshot before."""
+    """Reference to the snapshot before."""
 
     id: int
     token: str
@@ -116,17 +116,17 @@ class ParentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRef:
-    """A manifest, and what can be known of its entries without reading it."""
+    """Reference to a manifest, with sums and bounds of its entries."""
 
     path: str
     size: int
-    """Bytes."""
+    """Size of the object in bytes."""
     entries: int
     rows: int
     checksum: int
     """CRC32C of the object."""
     at: int | None = None
-    """Snapshot that added those of its entries that do not say so; None = the one it stands in."""
+    """Snapshot that added those of its entries that leave ``at`` open; None = the one it is read from."""
     partition_low: tuple[bytes, ...] = ()
     """Least value of each partition column."""
     partition_high: tuple[bytes, ...] = ()
@@ -135,10 +135,12 @@ class ManifestRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalRef:
-    """How far the write-ahead log is covered."""
+    """The covered part of the write-ahead log."""
 
     epoch: int
+    """Lower bound of the epoch of the log's writer."""
     upto: int
+    """Number of the last covered segment; 0 = none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,22 +149,23 @@ class SegmentRange:
 
     first: int
     last: int
+    """Number of the last segment, inclusive."""
     size: int
-    """Bytes of all of them."""
+    """Bytes of all of them together."""
     at: int | None = None
-    """Snapshot that covered them; None = the one the range stands in."""
+    """Snapshot that covered them; None = the one the range is read from."""
 
     def without(self, numbers: Collection[int]) -> tuple[SegmentRange, ...]:
-        """What is left when some segments are taken out, in order; sizes are then estimates."""
-        if not any(self.first <= one <= self.last for one in numbers):
+        """Returns the ranges that remain without some segments, in order; sizes are then estimates."""
+        if not any(self.first <= segment <= self.last for segment in numbers):
             return (self,)
-        left = [one for one in range(self.first, self.last + 1) if one not in numbers]
+        left = [segment for segment in range(self.first, self.last + 1) if segment not in numbers]
         groups: list[list[int]] = []
-        for one in left:
-            if groups and groups[-1][1] == one - 1:
-                groups[-1][1] = one
+        for segment in left:
+            if groups and groups[-1][1] == segment - 1:
+                groups[-1][1] = segment
             else:
-                groups.append([one, one])
+                groups.append([segment, segment])
         each = self.size / (self.last - self.first + 1)
         return tuple(
             SegmentRange(first=first, last=last, size=int(each * (last - first + 1)), at=self.at)
@@ -172,11 +175,14 @@ class SegmentRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterMark:
-    """The last commit of a writer that counts its commits."""
+    """The last commit of a writer that numbers its commits."""
 
     sequence: int
+    """Number that the writer gave the commit."""
     snapshot: int
+    """Id of the snapshot that the commit made."""
     time_ms: int
+    """Time of the commit, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,16 +192,16 @@ class Ref:
     snapshot: int
     kind: RefKind = RefKind.TAG
     expires_ms: int | None = None
-    """Pins end by themselves."""
+    """Time at which a pin ends by itself, in milliseconds since 1970; None = never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Sums over the files of a state, or over those a commit added or took away."""
+    """Sums over the files of a state, or over those that a commit added or removed."""
 
     files: int = 0
     rows: int = 0
-    """Rows of every kind: what a merge would read, not what it would return."""
+    """Rows of every kind: those that a merge would read, not those that it would return."""
     bytes: int = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -214,13 +220,13 @@ class Snapshot:
     """The state of a table after one commit."""
 
     id: int
-    """From 1 without gaps; the order of commits."""
+    """Number of the snapshot, from 1 without gaps; the order of commits."""
     token: str
-    """Names the logical commit, whatever id it ends up with."""
+    """Name of the logical commit, whatever id it ends up with."""
     parent: ParentRef | None
     kind: CommitKind
     time_ms: int
-    """Later than the parent's."""
+    """Time of the commit in milliseconds since 1970, later than the parent's."""
     table: uuid.UUID
     schema: SchemaRef
     manifests: tuple[ManifestRef, ...] = ()
@@ -229,48 +235,53 @@ class Snapshot:
     removed: tuple[str, ...] = ()
     """Paths that a manifest lists and that are not live any more."""
     gone: tuple[str, ...] | None = ()
-    """Paths that this commit took out of the state; None = too many to say, compare with the parent."""
+    """Paths that this commit removed from the state; None = too many to list, compare with the parent."""
     segments: tuple[SegmentRange, ...] = ()
     """WAL segments that are covered and not flushed, ascending."""
     wal: WalRef | None = None
-    """None = no streaming writer was ever here."""
+    """Covered part of the write-ahead log; None = the table never had a streaming writer."""
     writers: Mapping[str, WriterMark] = dataclass_field(default_factory=dict)
+    """Last commit of each writer that numbers its commits, by the writer's id."""
     refs: Mapping[str, Ref] = dataclass_field(default_factory=dict)
+    """Tags and pins by name."""
     earliest: int = 1
-    """Snapshots below do not exist for readers, tagged ones aside."""
+    """Lowest id of a snapshot that readers may read, tagged and pinned ones aside."""
     orphan_horizon_ms: int | None = None
-    """Uploads that began before, and are in no snapshot, may be deleted."""
+    """Time before which uploads must have begun to be orphans, if no snapshot refers to them."""
     total: Counts = Counts()
+    """Sums over the files of the state."""
     plus: Counts = Counts()
-    """What this commit added."""
+    """Sums over the files that this commit added."""
     minus: Counts = Counts()
-    """What this commit took away."""
+    """Sums over the files that this commit removed."""
     message: str | None = None
-    """What the committer wanted to say to people."""
+    """Message of the committer for people."""
 
     def carried(self) -> Snapshot:
-        """The same state with nothing left open: what a child takes over."""
+        """Returns the same state with every ``at`` filled in, as a child of the snapshot lists it."""
         return dataclasses.replace(
             self,
             added=tuple(
-                one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.added
+                entry if entry.at is not None else dataclasses.replace(entry, at=self.id)
+                for entry in self.added
             ),
             manifests=tuple(
-                one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.manifests
+                ref if ref.at is not None else dataclasses.replace(ref, at=self.id) for ref in self.manifests
             ),
             segments=tuple(
-                one if one.at is not None else dataclasses.replace(one, at=self.id) for one in self.segments
+                segments if segments.at is not None else dataclasses.replace(segments, at=self.id)
+                for segments in self.segments
             ),
         )
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The bytes of the object ``snapshot-{id}``."""
+    """Encodes the object ``snapshot-{id}``."""
     return _SNAPSHOT.encode(snapshot)
 
 
 def decode_snapshot(data: bytes, *, key: str) -> Snapshot:
-    """The snapshot in an object; ``key`` is named in errors."""
+    """Decodes the object; ``key`` is named in errors."""
     return _SNAPSHOT.decode(data, key=key)
 
 
@@ -290,10 +301,12 @@ def _to_members(snapshot: Snapshot) -> dict[str, Any]:
         "minus": _counts(snapshot.minus),
     }
     lists: dict[str, Any] = {
-        "manifests": [_manifest_to_json(one) for one in snapshot.manifests],
-        "added": [entry_to_json(one) for one in snapshot.added],
+        "manifests": [_manifest_to_json(ref) for ref in snapshot.manifests],
+        "added": [entry_to_json(entry) for entry in snapshot.added],
         "removed": list(snapshot.removed),
-        "segments": [[one.first, one.last, one.size, one.at] for one in snapshot.segments],
+        "segments": [
+            [segments.first, segments.last, segments.size, segments.at] for segments in snapshot.segments
+        ],
         "writers": {
             name: [mark.sequence, mark.snapshot, mark.time_ms] for name, mark in snapshot.writers.items()
         },
@@ -308,29 +321,29 @@ def _to_members(snapshot: Snapshot) -> dict[str, Any]:
     return members
 
 
-def _from_members(found: JsonObject) -> Snapshot:
+def _from_members(members_: JsonObject) -> Snapshot:
     return Snapshot(
-        id=found.read("id", _snapshot_id),
-        token=found.read("token", text),
-        parent=found.read("parent", optional(_parent_from_json)),
-        kind=found.word("kind", CommitKind),
-        time_ms=found.read("time_ms", moment),
-        table=found.read("table", unique_id),
-        schema=found.read("schema", _schema_from_json),
-        manifests=tuple(map(_manifest_from_json, found.objects("manifests", []))),
-        added=tuple(map(entry_from_json, found.objects("added", []))),
-        removed=found.read("removed", each(text), ()),
-        gone=found.read("gone", optional(each(text)), ()),
-        segments=found.read("segments", each(_segments_from_json), ()),
-        wal=found.read("wal", optional(_wal_from_json), None),
-        writers=found.read("writers", table_of(_mark_from_json), {}),
-        refs=found.read("refs", table_of(_ref_from_json), {}),
-        earliest=found.read("earliest", _snapshot_id),
-        orphan_horizon_ms=found.read("orphan_horizon_ms", optional(moment), None),
-        total=found.read("total", _counts_from_json),
-        plus=found.read("plus", _counts_from_json),
-        minus=found.read("minus", _counts_from_json),
-        message=found.read("message", optional(text), None),
+        id=members_.read("id", _snapshot_id),
+        token=members_.read("token", text),
+        parent=members_.read("parent", optional(_parent_from_json)),
+        kind=members_.word("kind", CommitKind),
+        time_ms=members_.read("time_ms", moment),
+        table=members_.read("table", unique_id),
+        schema=members_.read("schema", _schema_from_json),
+        manifests=tuple(map(_manifest_from_json, members_.objects("manifests", []))),
+        added=tuple(map(entry_from_json, members_.objects("added", []))),
+        removed=members_.read("removed", each(text), ()),
+        gone=members_.read("gone", optional(each(text)), ()),
+        segments=members_.read("segments", each(_segments_from_json), ()),
+        wal=members_.read("wal", optional(_wal_from_json), None),
+        writers=members_.read("writers", table_of(_mark_from_json), {}),
+        refs=members_.read("refs", table_of(_ref_from_json), {}),
+        earliest=members_.read("earliest", _snapshot_id),
+        orphan_horizon_ms=members_.read("orphan_horizon_ms", optional(moment), None),
+        total=members_.read("total", _counts_from_json),
+        plus=members_.read("plus", _counts_from_json),
+        minus=members_.read("minus", _counts_from_json),
+        message=members_.read("message", optional(text), None),
     )
 
 
@@ -350,15 +363,15 @@ def _schema_from_json(value: Any) -> SchemaRef:
 
 def _segments_from_json(value: Any) -> SegmentRange:
     first, last, size, at = items(value)
-    found = SegmentRange(
+    segments = SegmentRange(
         first=_snapshot_id(first),
         last=_snapshot_id(last),
         size=count(size),
         at=optional(_snapshot_id)(at),
     )
-    if not 0 <= found.last - found.first < _SEGMENTS_MAX:
+    if not 0 <= segments.last - segments.first < _SEGMENTS_MAX:
         raise ValueError(f"must be a range of segments, not {first} to {last}")
-    return found
+    return segments
 
 
 def _wal_from_json(value: Any) -> WalRef:
@@ -377,8 +390,8 @@ def _ref_from_json(value: Any) -> Ref:
 
 
 def _counts_from_json(value: Any) -> Counts:
-    found = members(value)
-    return Counts(files=count(found["files"]), rows=count(found["rows"]), bytes=count(found["bytes"]))
+    sums = members(value)
+    return Counts(files=count(sums["files"]), rows=count(sums["rows"]), bytes=count(sums["bytes"]))
 
 
 def _counts(counts: Counts) -> dict[str, int]:
@@ -386,7 +399,7 @@ def _counts(counts: Counts) -> dict[str, int]:
 
 
 def _manifest_to_json(ref: ManifestRef) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    members_: dict[str, Any] = {
         "path": ref.path,
         "size": ref.size,
         "entries": ref.entries,
@@ -394,23 +407,23 @@ def _manifest_to_json(ref: ManifestRef) -> dict[str, Any]:
         "crc32c": f"{ref.checksum:08x}",
     }
     if ref.at is not None:
-        found["at"] = ref.at
+        members_["at"] = ref.at
     if ref.partition_low:
-        found["partition"] = [
+        members_["partition"] = [
             [value.hex() for value in side] for side in (ref.partition_low, ref.partition_high)
         ]
-    return found
+    return members_
 
 
-def _manifest_from_json(found: JsonObject) -> ManifestRef:
-    low, high = found.read("partition", _sides_from_json, ((), ()))
+def _manifest_from_json(ref: JsonObject) -> ManifestRef:
+    low, high = ref.read("partition", _sides_from_json, ((), ()))
     return ManifestRef(
-        path=found.read("path", text),
-        size=found.read("size", count),
-        entries=found.read("entries", count),
-        rows=found.read("rows", count),
-        checksum=found.read("crc32c", hex_checksum),
-        at=found.read("at", _snapshot_id, None),
+        path=ref.read("path", text),
+        size=ref.read("size", count),
+        entries=ref.read("entries", count),
+        rows=ref.read("rows", count),
+        checksum=ref.read("crc32c", hex_checksum),
+        at=ref.read("at", _snapshot_id, None),
         partition_low=low,
         partition_high=high,
     )

@@ -1,4 +1,6 @@
-"""The object that says whether a store has honoured conditional puts; see ``docs/spec/v1/store-proof.md``.
+"""Proof of conditional puts: an object that records whether a store honours them.
+
+The specification is ``docs/spec/v1/store-proof.md``.
 
 Invariant: a proof counts for one way to one place only: the kind of backend, the endpoint and the root that
 it names. It lies under a key made of these three, so that a copy of a warehouse elsewhere finds none.
@@ -25,27 +27,27 @@ __all__ = [
 ]
 
 PROOF_PREFIX = "_lakehouse/proof-"
-"""Beginning of the keys of proofs, from the warehouse's root."""
+"""Prefix of the keys of proofs, relative to the warehouse's root."""
 PROOF_MS = 7 * 24 * 3600 * 1000
-"""How long a proof counts, by the store's clock."""
+"""Milliseconds for which a proof counts, by the store's clock."""
 
 _DIGITS = 16
 
 
 class ProofState(enum.StrEnum):
-    """Knowledge about the store."""
+    """Result of the test of a store."""
 
     BEGUN = "begun"
-    """Nothing: somebody has begun to find out."""
+    """No result yet: a process has begun the test."""
     HOLDS = "holds"
     """A create of a key that was taken and a replace of another version were both refused."""
     FAILED = "failed"
-    """A condition was ignored: nobody commits until somebody lifts this."""
+    """A condition was ignored: commits are refused until somebody lifts this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The way to a warehouse that a proof is of."""
+    """The way to a warehouse for which a proof counts."""
 
     backend: str
     """Scheme of the warehouse's URL, such as ``s3``."""
@@ -56,26 +58,26 @@ class Binding:
 
     @property
     def key(self) -> str:
-        """Where its proof lies, from the warehouse's root."""
+        """Key of its proof, relative to the warehouse's root."""
         text = "\n".join((self.backend, self.endpoint, self.root))
         return PROOF_PREFIX + hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreProof:
-    """Findings of one process about the store."""
+    """Result of one process's test of the store."""
 
     state: ProofState
     binding: Binding
     token: str
     """Token of the write that made this version."""
     time_ms: int
-    """When it was found out, by the store's clock as far as it was known."""
+    """Time of the test in milliseconds since 1970, by the store's clock if that was known."""
     reason: str | None = None
-    """Which condition was ignored, for people; None unless it failed."""
+    """The condition that was ignored, for people; None unless the test failed."""
 
     def holds_for_ms(self, binding: Binding, now_ms: int) -> int:
-        """For how much longer it shows that this way to the warehouse is safe; 0 = it does not."""
+        """Returns the milliseconds for which this way to the warehouse is still proven safe, or 0."""
         if self.state is not ProofState.HOLDS or self.binding != binding:
             return 0
         # A time ahead of the clock must not make it count for longer.
@@ -83,12 +85,12 @@ class StoreProof:
 
 
 def encode_proof(proof: StoreProof) -> bytes:
-    """The bytes of the object."""
+    """Encodes the object."""
     return _PROOF.encode(proof)
 
 
 def decode_proof(data: bytes, *, key: str) -> StoreProof:
-    """The proof in an object; ``key`` is named in errors."""
+    """Decodes the object; ``key`` is named in errors."""
     return _PROOF.decode(data, key=key)
 
 
@@ -104,17 +106,17 @@ def _to_members(proof: StoreProof) -> dict[str, Any]:
     }
 
 
-def _from_members(found: JsonObject) -> StoreProof:
+def _from_members(members: JsonObject) -> StoreProof:
     return StoreProof(
-        state=found.read("state", ProofState),
+        state=members.read("state", ProofState),
         binding=Binding(
-            backend=found.read("backend", text),
-            endpoint=found.read("endpoint", text),
-            root=found.read("root", text),
+            backend=members.read("backend", text),
+            endpoint=members.read("endpoint", text),
+            root=members.read("root", text),
         ),
-        token=found.read("token", text),
-        time_ms=found.read("time_ms", moment),
-        reason=found.read("reason", optional(text)),
+        token=members.read("token", text),
+        time_ms=members.read("time_ms", moment),
+        reason=members.read("reason", optional(text)),
     )
 
 

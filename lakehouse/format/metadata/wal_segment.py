@@ -1,8 +1,8 @@
 """WAL segments: rows that were acknowledged and are in no data file yet, one object per group of puts.
 
-Invariant: a segment is whole or it is an error. Its header says what it is part of (table, number,
-epoch, token) and how many batches follow; header and batches carry their own checksums, so a flipped
-bit, a cut end and an object in another's place are told apart. A segment without batches is a fence.
+Invariant: a segment is whole or reading it is an error. Its header identifies it (table, number, epoch,
+token) and has the number of batches that follow; header and batches carry their own checksums, so a
+flipped bit, a cut end and an object in another's place are noticed. A segment without batches is a fence.
 """
 
 from __future__ import annotations
@@ -36,38 +36,39 @@ _MARK = struct.Struct("<HQ")
 _BATCH = struct.Struct("<IIIII")
 _CRC = struct.Struct("<I")
 _ALIGNMENT = 8
-"""Arrow's buffers lie at multiples of it."""
+"""Alignment of Arrow's buffers in the segment, in bytes."""
 WAL_CODECS = ("none", "lz4", "zstd")
-"""What the bodies of batches may be compressed with."""
+"""Codecs for the bodies of batches."""
 ROWS_BYTES_MAX = 1 << 30
-"""Most bytes that a segment's rows take in memory: twice what the largest segment of a writer holds."""
+"""Maximum bytes of a segment's rows in memory: twice those of the largest segment that a writer makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentHeader:
-    """What a segment is, apart from its rows."""
+    """Identity and metadata of a segment."""
 
     table: uuid.UUID
+    """Id of the table it belongs to."""
     number: int
-    """From 1 without gaps; the order of segments."""
+    """Number of the segment, from 1 without gaps; the order of segments."""
     epoch: int
-    """Of the streaming writer; a higher one fences all lower ones off."""
+    """Epoch of the streaming writer; a higher one fences all lower ones off."""
     token: str
-    """32 hex digits that name this write of the segment, over all its attempts."""
+    """Name of this write of the segment, the same in all its attempts: 32 hex digits."""
     time_ms: int
-    """When it was written, by the writer's clock; for people."""
+    """Time of the write in milliseconds since 1970, by the writer's clock; for people."""
     schema_id: int
-    """Schema the rows were written with."""
+    """Id of the schema the rows were written with."""
     writers: Mapping[str, int] = field(default_factory=dict)
-    """Last sequence of each client of the writer that counts its puts, up to this segment."""
+    """Last sequence of each client of the writer that numbers its puts, up to this segment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalBatch:
-    """Rows in the order they were put, not sorted, keys more than once."""
+    """Rows in the order in which they were put, not sorted; a key may occur more than once."""
 
     rows: pa.Table
-    """User columns with their field ids, and ``_VALUE_KIND`` last where some row is no insert."""
+    """User columns with their field ids, and ``_VALUE_KIND`` last if some row is no insert."""
     min_key: bytes | None = None
     """Least row key; None in a table without a primary key."""
     max_key: bytes | None = None
@@ -76,19 +77,19 @@ class WalBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalSegment:
-    """One object of the log."""
+    """A segment: one object of the log."""
 
     header: SegmentHeader
     batches: tuple[WalBatch, ...] = ()
 
     @property
     def is_fence(self) -> bool:
-        """Whether it holds no row and only says that a new epoch has begun."""
+        """True if it holds no row and only marks the beginning of a new epoch."""
         return not self.batches
 
 
 def encode_segment(header: SegmentHeader, batches: Sequence[WalBatch] = (), *, codec: str = "none") -> bytes:
-    """The bytes of a segment."""
+    """Encodes a segment; reads its header back before it returns."""
     held = sum(batch.rows.nbytes for batch in batches)
     if held > ROWS_BYTES_MAX:
         raise InvalidInputError(
@@ -112,7 +113,7 @@ def encode_segment(header: SegmentHeader, batches: Sequence[WalBatch] = (), *, c
 
 
 def _header_bytes(header: SegmentHeader, batches: int) -> bytes:
-    """The header with its checksum."""
+    """Encodes the header with its checksum."""
     marks = [name.encode() for name in header.writers]
     size = _HEADER.size + sum(_MARK.size + len(name) for name in marks) + _CRC.size
     parts = [
@@ -138,7 +139,7 @@ def _header_bytes(header: SegmentHeader, batches: int) -> bytes:
 
 
 def _batch(batch: WalBatch, codec: str, at: int) -> list[bytes | pa.Buffer]:
-    """The parts of one batch, which begins at byte ``at`` of the segment."""
+    """Encodes the parts of one batch, which begins at byte ``at`` of the segment."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
     with pa.ipc.new_stream(sink, batch.rows.schema, options=options) as stream:
@@ -146,7 +147,7 @@ def _batch(batch: WalBatch, codec: str, at: int) -> list[bytes | pa.Buffer]:
     body = sink.getvalue()
     keys = (batch.min_key or b"") + (batch.max_key or b"")
     before = at + _BATCH.size + _CRC.size + len(keys)
-    gap = bytes(-before % _ALIGNMENT)
+    gap = bytes(-before % _ALIGNMENT)  # so that Arrow can read the body where it lies
     fixed = _BATCH.pack(
         len(body), batch.rows.num_rows, _length(batch.min_key), _length(batch.max_key), len(gap)
     )
@@ -164,14 +165,14 @@ def _length(key: bytes | None) -> int:
 def decode_segment(
     data: bytes, *, key: str, table: uuid.UUID, number: int, rows_bytes_max: int = ROWS_BYTES_MAX
 ) -> WalSegment:
-    """The segment in an object.
+    """Decodes a segment.
 
     Args:
         data: the whole object.
-        key: where it was read; named in errors.
-        table: the table it has to belong to.
-        number: the number it has to have.
-        rows_bytes_max: how many bytes its rows may take in memory, all batches together.
+        key: key of the object; named in errors.
+        table: id of the table to which it must belong.
+        number: number that it must have.
+        rows_bytes_max: maximum bytes of its rows in memory, all batches together.
     """
     header, at, count = _header(data, key)
     if header.table != table or header.number != number:
@@ -196,7 +197,7 @@ def decode_segment(
 
 
 def _header(data: bytes, key: str) -> tuple[SegmentHeader, int, int]:
-    """The header, its length and the number of batches."""
+    """Decodes the header; returns also its length and the number of batches."""
     if len(data) < _HEADER.size or data[:4] != _MAGIC:
         raise CorruptionError(
             f"{key} is not a WAL segment: {len(data):,} bytes that do not begin with {_MAGIC.decode()}",
@@ -227,7 +228,7 @@ def _header(data: bytes, key: str) -> tuple[SegmentHeader, int, int]:
             key=key,
             offset=0,
         )
-    found = SegmentHeader(
+    header = SegmentHeader(
         table=uuid.UUID(bytes=table),
         number=number,
         epoch=epoch,
@@ -236,11 +237,11 @@ def _header(data: bytes, key: str) -> tuple[SegmentHeader, int, int]:
         schema_id=schema_id,
         writers=writers,
     )
-    return found, size, count
+    return header, size, count
 
 
 def _writers(head: bytes, marks: int) -> dict[str, int] | None:
-    """The last sequences of the writer's clients; None when they are not all that follows in the header."""
+    """Decodes the last sequences of the writer's clients; None when they do not fill the header exactly."""
     writers, at = {}, _HEADER.size
     for _ in range(marks):
         if at + _MARK.size > len(head):
@@ -255,23 +256,23 @@ def _writers(head: bytes, marks: int) -> dict[str, int] | None:
 
 
 def _read_batch(data: bytes, at: int, key: str, room: int) -> tuple[WalBatch, int, int]:
-    """The batch at byte ``at``, where it ends, and the bytes of its rows: ``room`` at most."""
-    damaged = CorruptionError(f"WAL segment {key} is damaged in the batch at byte {at:,}", key=key, offset=at)
+    """Decodes the batch at byte ``at``; returns its end and the bytes of its rows, at most ``room``, too."""
+    damage = CorruptionError(f"WAL segment {key} is damaged in the batch at byte {at:,}", key=key, offset=at)
     keys_at = at + _BATCH.size + _CRC.size
     if keys_at > len(data):
-        raise damaged
+        raise damage
     size, rows, low, high, gap = _BATCH.unpack_from(data, at)
-    low_size, high_size = (0 if one == _NO_KEY else one for one in (low, high))
+    low_size, high_size = (0 if length == _NO_KEY else length for length in (low, high))
     body_at = keys_at + low_size + high_size + gap
     end = body_at + size
     if end > len(data):
-        raise damaged
+        raise damage
     buffer = pa.py_buffer(data)
     crc = google_crc32c.extend(
         google_crc32c.value(data[at : at + _BATCH.size]), buffer.slice(keys_at, end - keys_at)
     )
     if _CRC.unpack_from(data, at + _BATCH.size)[0] != crc:
-        raise damaged
+        raise damage
     body = buffer.slice(body_at, size)
     try:
         held = check_stream(body, rows=rows, bytes_max=room)
@@ -279,15 +280,15 @@ def _read_batch(data: bytes, at: int, key: str, room: int) -> tuple[WalBatch, in
             table = stream.read_all()
         table.validate()
     except pa.ArrowMemoryError:
-        raise  # of the machine, and not of the segment
+        raise  # the machine's fault, not the segment's
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptionError(f"{damaged.message}: {error}", key=key, offset=at) from error
+        raise CorruptionError(f"{damage.message}: {error}", key=key, offset=at) from error
     if table.num_rows != rows:
-        raise damaged
+        raise damage
     high_at = keys_at + low_size
-    found = WalBatch(
+    batch = WalBatch(
         rows=table,
         min_key=None if low == _NO_KEY else data[keys_at:high_at],
         max_key=None if high == _NO_KEY else data[high_at : high_at + high_size],
     )
-    return found, end, held
+    return batch, end, held

@@ -33,7 +33,7 @@ _DENSE_SHARE = 4
 def chunk_ranges(
     footer: RunFooter, groups: Sequence[int], leaves: Sequence[int], *, max_bytes: int
 ) -> list[tuple[int, int]]:
-    """The bytes of some column chunks: neighbours joined, then cut so that none exceeds ``max_bytes``."""
+    """Returns the byte ranges of column chunks: joins neighbours, then cuts at ``max_bytes``."""
     picked = np.ix_(groups, leaves)
     starts: I64 = footer.starts[picked].reshape(-1)
     order = np.argsort(starts)
@@ -50,7 +50,7 @@ def chunk_ranges(
 
 
 def image_of(ranges: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> U8:
-    """An image with these bytes at these places.
+    """Makes an image with these bytes at these places.
 
     Raises:
         CorruptionError: a part is shorter than its range.
@@ -120,7 +120,7 @@ def decode_chunks(
 
 
 def _read(reader: Any, groups: list[int], leaves: list[int], way: WayToRead) -> pa.Table:
-    """The rows as pyarrow has them."""
+    """Reads the rows with pyarrow, all at once or in slices."""
     # One thread: callers who want more of them have row groups side by side, which is quicker
     # than columns of unequal weight.
     if way.slice_rows is None:

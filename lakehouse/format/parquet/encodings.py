@@ -1,6 +1,6 @@
-"""How the columns of a Parquet run are encoded: delta, dictionary, plain, or not even compressed.
+"""Choice of encodings for the columns of a Parquet run: delta, dictionary, plain, or not even compressed.
 
-A look at some values tells.
+A sample of the values decides.
 
 Only encodings that every current reader knows are chosen: ``DELTA_BINARY_PACKED`` and dictionaries.
 Byte-stream-split would make doubles a little smaller and quicker, but Spark before 4.3 cannot read it.
@@ -27,34 +27,34 @@ __all__ = ["ColumnEncodings", "Encoding", "choose_encodings"]
 _DELTA = "DELTA_BINARY_PACKED"
 _BLOCKS = 8
 _BLOCK_ROWS = 1024
-"""The sample is so many stretches of so many neighbouring rows: deltas are of neighbours."""
+"""Rows of a stretch of the sample, which has ``_BLOCKS`` of them: deltas are of neighbouring rows."""
 _VALUES_MIN = 256
-"""Fewer values say nothing: no dictionary, and deltas where they are possible."""
+"""Minimum sample for a decision; with fewer values no dictionary, and deltas where they are possible."""
 _REPEATS_MIN = 4
-"""A dictionary pays when a value comes up so often in a row group."""
+"""Mean number of times that a value must occur in a row group for a dictionary to pay."""
 _CLUSTERED_MIN = 1.2
-"""So many times the values that even draws would have found: neighbours have values of their own."""
+"""Ratio of distinct values to those of even draws from which values count as clustered by neighbourhood."""
 _DELTA_SHARE_MAX = 7 / 8
-"""Deltas of nearly the width of the values save nothing and take three times as long."""
+"""Maximum width of deltas as a share of the values': wider ones save nothing and take three times as long."""
 _DICTIONARY_GAIN = 0.8
 """Deltas decode faster, so a dictionary has to be smaller than them by this factor."""
 _DELTA_RUN = 128
-"""Values whose deltas are packed together."""
+"""Number of values whose deltas are packed with one width."""
 _SHRUNK_MAX = 0.9
-"""Numbers that compress less are stored as they are: written twice, read three times as fast."""
+"""Maximum ratio of compressed numbers; others stay uncompressed: written twice, read three times as fast."""
 _NO_DELTA = 1 << 10
-"""Bits a delta takes where there are none: more than anything."""
+"""Stands for the bits of a delta where deltas are impossible: more than anything."""
 _INT64_DIGITS = 18
-"""Decimals of so many digits are stored as integers."""
+"""Maximum digits of decimals that are stored as integers."""
 
 
 class Encoding(enum.Enum):
-    """How the values of a leaf column are stored."""
+    """Encoding of the values of a leaf column."""
 
     PLAIN = enum.auto()
-    """As they are, compressed."""
+    """Plain values, compressed."""
     RAW = enum.auto()
-    """As they are, not compressed: it would save next to nothing."""
+    """Plain values, not compressed: it would save next to nothing."""
     DICTIONARY = enum.auto()
     DELTA = enum.auto()
 
@@ -66,11 +66,11 @@ class ColumnEncodings:
     choices: Mapping[str, Encoding]
 
     def arguments(self, codec: str, level: int | None) -> dict[str, object]:
-        """As ``pyarrow.parquet`` takes them.
+        """Returns the arguments for ``pyarrow.parquet``.
 
         Args:
-            codec: for all columns worth compressing.
-            level: of the codec; None where it has none.
+            codec: codec of all columns worth compressing.
+            level: level of the codec; None where it has none.
         """
         packed = [path for path, choice in self.choices.items() if choice is not Encoding.RAW]
         return {
@@ -85,26 +85,26 @@ class ColumnEncodings:
 
 
 def choose_encodings(rows: pa.Table, *, group_rows: int, delta: bool) -> ColumnEncodings:
-    """Encodings for these rows when they are written in row groups of ``group_rows``.
+    """Chooses the encodings for rows that are written in row groups of ``group_rows``.
 
     Args:
         rows: all rows of the file.
-        group_rows: most rows of a row group.
-        delta: whether deltas may be chosen.
+        group_rows: maximum rows of a row group.
+        delta: True if deltas may be chosen.
     """
     group_rows = min(group_rows, max(rows.num_rows, 1))
     choices: dict[str, Encoding] = {}
     for field, column in zip(rows.schema, _sample(rows).columns, strict=True):
         for path, values in _leaves(field.name, column.combine_chunks()):
-            # A column called "a.b" and a field b of a struct a share a path: what suits one need not suit
-            # the other, and pyarrow tells them by nothing else.
+            # A column called "a.b" and a field b of a struct a share a path. One encoding need not suit
+            # both, and pyarrow knows columns by their paths alone.
             shared = path in choices
             choices[path] = Encoding.PLAIN if shared else _choice(values, group_rows, delta=delta)
     return ColumnEncodings(choices=choices)
 
 
 def _sample(rows: pa.Table) -> pa.Table:
-    """Some stretches of neighbouring rows, spread over all."""
+    """Returns some stretches of neighbouring rows, spread over all."""
     if rows.num_rows <= _BLOCKS * _BLOCK_ROWS:
         return rows
     step = (rows.num_rows - _BLOCK_ROWS) // (_BLOCKS - 1)
@@ -112,7 +112,7 @@ def _sample(rows: pa.Table) -> pa.Table:
 
 
 def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The leaf columns of a column, with the paths Parquet gives them."""
+    """Yields the leaf columns of a column, with the paths Parquet gives them."""
     kind = values.type
     if pa.types.is_struct(kind):
         for index in range(kind.num_fields):
@@ -128,7 +128,7 @@ def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 def _choice(values: pa.Array, group_rows: int, *, delta: bool) -> Encoding:
     width = _integer_bits(values.type)
-    if width == 1:
+    if width == 1:  # Parquet packs booleans as bits already
         return Encoding.PLAIN
     deltas = delta and width > 0
     values = values.drop_null()
@@ -146,7 +146,7 @@ def _choice(values: pa.Array, group_rows: int, *, delta: bool) -> Encoding:
 
 
 def _shrinks(values: pa.Array) -> bool:
-    """Whether compression is worth its time; text always is."""
+    """Returns whether compression is worth its time; text always is."""
     if not pa.types.is_primitive(values.type):
         return True
     data = np.asarray(values).tobytes()
@@ -154,7 +154,7 @@ def _shrinks(values: pa.Array) -> bool:
 
 
 def _integer_bits(kind: pa.DataType) -> int:
-    """Bits of the integers that Parquet stores for the type: 1 for booleans, 0 = it stores none."""
+    """Returns the bits of the integers that Parquet stores for the type: 1 for booleans, 0 = none."""
     if pa.types.is_decimal(kind):
         return 0 if kind.precision > _INT64_DIGITS else 32 if kind.precision <= _INT64_DIGITS // 2 else 64
     if pa.types.is_boolean(kind):
@@ -165,7 +165,7 @@ def _integer_bits(kind: pa.DataType) -> int:
 
 
 def _integers(values: pa.Array) -> I64:
-    """What Parquet stores for values of an integer kind without nulls."""
+    """Returns the integers that Parquet stores for values of an integer kind without nulls."""
     kind = values.type
     if pa.types.is_decimal(kind):
         words = np.frombuffer(values.buffers()[1], np.int64)
@@ -176,9 +176,9 @@ def _integers(values: pa.Array) -> I64:
 
 
 def _delta_bits(values: pa.Array) -> float:
-    """Bits of a packed delta, by the median of the stretches that are packed together.
+    """Returns the bits of a packed delta: the median over the values that are packed together.
 
-    Differences wrap as those in the file do; the median leaves out the gaps between stretches of
+    Differences wrap as those in the file do; the median ignores the gaps between stretches of
     the sample.
     """
     deltas = np.diff(_integers(values))
@@ -188,31 +188,31 @@ def _delta_bits(values: pa.Array) -> float:
 
 
 def _distinct_of_group(values: pa.Array, group_rows: int) -> float:
-    """How many different values a row group has.
+    """Estimates the number of distinct values of a row group from a sample.
 
-    Values that keep to their neighbourhood, as in sorted columns, are as many more as there are more
-    rows; others are taken as drawn evenly from some set.
+    Values clustered by neighbourhood, as in sorted columns, are assumed to grow in number with the
+    rows; others to be drawn evenly from some set.
     """
-    drawn, found = len(values), int(pc.count_distinct(values).as_py())
-    if found == drawn:
+    drawn, distinct = len(values), int(pc.count_distinct(values).as_py())
+    if distinct == drawn:
         return float(group_rows)
     stretch = drawn // _BLOCKS
     near = sum(pc.count_distinct(values.slice(block * stretch, stretch)).as_py() for block in range(_BLOCKS))
-    evenly = _found_of(_drawn_from(near / _BLOCKS, stretch), drawn)
-    if found > _CLUSTERED_MIN * evenly:
-        return max(1.0, found * group_rows / drawn)
-    return max(1.0, _found_of(_drawn_from(found, drawn), group_rows))
+    evenly = _distinct_of_draws(_values_of_set(near / _BLOCKS, stretch), drawn)
+    if distinct > _CLUSTERED_MIN * evenly:
+        return max(1.0, distinct * group_rows / drawn)
+    return max(1.0, _distinct_of_draws(_values_of_set(distinct, drawn), group_rows))
 
 
-def _found_of(distinct: float, drawn: int) -> float:
-    """Of ``d`` values evenly drawn, ``n`` draws find ``d * (1 - exp(-n / d))``."""
-    return distinct * -math.expm1(-drawn / distinct)
+def _distinct_of_draws(values: float, drawn: int) -> float:
+    """Returns the expected distinct values of even draws: ``n`` from ``d`` give ``d * (1 - exp(-n / d))``."""
+    return values * -math.expm1(-drawn / values)
 
 
-def _drawn_from(found: float, drawn: int) -> float:
-    """How many values there are when so many draws found so many different ones."""
-    low, high = found, float(drawn) * drawn
+def _values_of_set(distinct: float, drawn: int) -> float:
+    """Returns the size of the set from which so many draws give so many distinct values, by bisection."""
+    low, high = distinct, float(drawn) * drawn
     for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if _found_of(middle, drawn) < found else (low, middle)
+        low, high = (middle, high) if _distinct_of_draws(middle, drawn) < distinct else (low, middle)
     return high

@@ -26,7 +26,7 @@ __all__ = ["join_footers"]
 
 
 class _Thrift(ThriftCursor):
-    """A place in Thrift structures, and what shall stand elsewhere in place of what is there."""
+    """A cursor over Thrift compact bytes that records patches: start, end, new bytes."""
 
     __slots__ = ("_changes",)
 
@@ -35,13 +35,13 @@ class _Thrift(ThriftCursor):
         self._changes: list[tuple[int, int, bytes]] = []
 
     def add(self, number: int) -> None:
-        """Reads a signed number, and has the sum in its place."""
+        """Reads a signed number and records a patch that adds to it."""
         start = self.at
         new = _packed(self.integer() + number)
         self._changes.append((start, self.at, new))
 
     def changed(self, start: int) -> bytes:
-        """What stands from ``start`` to here, with all changes, which are behind ``start``."""
+        """Returns the bytes from ``start`` to here, all patches applied; none may be before ``start``."""
         parts = []
         for first, end, new in self._changes:
             parts += [bytes(self.data[start:first]), new]
@@ -50,11 +50,11 @@ class _Thrift(ThriftCursor):
 
 
 def join_footers(footers: Sequence[bytes], shifts: Sequence[int]) -> bytes:
-    """The Thrift structure of all files together; what it says beside row groups is the first file's.
+    """Returns the Thrift structure of all files together; all but rows and row groups is the first file's.
 
     Args:
-        footers: of each file.
-        shifts: by how many bytes the chunks of each file move.
+        footers: Thrift structure of each file.
+        shifts: number of bytes by which the chunks of each file move.
     """
     groups, rows = 0, 0
     bodies = []
@@ -118,5 +118,5 @@ def _move_chunk(thrift: _Thrift, shift: int) -> None:
 
 
 def _packed(number: int) -> bytes:
-    """A signed number as Thrift writes it."""
+    """Encodes a signed number as Thrift does: zigzag, then as a varint."""
     return encode_varint(number << 1 if number >= 0 else (-number << 1) - 1)

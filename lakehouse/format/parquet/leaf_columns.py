@@ -1,10 +1,10 @@
-"""Which leaf columns of a Parquet file are needed to read some fields, found by field id.
+"""Selection of the leaf columns of a Parquet file that some fields need, by field id.
 
 Parquet stores the leaves of nested columns apart. A field may ask for less than the file has (a
-dropped field of a struct) or for more (an added one); what it needs is read, and enough besides to
+dropped field of a struct) or for more (an added one); the leaves it needs are read, and enough others to
 know how many values there are and which of them are null.
 
-Invariant: no leaf is read that neither holds a value asked for nor says where values are.
+Invariant: no leaf is read that neither holds a value asked for nor tells where values are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LeafColumns", "leaf_count"]
 
 
 def leaf_count(kind: pa.DataType) -> int:
-    """How many leaf columns Parquet stores for a type."""
+    """Returns the number of leaf columns that Parquet stores for a type."""
     if not pa.types.is_nested(kind):
         return 1
     return sum(leaf_count(kind.field(index).type) for index in range(kind.num_fields))
@@ -44,16 +44,16 @@ class LeafColumns:
         self.flat = {
             number: place for number, place in self._columns.items() if not pa.types.is_nested(place[1])
         }
-        """Leaf and type of each column that is not nested, by field id."""
+        """Number of the leaf and type of each column that is not nested, by field id."""
 
     def needed(self, fields: Sequence[Field]) -> tuple[int, ...]:
-        """Indices of the leaves to read for these fields, ascending; those the file lacks need none."""
-        found: set[int] = set()
+        """Returns the indices of the leaves to read for these fields, ascending; missing fields need none."""
+        leaves: set[int] = set()
         for field in fields:
             if field.id in self._columns:
                 first, kind = self._columns[field.id]
-                found.update(_leaves(kind, first, field.type))
-        return tuple(sorted(found))
+                leaves.update(_leaves(kind, first, field.type))
+        return tuple(sorted(leaves))
 
 
 def _id_of(field: pa.Field) -> int | None:
@@ -62,7 +62,7 @@ def _id_of(field: pa.Field) -> int | None:
 
 
 def _leaves(kind: pa.DataType, first: int, wanted: DataType) -> Iterator[int]:
-    """Leaves of a column of the file, the first of which is ``first``, that the wanted type needs."""
+    """Yields the leaves that the wanted type needs of a column of the file, whose first leaf is ``first``."""
     match wanted:
         case StructType(fields) if pa.types.is_struct(kind):
             yield from _struct_leaves(kind, first, fields)
@@ -89,4 +89,4 @@ def _struct_leaves(kind: pa.DataType, first: int, fields: Sequence[Field]) -> It
             yield from _leaves(child.type, at, asked[number])
         at += leaf_count(child.type)
     if nothing:
-        yield first  # any leaf says which structs are null
+        yield first  # any leaf tells which structs are null

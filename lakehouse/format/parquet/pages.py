@@ -1,12 +1,12 @@
-"""What the pages of column chunks become in memory, known before any of them is decoded.
+"""Bounds of the memory that the pages of column chunks need, computed before any of them is decoded.
 
-Each page begins with a header (Thrift) that says how many bytes it becomes and how many values it has, and
-decoders make room for what it says. A dictionary says a value once and rows repeat it. So a few bytes
+Each page begins with a header (Thrift) that states its decompressed bytes and its number of values, and
+decoders allocate memory for those. A dictionary has a value once and rows repeat it. So a few bytes
 may ask for any amount of memory. Here the headers of a chunk are walked, compared with the footer, and
 added up; no page is decompressed but a dictionary whose size leaves doubt.
 
-Invariant: what is let through has pages that fill the chunk exactly and have the footer's bytes and values,
-and :attr:`ChunkPages.bytes_max` is not less than what pyarrow makes of it.
+Invariant: an accepted chunk has pages that fill it exactly and have the footer's bytes and values,
+and :attr:`ChunkPages.bytes_max` is not less than the memory that pyarrow uses for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BYTES_OF_ONE = 16
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _ABOUT = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
-"""The field of a page header that tells of pages of a type."""
+"""Number of the field of a page header that describes pages of a type."""
 _FALSE = 2
 _I64 = 6
 _BOUND_BYTES = (8, 4, *(size for size in range(49) if size not in (4, 8)))
@@ -51,11 +51,11 @@ _FIXED = "FIXED_LEN_BYTE_ARRAY"
 _WIDTHS: Mapping[str, int] = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 _DECIMAL_BYTES = 16
 _LISTED_BYTES = 2
-"""Of a value in a list, if it has fewer itself: its levels take that at least while they are decoded."""
+"""Minimum bytes of a value in a list: its levels take so many while they are decoded."""
 _LENGTH = struct.Struct("<I")
 _OFFSET_BYTES = 4
 _ENTRY_BYTES = 16
-"""What pyarrow takes for each text of a dictionary that it reads."""
+"""Bytes that pyarrow uses for each text of a dictionary, beside the text itself."""
 _ENTRIES_LOOKED_AT = 1 << 20
 """Dictionaries of more are taken for one long value."""
 _ARROW_NAMES = {"lz4": "lz4_raw"}
@@ -71,20 +71,20 @@ class PageError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafShape:
-    """What there is to know about the values of a leaf column, whatever the row group."""
+    """Layout of the values of a leaf column, the same in all row groups."""
 
     is_text: bool
-    """Whether values have lengths of their own."""
+    """True if values have lengths of their own."""
     width: int
     """Bytes that a value takes in memory; of texts, what says where they end."""
     stored: int
     """Bytes that it takes in a dictionary at least."""
     repeats: bool
-    """Whether it lies in a list or a map, so that rows have any number of values."""
+    """True if the leaf lies in a list or a map, so that rows have any number of values."""
 
     @classmethod
     def of(cls, column: Any) -> LeafShape:
-        """The shape of a column of a ``pyarrow.parquet.ParquetSchema``."""
+        """Returns the shape of a column of a ``pyarrow.parquet.ParquetSchema``."""
         kind = column.physical_type
         repeats = column.max_repetition_level > 0
         if kind == _TEXT:
@@ -101,11 +101,11 @@ class ChunkPages:
     """The pages of one column chunk, added up."""
 
     shape: LeafShape
-    """Of its column."""
+    """Shape of the chunk's column."""
     size: int = 0
-    """Bytes of all pages that are not compressed, headers included."""
+    """Decompressed bytes of all pages, headers included."""
     values: int = 0
-    """Nulls included."""
+    """Number of values, nulls included."""
     numbered: int = 0
     """Values that are numbers of a dictionary's."""
     longest: int = 0

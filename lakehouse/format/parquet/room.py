@@ -1,9 +1,9 @@
-"""How column chunks are to be read so that no more memory is taken than a sound file takes.
+"""Choice of the way to read column chunks so that no more memory is used than for a sound file.
 
-Most chunks cannot become much, going by their page headers, and are read as they are. Where a
-dictionary leaves doubt, the length of its longest value settles it, and where that does not, texts are
-read as numbers of the dictionary's and their lengths added up. Texts that say only what is new in them
-are decoded some rows at a time.
+Most chunks cannot become large, according to their page headers, and are read as they are. Where a
+dictionary leaves doubt, the length of its longest value decides, and where that does not, texts are
+read as numbers of the dictionary's entries and their lengths added up. Texts stored as differences from
+the text before are decoded some rows at a time.
 
 Invariant: chunks of a row group take at most :func:`~lakehouse.format.parquet.pages.bytes_allowed`.
 """
@@ -28,14 +28,14 @@ _CODECS: Mapping[str, str] = {"UNCOMPRESSED": "none", **{name.upper(): name for 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayToRead:
-    """How to read some chunks."""
+    """Way to read some chunks within bounded memory."""
 
     dictionaries: list[str]
     """Paths of the columns whose values are to be read as numbers of a dictionary's."""
     room: int | None
     """Bytes that may come out where it has to be counted; None = no more than may be can."""
     slice_rows: int | None
-    """How many rows to decode at a time; None = all."""
+    """Number of rows to decode at a time; None = all."""
 
 
 class _Chunk:
@@ -66,7 +66,7 @@ class _Chunk:
 
 
 def way_to_read(footer: RunFooter, image: U8, groups: Sequence[int], leaves: Sequence[int]) -> WayToRead:
-    """How to read these leaves of these row groups.
+    """Chooses the way to read these leaves of these row groups.
 
     Raises:
         CorruptionError: pages are not what the footer says, or would take more memory than they may.

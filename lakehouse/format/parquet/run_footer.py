@@ -1,4 +1,4 @@
-"""The footer of a Parquet run: where its column chunks are, what keys its row groups hold, and proof of both.
+"""The footer of a Parquet run: the places of its column chunks, the keys of its row groups, and checksums.
 
 Two values in Parquet's key-value metadata make a Parquet file a run::
 
@@ -7,18 +7,18 @@ Two values in Parquet's key-value metadata make a Parquet file a run::
         row groups       u32        g
         leaf columns     u32        c
         keys             u32        k = 2g, or 0 in tables without a primary key
-        rows             u32 × g    of each row group
+        rows             u32 × g    rows of each row group
         chunk sizes      u32 × g×c  bytes of each column chunk, row group by row group
-        chunk checksums  u32 × g×c  CRC32C of each
+        chunk checksums  u32 × g×c  CRC32C of each chunk
         chunk flags      u8  × g×c  bit 0: floats among which is a NaN
         key ends         u32 × k    in the bytes that follow
         keys                        first and last row key of each row group
 
-All little-endian. Chunks stand back to back from byte 4 on, so their sizes say where they are.
+All little-endian. Chunks lie back to back from byte 4 on, so their sizes give their places.
 ``crc32c`` is the checksum of the whole footer (Thrift, length and magic) in hexadecimal, taken while
 its own eight digits are zeros. The specification is ``docs/spec/v1/parquet-run.md``.
 
-Invariant: what :meth:`RunFooter.parse` returns is what the writer sealed: no bit of it was changed.
+Invariant: :meth:`RunFooter.parse` returns what the writer sealed, no bit of which was changed.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ MAGIC = b"PAR1"
 HAS_NAN = 1
 """Flag of a column chunk: some value is a NaN, which Parquet's bounds leave out."""
 TRAILER = struct.Struct("<I4s")
-"""Behind the footer: its length, and the magic."""
+"""Bytes behind the footer: its length, and the magic."""
 RUN_KEY = "lakehouse.run"
-"""Key of the value that tells of the file as a whole."""
+"""Key of the value about the file as a whole."""
 PIECES_KEY = "lakehouse.pieces"
-"""Key of the value that tells of each row group."""
+"""Key of the value about each row group."""
 
 _VERSION = 1
 
@@ -78,31 +78,31 @@ _UNSEALED = b"00000000"
 _LENGTH_BYTES = 4
 _HEAD_VALUES_MAX = 1_000
 _BYTES_PER_THRIFT_BYTE = 9
-"""What parsed metadata takes in memory for each byte of its Thrift form, as measured with many row groups."""
+"""Bytes of parsed metadata in memory per byte of its Thrift form, as measured with many row groups."""
 
 
 def crc32c(data: Any) -> int:
-    """CRC32C of any bytes."""
+    """Returns the CRC32C of any bytes."""
     return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """What the file says of itself as a whole."""
+    """Metadata of the file as a whole: the value of ``lakehouse.run``."""
 
     schema_id: int
-    """Schema its rows were written with."""
+    """Id of the schema its rows were written with."""
     kinds: tuple[int, int, int]
-    """Rows of kind insert, update and delete."""
+    """Numbers of rows of kind insert, update and delete."""
 
     def pack(self) -> bytes:
-        """As written, not sealed yet."""
+        """Encodes the value, not sealed yet."""
         plain = {"version": _VERSION, "schema": self.schema_id, "kinds": self.kinds, "crc32c": "0" * 8}
         return json.dumps(plain, separators=(",", ":")).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """The head in the value of ``lakehouse.run``."""
+        """Decodes the value of ``lakehouse.run``."""
         try:
             plain = parse_json(data, values_max=_HEAD_VALUES_MAX)
             version = whole(plain["version"])
@@ -122,21 +122,21 @@ class RunHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceTable:
-    """What is known of each row group and of each of its column chunks."""
+    """Metadata of each row group and of each of its column chunks: the value of ``lakehouse.pieces``."""
 
     rows: U32
-    """Of each row group."""
+    """Rows of each row group."""
     sizes: U32
     """Bytes of each chunk: row groups × leaf columns."""
     checksums: U32
     """CRC32C of each chunk, in the same shape."""
     flags: U8
-    """:data:`HAS_NAN` or 0, in the same shape."""
+    """Flags of each chunk, :data:`HAS_NAN` or 0, in the same shape."""
     keys: tuple[bytes, ...]
-    """First and last row key of each row group in turn; none in tables without a primary key."""
+    """First and last row key of each row group in turn; empty in tables without a primary key."""
 
     def pack(self) -> bytes:
-        """As the value of ``lakehouse.pieces``; its length depends on the shape and the keys alone."""
+        """Encodes the value; its length depends on the shape and the keys alone."""
         ends = np.cumsum([len(key) for key in self.keys], dtype=np.uint32)
         parts = (
             _COUNTS.pack(*self.sizes.shape, len(self.keys)),
@@ -147,7 +147,7 @@ class PieceTable:
 
     @classmethod
     def unpack(cls, text: bytes) -> Self:
-        """The table in the value of ``lakehouse.pieces``."""
+        """Decodes the value of ``lakehouse.pieces``."""
         try:
             data = base64.b64decode(text, validate=True)
             groups, columns, keys = _COUNTS.unpack_from(data)
@@ -174,10 +174,13 @@ class PieceTable:
 
 
 def _dictionary_texts(metadata: Any) -> dict[int, str]:
-    """Found in the first row group; to be wrong about another one costs time alone."""
-    found: dict[int, str] = {}
+    """Returns the columns of text that the first row group has dictionary-encoded: names by leaf.
+
+    An error about another row group costs time alone.
+    """
+    texts: dict[int, str] = {}
     if not metadata.num_row_groups:
-        return found
+        return texts
     group = metadata.row_group(0)
     for leaf in range(metadata.num_columns):
         schema = metadata.schema.column(leaf)
@@ -186,8 +189,8 @@ def _dictionary_texts(metadata: Any) -> dict[int, str]:
             # Every other way to write a text begins with four bytes of its length.
             is_short = chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values
             if is_short and "RLE_DICTIONARY" in chunk.encodings:
-                found[leaf] = schema.name
-    return found
+                texts[leaf] = schema.name
+    return texts
 
 
 class RunFooter:
@@ -202,11 +205,11 @@ class RunFooter:
         self.head = head
         self.pieces = pieces
         self.metadata = metadata
-        """``pyarrow.parquet.FileMetaData``."""
+        """Parquet's own metadata, a ``pyarrow.parquet.FileMetaData``."""
         self.rows = int(pieces.rows.sum())
-        """Of all row groups."""
+        """Rows of all row groups."""
         self.size = size
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         self.first_keys = list(pieces.keys[0::2])
         """Least row key of each row group."""
         self.last_keys = list(pieces.keys[1::2])
@@ -215,15 +218,15 @@ class RunFooter:
         self.starts = ends - pieces.sizes
         """Offset of each chunk: row groups × leaf columns."""
         self.shapes = [LeafShape.of(metadata.schema.column(leaf)) for leaf in range(metadata.num_columns)]
-        """Of the values of each leaf."""
+        """Shape of the values of each leaf."""
         self.dictionary_texts = _dictionary_texts(metadata)
-        """Names of columns of text, by leaf, whose values were written as numbers of a dictionary's."""
+        """Names of columns of text, by leaf, that were written dictionary-encoded."""
         self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * pieces.sizes.size + 4096
-        """Bytes it holds in memory, about."""
+        """Approximate bytes in memory."""
 
     @classmethod
     def parse(cls, tail: bytes | memoryview, size: int) -> RunFooter | NeedMore:
-        """The footer of a file of ``size`` bytes, given its last bytes, or what has to be read for it.
+        """Parses the footer from the last bytes of a file of ``size`` bytes; else returns the range to read.
 
         Raises:
             CorruptionError: some bit of it is not as written, or the file was not written as a run.
@@ -259,30 +262,31 @@ class RunFooter:
         values = metadata.metadata or {}
         head = RunHead.unpack(values.get(RUN_KEY.encode(), b""))
         pieces = PieceTable.unpack(values.get(PIECES_KEY.encode(), b""))
-        made = cls(head, pieces, metadata, start=start, size=start + len(footer))
+        parsed = cls(head, pieces, metadata, start=start, size=start + len(footer))
         shape = (metadata.num_row_groups, metadata.num_columns)
         end = len(MAGIC) + int(pieces.sizes.sum(dtype=np.int64))
         if (
             pieces.sizes.shape != shape
             or end != start
-            or not made.rows == sum(head.kinds) == metadata.num_rows
+            or not parsed.rows == sum(head.kinds) == metadata.num_rows
         ):
             raise CorruptionError(
-                f"{PIECES_KEY} tells of {made.rows} rows in {pieces.sizes.shape} chunks up to byte {end}, "
+                f"{PIECES_KEY} tells of {parsed.rows} rows in {pieces.sizes.shape} chunks up to byte {end}, "
                 f"Parquet of {metadata.num_rows} in {shape} up to byte {start}",
                 offset=start,
             )
-        return made
+        return parsed
 
 
 def seal(footer: U8, blank: PieceTable, pieces: PieceTable) -> None:
-    """Writes what is known only when all chunks are written, in place: the pieces, then the checksum.
+    """Completes a footer in place once all chunks are written: writes the pieces, then the checksum.
 
     Args:
         footer: the end of a file from the first byte of its footer on.
-        blank: the table of pieces that stands there.
-        pieces: the table that shall stand there: of the same shape, with the same keys.
+        blank: the table of pieces that the footer has.
+        pieces: the table that replaces it: of the same shape, with the same keys.
     """
+    # Both tables have the same length, and so the footer's Thrift structure stays valid.
     at = footer.tobytes().rfind(blank.pack())
     text = pieces.pack()
     footer[at : at + len(text)] = np.frombuffer(text, np.uint8)

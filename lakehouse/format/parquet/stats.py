@@ -1,10 +1,10 @@
-"""What Parquet's statistics say of one row group, as bounds in order-preserving bytes.
+"""Parquet's statistics of one row group, as bounds in order-preserving bytes.
 
-They are read when they are asked for: a file may have thousands of row groups, and a scan asks for
+They are converted when they are asked for: a file may have thousands of row groups, and a scan asks for
 one column or two.
 
 Invariant: bounds are never narrower than the values. Parquet leaves NaNs out of its bounds; a chunk
-that holds one has NaN for its high bound. Rows of kind DELETE are not left out, so there may be more
+that holds one has NaN for its high bound. Rows of kind DELETE are included, so there may be more
 nulls and wider bounds than without them.
 """
 
@@ -30,12 +30,12 @@ _UNSCALED = DecimalType(38, 0)
 
 
 class GroupStats(Mapping[int, ColumnStats]):
-    """Stats of one row group by field id, of its columns that are not nested.
+    """Statistics of the columns of one row group that are not nested, by field id.
 
     Args:
-        footer: of the file.
-        columns: of the file.
-        group: which row group.
+        footer: footer of the file.
+        columns: columns of the file.
+        group: number of the row group.
     """
 
     __slots__ = ("_columns", "_footer", "_group")
@@ -47,14 +47,14 @@ class GroupStats(Mapping[int, ColumnStats]):
 
     def __getitem__(self, number: int) -> ColumnStats:
         leaf, kind = self._columns.flat[number]
-        found = self._footer.metadata.row_group(self._group).column(leaf).statistics
-        if not found.has_min_max:
-            return ColumnStats(nulls=found.null_count)  # no value, NaNs alone, or one of more than 4 KiB
+        stats = self._footer.metadata.row_group(self._group).column(leaf).statistics
+        if not stats.has_min_max:
+            return ColumnStats(nulls=stats.null_count)  # no value, NaNs alone, or one of more than 4 KiB
         has_nan = bool(self._footer.pieces.flags[self._group, leaf] & HAS_NAN)
         return ColumnStats(
-            nulls=found.null_count,
-            low=_bound(found.min_raw, kind),
-            high=NAN_BYTES if has_nan else _bound(found.max_raw, kind),
+            nulls=stats.null_count,
+            low=_bound(stats.min_raw, kind),
+            high=NAN_BYTES if has_nan else _bound(stats.max_raw, kind),
             exact=True,
         )
 
@@ -66,7 +66,7 @@ class GroupStats(Mapping[int, ColumnStats]):
 
 
 def _bound(raw: Any, kind: pa.DataType) -> bytes:
-    """A bound as Parquet stores it in the bytes that compare."""
+    """Encodes a bound, given as Parquet stores it, in order-preserving bytes."""
     if pa.types.is_decimal(kind):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
         return encode_value(unscaled, _UNSCALED)

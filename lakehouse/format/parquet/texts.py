@@ -17,15 +17,14 @@ __all__ = ["with_texts"]
 
 
 def with_texts(table: pa.Table, *, bytes_max: int | None) -> pa.Table:
-    """The table with texts, on every level of nesting, where there are numbers of a dictionary's.
+    """Replaces dictionary-encoded columns, on every level of nesting, by their values.
 
-    Text by text Arrow copies twice as fast out of a dictionary that is in memory as out of one that is
-    being read.
+    Arrow copies text twice as fast from a dictionary that is in memory as from one that is being read.
 
     Args:
-        table: as it was read.
-        bytes_max: how many bytes they may take with all that was read; None = any number, which is known to
-            be small.
+        table: table as it was read.
+        bytes_max: maximum bytes of the texts and the table as read together; None = any number, which is
+            known to be small.
 
     Raises:
         ValueError: they take more.
@@ -46,7 +45,7 @@ def with_texts(table: pa.Table, *, bytes_max: int | None) -> pa.Table:
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    """The field with the values of dictionaries; itself where it has none."""
+    """Returns the field with the value types of dictionaries; itself if it has none."""
     kind = field.type
     if pa.types.is_dictionary(kind):
         return field.with_type(kind.value_type)

@@ -1,14 +1,14 @@
-"""Rows as a Parquet run.
+"""Encoder of Parquet runs.
 
 A run is an ordinary Parquet file: one column per field of the schema, with its field id, then
 
 * ``_SEQUENCE_NUMBER`` (int64): left out when every row inherits it, as in all files that commits write,
 * ``_VALUE_KIND`` (int8): left out when every row is an insert.
 
-Rows are sorted by row key. What the engine needs besides Parquet's own metadata is in
-:mod:`lakehouse.format.parquet.run_footer`.
+Rows are sorted by row key. :mod:`lakehouse.format.parquet.run_footer` has the metadata that the engine needs
+besides Parquet's own.
 
-Invariant: every value reads back as it was; the file depends on nothing but rows, schema and options.
+Invariant: every value reads back unchanged; the file depends on nothing but rows, schema and options.
 """
 
 from __future__ import annotations
@@ -49,44 +49,44 @@ __all__ = ["ParquetOptions", "encode_parquet"]
 
 
 _SHARE_BYTES = 4 * 1024 * 1024
-"""Least of rows in memory that a core of its own is worth."""
+"""Minimum bytes of rows in memory that are worth a thread of their own."""
 _SHARES_PER_CORE = 2
-"""So that a core that is busy with something else does not hold the others up."""
+"""Shares of the rows per core: more than one, so that a busy core does not delay the others."""
 _GROUP_BYTES_MAX = 1 << 30
-"""Of a row group in memory: half of what readers let through, since they have to guess high."""
+"""Maximum bytes of a row group in memory: half of the readers' limit, since their estimates are high."""
 _HIDDEN = (SEQUENCE_FIELD, KIND_FIELD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:
-    """How a run is laid out."""
+    """Layout of a run."""
 
     row_group_rows: int = 131_072
-    """Most rows of a row group: what one point read decodes, and the least a scan reads of a column. Fewer
+    """Maximum rows of a row group: a point read decodes one, and a scan reads a column by row groups. Fewer
     where they would take more than a GiB in memory."""
     compression: str = "zstd"
-    """``none``, ``snappy``, ``lz4`` or ``zstd``."""
+    """Codec: ``none``, ``snappy``, ``lz4`` or ``zstd``."""
     compression_level: int = 1
-    """Where the codec has levels (zstd)."""
+    """Level of the codec, if it has levels (zstd)."""
     delta: bool = True
-    """Whether integers may be stored as deltas: a third less bytes and time. False is for readers
+    """True if integers may be stored as deltas: a third less bytes and time. False is for readers
     that do not know them (Spark before 3.3, Iceberg's Spark runtime before 1.10)."""
 
 
 def encode_parquet(
     rows: pa.Table, schema: TableSchema, options: ParquetOptions, *, threads: int | None = None
 ) -> pa.Buffer:
-    """The bytes of a run.
+    """Encodes a run.
 
     Takes long and holds no lock meanwhile: call it in a thread.
 
     Args:
         rows: the columns of the schema, and where not all rows have the common value, the columns
             ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``; sorted by row key, which is unique.
-        schema: what the rows are of. A required column that is null in some row, as rows of kind
+        schema: schema of the rows. A required column that is null in some row, as rows of kind
             delete have it, is written as an optional one.
         options: the layout.
-        threads: most cores to use; None = as many as pyarrow does. Changes no byte.
+        threads: maximum number of cores; None = as many as pyarrow uses. Changes no byte.
     """
     table = _file_table(rows, schema)
     options = replace(options, row_group_rows=_fitting_rows(table, options.row_group_rows))
@@ -111,7 +111,7 @@ def encode_parquet(
 
 
 def _fitting_rows(table: pa.Table, rows: int) -> int:
-    """Rows of a row group so that none of several rows takes more than :data:`_GROUP_BYTES_MAX` in memory."""
+    """Returns the rows of a row group with which none of several rows exceeds :data:`_GROUP_BYTES_MAX`."""
     if table.nbytes > _GROUP_BYTES_MAX:
         while rows > 1 and any(
             table.slice(start, rows).nbytes > _GROUP_BYTES_MAX for start in range(0, table.num_rows, rows)
@@ -121,7 +121,7 @@ def _fitting_rows(table: pa.Table, rows: int) -> int:
 
 
 def _shares(table: pa.Table, group_rows: int, threads: int) -> list[pa.Table]:
-    """The rows cut between row groups into portions that are worth a thread each."""
+    """Cuts the rows between row groups into shares that are worth a thread each."""
     groups = -(-table.num_rows // group_rows)
     most = _SHARES_PER_CORE * threads if threads > 1 else 1
     count = max(1, min(most, groups, table.nbytes // _SHARE_BYTES))
@@ -135,11 +135,11 @@ class _Part:
 
     file: pa.Buffer
     footer: bytes
-    """Its Thrift structure."""
+    """Thrift structure of its footer."""
     sizes: U32
     """Bytes of each column chunk."""
     checksums: U32
-    """CRC32C of each."""
+    """CRC32C of each column chunk."""
 
 
 def _encode_part(
@@ -179,7 +179,7 @@ def _encode_part(
 
 
 def _joined(parts: Sequence[_Part]) -> pa.Buffer:
-    """One file of the row groups of all parts."""
+    """Joins parts into one file of all their row groups."""
     sizes = [int(part.sizes.sum(dtype=np.int64)) for part in parts]
     shifts = list(itertools.accumulate(sizes, initial=0))
     footer = join_footers([part.footer for part in parts], shifts[:-1])
@@ -199,9 +199,9 @@ def _joined(parts: Sequence[_Part]) -> pa.Buffer:
 
 
 def _file_table(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """The rows as the file has them: field ids, nothing required that has nulls, no column for nothing."""
+    """Returns the columns of the file: with field ids, optional if they have nulls, hidden ones if needed."""
     fields, columns = [], []
-    for field in (*schema.fields, *(one for one in _HIDDEN if one.name in rows.column_names)):
+    for field in (*schema.fields, *(hidden for hidden in _HIDDEN if hidden.name in rows.column_names)):
         column = rows.column(field.name)
         if field is SEQUENCE_FIELD and column.null_count == len(column):
             continue
@@ -214,20 +214,20 @@ def _file_table(rows: pa.Table, schema: TableSchema) -> pa.Table:
 
 
 def _loosened(field: pa.Field, arrays: Sequence[pa.Array]) -> pa.Field:
-    """The field, optional where values are null, on every level.
+    """Returns the field, made optional on every level where values are null.
 
-    Arrow keeps something for a required part of a struct that is null; where that is null too,
+    Arrow keeps a value for a required part of a struct that is null; where that value is null too,
     Parquet's writer would refuse it.
     """
     kind = field.type
     if pa.types.is_struct(kind):
-        parts = [(kind.field(n), [one.field(n) for one in arrays]) for n in range(kind.num_fields)]
+        parts = [(kind.field(n), [array.field(n) for array in arrays]) for n in range(kind.num_fields)]
         kind = pa.struct([_loosened(*part) for part in parts])
     elif pa.types.is_map(kind):
-        kind = pa.map_(kind.key_field, _loosened(kind.item_field, [one.items for one in arrays]))
+        kind = pa.map_(kind.key_field, _loosened(kind.item_field, [array.items for array in arrays]))
     elif pa.types.is_list(kind):
-        kind = pa.list_(_loosened(kind.value_field, [one.values for one in arrays]))
-    has_nulls = any(one.null_count for one in arrays)
+        kind = pa.list_(_loosened(kind.value_field, [array.values for array in arrays]))
+    has_nulls = any(array.null_count for array in arrays)
     return field.with_type(kind).with_nullable(field.nullable or has_nulls)
 
 
@@ -239,7 +239,7 @@ def _kind_counts(rows: pa.Table) -> tuple[int, int, int]:
 
 
 def _blank_pieces(table: pa.Table, schema: TableSchema, starts: I64) -> PieceTable:
-    """What is known of the row groups before they are written."""
+    """Returns the table of pieces with what is known before writing: sizes and checksums are 0."""
     ends = np.append(starts[1:], table.num_rows)[: len(starts)]
     keys: tuple[bytes, ...] = ()
     if schema.primary_key and len(starts):
@@ -253,12 +253,12 @@ def _blank_pieces(table: pa.Table, schema: TableSchema, starts: I64) -> PieceTab
 
 
 def _nan_flags(table: pa.Table, starts: I64) -> U8:
-    """Which column chunks hold a NaN: Parquet's statistics do not count them."""
+    """Returns flags of the column chunks that hold a NaN: Parquet's statistics do not count NaNs."""
     flags = np.zeros((len(starts), sum(leaf_count(field.type) for field in table.schema)), np.uint8)
     leaf = 0
     for field, column in zip(table.schema, table.columns, strict=True):
-        if pa.types.is_floating(field.type) and pc.any(found := pc.is_nan(column)).as_py():
-            nans = found.fill_null(False).to_numpy().astype(np.uint8)
+        if pa.types.is_floating(field.type) and pc.any(is_nan := pc.is_nan(column)).as_py():
+            nans = is_nan.fill_null(False).to_numpy().astype(np.uint8)
             flags[:, leaf] = HAS_NAN * np.maximum.reduceat(nans, starts)
         leaf += leaf_count(field.type)
     return flags

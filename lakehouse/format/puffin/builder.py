@@ -1,6 +1,6 @@
-"""Writing puffin files piece by piece, without I/O.
+"""Builder of puffin files, piece by piece and without I/O.
 
-Invariant: the chunks :class:`PuffinBuilder` hands out, one after another, are a puffin file
+Invariant: the chunks that :class:`PuffinBuilder` returns, one after another, are a puffin file
 whose footer :meth:`PuffinFooter.parse` reads back, and no two of its blobs have one type
 unless that was asked for.
 """
@@ -17,7 +17,7 @@ __all__ = ["PuffinBuilder"]
 
 
 class PuffinBuilder:
-    """Writes a puffin file piece by piece: every call returns the bytes that come next.
+    """Builds a puffin file piece by piece: every call returns the bytes to write next.
 
     ::
 
@@ -42,7 +42,7 @@ class PuffinBuilder:
         self._types: set[str] = set()
         self._finished = False
         self.size = 0
-        """Bytes handed out so far; after :meth:`finish` the size of the file."""
+        """Bytes returned so far; after :meth:`finish` the size of the file."""
 
     def add(
         self,
@@ -55,7 +55,7 @@ class PuffinBuilder:
         sequence_number: int = 0,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[bytes | memoryview, ...]:
-        """Adds a blob; the chunks to write now."""
+        """Adds a blob; returns the chunks to write now."""
         if self._finished:
             raise InvalidInputError("the puffin file is finished: start another builder")
         if type in self._types and not self._allow_duplicates:
@@ -82,7 +82,7 @@ class PuffinBuilder:
         return chunks
 
     def finish(self, *, properties: Mapping[str, str] | None = None) -> bytes:
-        """The last bytes of the file; ``properties`` are added to those of the file."""
+        """Ends the file and returns its last bytes; adds ``properties`` to those of the file."""
         if self._finished:
             raise InvalidInputError("the puffin file is finished already")
         self._properties.update(properties or {})
@@ -94,7 +94,7 @@ class PuffinBuilder:
 
     @property
     def footer(self) -> PuffinFooter:
-        """What the file holds so far."""
+        """Footer for the blobs added so far."""
         return PuffinFooter(blobs=tuple(self._blobs), properties=self._properties, lz4=self._lz4)
 
     def _head(self) -> tuple[bytes, ...]:

@@ -1,4 +1,4 @@
-"""How a puffin blob is stored: as it is, as one LZ4 frame or as one zstd frame.
+"""Compression of puffin blobs: none, one LZ4 frame or one zstd frame.
 
 Invariant: ``decompress_blob(compress_blob(data, codec), codec, ...) == data``, and no blob
 decompresses to more than the bytes the caller allows. Compressed blobs state their content
@@ -20,13 +20,13 @@ Codec: TypeAlias = Literal["lz4", "zstd"]
 CODECS: tuple[Codec, ...] = ("lz4", "zstd")
 """The codecs the puffin specification knows, by the names the footer uses."""
 BLOB_BYTES_MAX = 1 << 30
-"""Most bytes a blob decompresses to, unless the caller says otherwise."""
+"""Default limit of the bytes that a blob may decompress to."""
 _ZSTD_LEVEL = 3
 _READ_BYTES = 1 << 20
 
 
 def compress_blob(data: bytes | memoryview, codec: str | None) -> bytes | memoryview:
-    """The bytes to store; without a codec, ``data`` itself."""
+    """Returns the bytes to store: compressed, or ``data`` itself without a codec."""
     if codec is None:
         return data
     if codec == "lz4":
@@ -42,7 +42,7 @@ def compress_blob(data: bytes | memoryview, codec: str | None) -> bytes | memory
 def decompress_blob(
     stored: bytes | memoryview, codec: str | None, *, max_bytes: int = BLOB_BYTES_MAX, what: str = "the blob"
 ) -> bytes | memoryview:
-    """The content of a blob; ``what`` is how errors name it."""
+    """Returns the content of a blob; errors call it ``what``."""
     if codec is None:
         return stored
     if codec not in CODECS:
@@ -53,15 +53,15 @@ def decompress_blob(
         )
     frame = bytes(stored)
     if codec == "lz4" and with_end_mark(frame, what=what) is not frame:
-        # Only footers may end so; a blob that does was cut off between two blocks.
+        # Only footers may lack the end mark; a blob without it was cut off between two blocks.
         raise CorruptionError(f"{what} has no LZ4 end mark: it is cut off", offset=len(frame))
     return inflate(codec, frame, max_bytes=max_bytes, what=what)
 
 
 def inflate(codec: str, stored: bytes, *, max_bytes: int, what: str) -> bytes:
-    """Decompresses complete frames (``lz4`` or ``zstd``), giving up behind ``max_bytes``."""
+    """Decompresses complete frames (``lz4`` or ``zstd``); refuses more than ``max_bytes`` of content."""
     parts: list[bytes] = []
-    room = max_bytes
+    room = max_bytes  # read in pieces, so that a small frame of many bytes cannot exhaust memory
     try:
         with pa.CompressedInputStream(pa.BufferReader(stored), codec) as stream:
             while piece := stream.read(min(_READ_BYTES, room + 1)):

@@ -2,7 +2,7 @@
 
 ::
 
-    u32 big endian     length of what stands between the two u32
+    u32 big endian     length of magic, number and bitmaps
     D1 D3 39 64        magic
     u64 little endian  number of 32-bit bitmaps
     per bitmap         u32 little endian key, then a Roaring bitmap
@@ -13,7 +13,7 @@ positions are not negative. A bitmap may be empty (Java writers fill gaps betwee
 The mixed byte order is Delta Lake's, from where the format came.
 
 Invariant: decoding what was encoded gives the same positions; bytes that are damaged
-anywhere are refused, and nothing is unfolded beyond the rows of the data file.
+anywhere are refused, and no run is expanded beyond the rows of the data file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SMALLEST = _LENGTH.size + len(_MAGIC) + _COUNT.size + _CHECKSUM.size
 
 
 def encode_deletion_vector(positions: npt.ArrayLike) -> bytes:
-    """The blob for row positions in any order; run containers are used where they are smaller."""
+    """Encodes row positions, given in any order, as a blob; uses run containers where they are smaller."""
     rows = np.asarray(positions, np.int64)
     if int(rows.min(initial=0)) < 0:
         raise InvalidInputError(f"row positions are not negative, {int(rows.min())} is")
@@ -77,7 +77,7 @@ def encode_deletion_vector(positions: npt.ArrayLike) -> bytes:
 def decode_deletion_vector(
     blob: bytes | memoryview, *, row_count: int, cardinality: int | None = None
 ) -> I64:
-    """The deleted rows' positions, ascending.
+    """Decodes the positions of the deleted rows, ascending.
 
     Args:
         blob: the whole blob.
@@ -86,18 +86,18 @@ def decode_deletion_vector(
     """
     raw = bytes(blob)
     if len(raw) < _SMALLEST:
-        raise _bad("is too short", 0, f"at least {_SMALLEST} bytes", len(raw))
+        raise _damage_error("is too short", 0, f"at least {_SMALLEST} bytes", len(raw))
     (length,) = _LENGTH.unpack_from(raw)
     end = len(raw) - _CHECKSUM.size
     if length != end - _LENGTH.size:
-        raise _bad("has another length than it says", 0, end - _LENGTH.size, length)
+        raise _damage_error("has another length than it says", 0, end - _LENGTH.size, length)
     if raw[_LENGTH.size : _LENGTH.size + len(_MAGIC)] != _MAGIC:
         got = raw[_LENGTH.size : _LENGTH.size + len(_MAGIC)].hex()
-        raise _bad("has no magic number", _LENGTH.size, _MAGIC.hex(), got)
+        raise _damage_error("has no magic number", _LENGTH.size, _MAGIC.hex(), got)
     (checksum,) = _CHECKSUM.unpack_from(raw, end)
     crc = zlib.crc32(memoryview(raw)[_LENGTH.size : end])
     if crc != checksum:
-        raise _bad("does not match its checksum", end, checksum, crc)
+        raise _damage_error("does not match its checksum", end, checksum, crc)
     pos = _LENGTH.size + len(_MAGIC)
     (count,) = _COUNT.unpack_from(raw, pos)
     pos += _COUNT.size
@@ -105,28 +105,30 @@ def decode_deletion_vector(
     last = -1
     for _ in range(count):
         if pos + _KEY.size > end:
-            raise _bad("ends before its last bitmap", pos, f"{count} bitmaps", len(parts) - 1)
+            raise _damage_error("ends before its last bitmap", pos, f"{count} bitmaps", len(parts) - 1)
         (key,) = _KEY.unpack_from(raw, pos)
         if not last < key < _KEYS_MAX:
-            raise _bad("has bitmap keys out of order or range", pos, f"{last + 1}..{_KEYS_MAX - 1}", key)
+            raise _damage_error(
+                "has bitmap keys out of order or range", pos, f"{last + 1}..{_KEYS_MAX - 1}", key
+            )
         below = min(max(row_count - (key << 32), 0), 1 << 32)
         numbers, pos = read_bitmap(raw, pos + _KEY.size, below=below, what="bitmap of a deletion vector")
         parts.append(numbers.astype(np.int64) | key << 32)
         last = key
     if pos != end:
-        raise _bad("goes on behind its last bitmap", pos, end, pos)
+        raise _damage_error("goes on behind its last bitmap", pos, end, pos)
     positions = np.concatenate(parts)
     if cardinality is not None and cardinality != len(positions):
-        raise _bad("has another number of positions than was said", 0, cardinality, len(positions))
+        raise _damage_error("has another number of positions than was said", 0, cardinality, len(positions))
     return positions
 
 
 def deletion_vector_properties(data_file: str, cardinality: int) -> Mapping[str, str]:
-    """The blob properties Iceberg demands."""
+    """Returns the blob properties that Iceberg requires."""
     return {CARDINALITY: str(cardinality), REFERENCED_DATA_FILE: data_file}
 
 
-def _bad(what: str, offset: int, expected: object, got: object) -> CorruptionError:
+def _damage_error(what: str, offset: int, expected: object, got: object) -> CorruptionError:
     return CorruptionError(
         f"deletion vector {what}, at byte {offset}: expected {expected}, got {got}",
         offset=offset,

@@ -1,4 +1,4 @@
-"""Puffin files: blobs back to back, and a footer that says what and where they are.
+"""Puffin files: blobs back to back, and a footer that describes and locates them.
 
 ::
 
@@ -7,12 +7,12 @@
 
 The payload is JSON, raw or (flag bit 0) one LZ4 frame. Numbers are little-endian.
 
-Invariants: :meth:`PuffinFooter.parse` hands out only blobs that lie between the head magic and
-the footer and do not overlap; what it parsed it encodes again with nothing lost, keys it does
-not know included; JSON is written as GreptimeDB does, byte for byte.
+Invariants: :meth:`PuffinFooter.parse` returns only blobs that lie between the head magic and
+the footer and do not overlap; a parsed footer is encoded again without loss, unknown keys included;
+JSON is written as GreptimeDB does, byte for byte.
 
-A reader never looks at more of a file than its tail, so the magic bytes in front of the blobs
-and of the payload are checked only when asked for (``strict``), as upstream does.
+A reader fetches no more of a file than its tail, so the magic bytes in front of the blobs and of the
+payload are checked on request only (``strict``); upstream does not check them.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ __all__ = [
 ]
 
 MAGIC = b"PFA1"
-"""Puffin Fratercula arctica, version 1."""
+"""Magic bytes: Puffin Fratercula arctica, version 1."""
 _TRAILER = struct.Struct("<iI4s")
 TRAILER_BYTES = _TRAILER.size
-"""Payload size, flags and magic: what a reader needs first."""
+"""Bytes of payload size, flags and magic, which a reader needs first."""
 FILE_BYTES_MIN = 2 * len(MAGIC) + TRAILER_BYTES
 """Size of a file without blobs and without payload."""
 FOOTER_BYTES_MAX = 64 << 20
-"""Most bytes a footer's payload may have, stored or decompressed, unless the caller says otherwise."""
+"""Default maximum bytes of a footer's payload, stored or decompressed."""
 CREATED_BY = "created-by"
 """File property in which Iceberg writers name themselves."""
 _FLAG_LZ4 = 1
 _SHORT_BYTES = 1 << 18
 _SHORT_LZ4_BYTES = 1 << 10
-"""LZ4 makes at most 255 bytes of one."""
+"""Maximum bytes of an LZ4 payload that counts as short: LZ4 makes at most 255 bytes of one."""
 _I32_MAX = (1 << 31) - 1
 _FILE_KEYS = ("blobs", "properties")
 _CODEC = "compression-codec"
@@ -75,7 +75,7 @@ _BLOB_KEYS: Mapping[str, tuple[type, Any]] = {
     _CODEC: (str, None),
     "properties": (dict, {}),
 }
-"""Of each key of a blob the JSON type, and what counts where it is missing; None: it must be there."""
+"""JSON type of each key of a blob, and its default (None: the key is mandatory, but for the codec)."""
 _USUAL_BLOBS = {
     keys: tuple(_BLOB_KEYS[key][0] for key in keys)
     for keys in (
@@ -83,19 +83,19 @@ _USUAL_BLOBS = {
         for left_out in ((), (_CODEC,), ("properties",), (_CODEC, "properties"))
     )
 }
-"""Keys as writers write them, and the types of their values: blobs of which nothing is left to check."""
+"""Usual lists of keys, with the types of their values: a blob that has these needs no further check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMeta:
-    """One blob, as the footer describes it."""
+    """Description of a blob in the footer."""
 
     type: str
-    """What the blob is; GreptimeDB's lookup key."""
+    """Type of the blob; GreptimeDB's lookup key."""
     offset: int
-    """First byte in the file."""
+    """Offset of its first byte in the file."""
     length: int
-    """Bytes in the file, compressed as they are there."""
+    """Bytes in the file, as stored there: compressed if it has a codec."""
     fields: tuple[int, ...] = ()
     """Ids of the fields it was computed from (Iceberg)."""
     snapshot_id: int = 0
@@ -103,7 +103,7 @@ class BlobMeta:
     sequence_number: int = 0
     """Sequence number of that snapshot (Iceberg)."""
     codec: str | None = None
-    """``lz4``, ``zstd``, None, or a word this release does not know."""
+    """Codec: ``lz4``, ``zstd``, None, or a word this release does not know."""
     properties: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the JSON object that the specification does not name."""
@@ -116,7 +116,7 @@ class BlobMeta:
     def decompress(
         self, stored: bytes | memoryview, *, max_bytes: int = BLOB_BYTES_MAX
     ) -> bytes | memoryview:
-        """The content of the blob whose bytes in the file are ``stored``."""
+        """Returns the content of the blob whose bytes in the file are ``stored``."""
         what = f"blob {self.type!r} at byte {self.offset}"
         if len(stored) != self.length:
             raise InvalidInputError(f"{what} has {self.length} bytes, not {len(stored)}: pass all of them")
@@ -127,7 +127,7 @@ class BlobMeta:
             raise
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of the footer, keys in the order upstream writes them."""
+        """Returns its JSON object in the footer, keys in the order in which upstream writes them."""
         document: dict[str, Any] = {
             "type": self.type,
             "fields": list(self.fields),
@@ -144,9 +144,10 @@ class BlobMeta:
 
     @classmethod
     def from_json(cls, document: Any, index: int, blobs_end: int) -> Self:
-        """The blob of a JSON object, the ``index``-th of its file; blobs end at ``blobs_end``."""
+        """Reads a JSON object as blob ``index`` of its file, which must end at ``blobs_end`` or before."""
         where = f"blob {index} of the puffin footer"
         table = json_object(document, where)
+        # Most blobs have one of the usual lists of keys, so one comparison replaces a check of each key.
         usual = _USUAL_BLOBS.get(tuple(table))
         if usual is None or usual != tuple(map(type, table.values())):
             _check_values(table, where)
@@ -176,22 +177,22 @@ class BlobMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuffinFooter:
-    """What a puffin file holds."""
+    """Footer of a puffin file: its blobs and properties."""
 
     blobs: tuple[BlobMeta, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Of the file; Iceberg's ``created-by`` is one."""
+    """Properties of the file; Iceberg's ``created-by`` is one."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the JSON object that the specification does not name."""
     lz4: bool = False
-    """Whether the payload is stored as an LZ4 frame."""
+    """True if the payload is stored as an LZ4 frame."""
 
     def find(self, type: str) -> BlobMeta | None:  # noqa: A002 - the footer's own word
-        """The first blob of that type."""
+        """Returns the first blob of that type."""
         return next((blob for blob in self.blobs if blob.type == type), None)
 
     def encode(self) -> bytes:
-        """The footer's bytes, from its first magic to its last."""
+        """Returns the footer's bytes, from its first magic to its last."""
         document: dict[str, Any] = {"blobs": [blob.to_json() for blob in self.blobs]}
         if self.properties:
             document["properties"] = dict(self.properties)
@@ -205,14 +206,14 @@ class PuffinFooter:
 
     @staticmethod
     def takes_long(tail: bytes | memoryview) -> bool:
-        """Whether the footer at the end of ``tail`` may be so long that an event loop should not parse it."""
+        """Returns whether the footer at the end of ``tail`` may be too long to parse in an event loop."""
         if len(tail) < TRAILER_BYTES:
             return False
         size, flags, _ = _TRAILER.unpack(tail[-TRAILER_BYTES:])
         return bool(size > (_SHORT_LZ4_BYTES if flags & _FLAG_LZ4 else _SHORT_BYTES))
 
     def _check_readable(self, payload: bytes) -> None:
-        """Refuses a footer that would be read as another, or not at all."""
+        """Refuses a footer that readers would refuse or read as another."""
         ends = max((blob.end for blob in self.blobs), default=len(MAGIC))
         try:
             again = type(self)._from_json(load_json(payload, 0), ends, self.lz4)
@@ -233,30 +234,34 @@ class PuffinFooter:
         strict: bool = False,
         max_bytes: int = FOOTER_BYTES_MAX,
     ) -> Self | NeedMore:
-        """The footer of a file whose last bytes are ``tail``, or the tail that would hold it.
+        """Returns the footer of a file whose last bytes are ``tail``, or the tail that would hold it.
 
         Args:
             tail: the last ``len(tail)`` bytes of the file.
             file_size: size of the whole file.
-            strict: also check the magic before the payload and, when ``tail`` is the whole
+            strict: True also checks the magic before the payload and, when ``tail`` is the whole
                 file, the one before the blobs; upstream checks neither.
-            max_bytes: most bytes the payload may have, stored or decompressed.
+            max_bytes: maximum bytes of the payload, stored or decompressed.
         """
         if len(tail) > file_size:
             raise InvalidInputError(f"the tail has {len(tail)} bytes, the puffin file only {file_size}")
         if file_size < FILE_BYTES_MIN:
-            raise _bad("puffin file is too small", 0, f"at least {FILE_BYTES_MIN} bytes", file_size)
+            raise _damage_error("puffin file is too small", 0, f"at least {FILE_BYTES_MIN} bytes", file_size)
         if len(tail) < TRAILER_BYTES:
             return NeedMore(start=file_size - TRAILER_BYTES, end=file_size)
         size, flags, magic = _TRAILER.unpack(tail[-TRAILER_BYTES:])
         if magic != MAGIC:
-            raise _bad("not a puffin file: wrong magic at its end", file_size - 4, MAGIC, magic)
+            raise _damage_error("not a puffin file: wrong magic at its end", file_size - 4, MAGIC, magic)
         start = file_size - TRAILER_BYTES - size
         if size < 0 or start < 2 * len(MAGIC):
             expected = f"0..{file_size - FILE_BYTES_MIN}"
-            raise _bad("puffin footer has an impossible payload size", file_size - 12, expected, size)
+            raise _damage_error(
+                "puffin footer has an impossible payload size", file_size - 12, expected, size
+            )
         if size > max_bytes:
-            raise _bad("puffin footer is longer than the limit", file_size - 12, f"at most {max_bytes}", size)
+            raise _damage_error(
+                "puffin footer is longer than the limit", file_size - 12, f"at most {max_bytes}", size
+            )
         blobs_end = start - len(MAGIC)
         needed = blobs_end if strict else start
         if file_size - len(tail) > needed:
@@ -294,7 +299,7 @@ class PuffinFooter:
 
 
 def _check_values(table: Mapping[str, Any], where: str) -> None:
-    """Refuses a blob whose keys have values of other types, or that lacks one."""
+    """Refuses a blob with a value of the wrong type, or without a mandatory key."""
     for key, (wanted, default) in _BLOB_KEYS.items():
         value = table.get(key, default)
         if type(value) is wanted or (key == _CODEC and value is None):
@@ -312,7 +317,7 @@ def _check_values(table: Mapping[str, Any], where: str) -> None:
 
 def _check_magic(data: bytes | memoryview, offset: int) -> None:
     if data[:4] != MAGIC:
-        raise _bad("wrong magic in a puffin file", offset, MAGIC, bytes(data[:4]))
+        raise _damage_error("wrong magic in a puffin file", offset, MAGIC, bytes(data[:4]))
 
 
 def _check_overlaps(blobs: list[BlobMeta]) -> None:
@@ -322,7 +327,7 @@ def _check_overlaps(blobs: list[BlobMeta]) -> None:
             break
         end = blob.end
     else:
-        return  # one behind the other, as nearly everybody writes them
+        return  # one behind the other, as nearly all writers put them
     order = sorted((blob.offset, blob.end, index) for index, blob in enumerate(blobs) if blob.length)
     for (_, end, first), (offset, _, second) in itertools.pairwise(order):
         if offset < end:
@@ -338,7 +343,7 @@ def _check_overlaps(blobs: list[BlobMeta]) -> None:
             )
 
 
-def _bad(what: str, offset: int, expected: object, got: object) -> CorruptionError:
+def _damage_error(what: str, offset: int, expected: object, got: object) -> CorruptionError:
     return CorruptionError(
         f"{what} (byte {offset}): expected {expected!r}, got {got!r}",
         offset=offset,

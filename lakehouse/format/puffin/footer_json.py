@@ -1,4 +1,4 @@
-"""JSON of puffin footers: parsed strictly, so that whatever was read can be written again.
+"""Strict JSON of puffin footers: whatever was read can be written again.
 
 Invariant: :func:`load_json` returns only values that :func:`dump_json` takes back: no
 non-finite numbers, no half surrogate pairs. A value of the wrong type or out of range is a
@@ -18,11 +18,11 @@ __all__ = ["dump_json", "integer", "json_object", "load_json", "string_map", "ty
 
 _I64_MAX = (1 << 63) - 1
 _VALUES_MAX = 250_000
-"""Most values of a footer: those of some 25,000 blobs."""
+"""Maximum number of JSON values of a footer: those of some 25,000 blobs."""
 
 
 def load_json(payload: bytes, offset: int) -> Any:
-    """The JSON value of a payload that begins at byte ``offset`` of its file."""
+    """Parses a payload that begins at byte ``offset`` of its file."""
     try:
         return parse_json(payload, values_max=_VALUES_MAX)
     except ValueError as error:
@@ -34,7 +34,7 @@ def load_json(payload: bytes, offset: int) -> Any:
 
 
 def dump_json(document: Any) -> bytes:
-    """Compact JSON as serde writes it: no spaces, text beyond ASCII as it is."""
+    """Writes compact JSON as serde does: no spaces, text beyond ASCII unescaped."""
     try:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
@@ -43,14 +43,14 @@ def dump_json(document: Any) -> bytes:
 
 
 def json_object(document: Any, where: str) -> dict[str, Any]:
-    """The value itself when it is a JSON object; ``where`` is how errors name it."""
+    """Returns the value if it is a JSON object, else refuses it; errors call it ``where``."""
     if not isinstance(document, dict):
         raise CorruptionError(f"{where} is no JSON object", expected="object", got=type(document).__name__)
     return document
 
 
 def typed(value: Any, key: str, wanted: type, where: str) -> Any:
-    """The value itself when it is of that JSON type."""
+    """Returns the value if it is of that JSON type, else refuses it."""
     if type(value) is not wanted:
         raise CorruptionError(
             f"{key!r} of {where} is {short(value)}", expected=wanted.__name__, got=short(value)
@@ -59,7 +59,7 @@ def typed(value: Any, key: str, wanted: type, where: str) -> Any:
 
 
 def integer(value: Any, key: str, where: str, top: int = _I64_MAX) -> int:
-    """The value itself when it is an integer in -top-1..top; floats and booleans are none."""
+    """Returns the value if it is an integer in -top-1..top, else refuses it, as floats and booleans."""
     if type(value) is not int or not -top - 1 <= value <= top:
         raise CorruptionError(
             f"{key!r} of {where} is {short(value)}",
@@ -70,11 +70,11 @@ def integer(value: Any, key: str, where: str, top: int = _I64_MAX) -> int:
 
 
 def string_map(value: Any, where: str) -> dict[str, str]:
-    """The value of ``properties`` itself when it is a map of text to text."""
-    found: dict[str, str] = typed(value, "properties", dict, where)
-    for key, text in found.items():
+    """Returns the value of ``properties`` if it is a map of text to text, else refuses it."""
+    properties: dict[str, str] = typed(value, "properties", dict, where)
+    for key, text in properties.items():
         if type(text) is not str:
             raise CorruptionError(
                 f"property {short(key)} of {where} is {short(text)}", expected="text", got=short(text)
             )
-    return found
+    return properties

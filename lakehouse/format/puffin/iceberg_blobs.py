@@ -1,7 +1,7 @@
-"""Which of Iceberg's own blobs a blob is, and what its properties say, without reading it.
+"""Recognition of Iceberg's own blobs by their metadata, without reading the blobs.
 
-Invariant: a property that is missing or is no such value reads as None; only decoding the blob tells
-whether what it says is true.
+Invariant: a property that is missing or invalid reads as None; only decoding the blob shows whether
+a property is true.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DeletionVectorBlob:
     data_file: str | None
     """Location of the data file."""
     cardinality: int | None
-    """How many rows are deleted."""
+    """Number of deleted rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class ThetaSketchBlob:
     fields: tuple[int, ...]
     """Ids of the columns."""
     distinct_values: int | None
-    """Estimate that the writer noted."""
+    """Estimate of the number of distinct values that the writer noted."""
 
 
 IcebergBlob: TypeAlias = DeletionVectorBlob | ThetaSketchBlob
@@ -43,7 +43,7 @@ IcebergBlob: TypeAlias = DeletionVectorBlob | ThetaSketchBlob
 
 
 def iceberg_blob(blob: BlobMeta) -> IcebergBlob | None:
-    """What a blob is when it is one of Iceberg's, else None."""
+    """Returns the properties of a blob of Iceberg's; None for other blobs."""
     if blob.type == DELETION_VECTOR:
         return DeletionVectorBlob(
             data_file=blob.properties.get(REFERENCED_DATA_FILE),

@@ -1,4 +1,4 @@
-"""LZ4 frames as puffin files hold them: with and without end mark, with and without content size.
+"""LZ4 frames of puffin files: with and without end mark, with and without content size.
 
 ::
 
@@ -8,9 +8,9 @@
 Invariant: what :func:`with_end_mark` returns is finished, and a frame that ends anywhere but
 behind a block or behind its end mark is refused.
 
-GreptimeDB flushes its frame and never finishes it, so a footer of its making has no end
-mark, and the general decoders call it cut off. Everybody else finishes frames. The walk over
-the block sizes below tells the two apart; the blocks themselves are Arrow's business.
+GreptimeDB flushes its frame and never finishes it, so its footers have no end mark, and general
+decoders report them as cut off. Other writers finish frames. The walk over the block sizes below
+tells the two apart; Arrow decodes the blocks themselves.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _END_MARK = _U32.pack(0)
 
 
 def compress_lz4(data: bytes | memoryview, *, finished: bool = True) -> bytes:
-    """One frame of independent 64 KiB blocks.
+    """Compresses into one frame of independent 64 KiB blocks.
 
-    ``finished`` frames state the content size and have an end mark, as Iceberg asks for;
-    the others have neither, as GreptimeDB's footers.
+    ``finished`` frames state the content size and have an end mark, as Iceberg requires;
+    the others have neither, like GreptimeDB's footers.
     """
     view = memoryview(data)
     flags = _VERSION | _INDEPENDENT | (_CONTENT_SIZE if finished else 0)
@@ -66,7 +66,7 @@ def _header(flags: int, block_code: int, content_size: int | None) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Descriptor:
-    """What the header of a frame says."""
+    """The header of a frame."""
 
     flags: int
     block_code: int
@@ -77,26 +77,26 @@ class _Descriptor:
     @classmethod
     def parse(cls, frame: bytes, what: str) -> _Descriptor:
         if frame[:4] != _MAGIC:
-            raise _bad(what, "does not begin with the LZ4 magic", 0, _MAGIC.hex(), frame[:4].hex())
+            raise _frame_error(what, "does not begin with the LZ4 magic", 0, _MAGIC.hex(), frame[:4].hex())
         if len(frame) < 7:
-            raise _bad(what, "is cut off in the header", len(frame), "7 bytes", len(frame))
+            raise _frame_error(what, "is cut off in the header", len(frame), "7 bytes", len(frame))
         flags, block_code = frame[4], frame[5]
         if flags & _VERSION_MASK != _VERSION or flags & _RESERVED or block_code >> 4 not in _BLOCK_MAX:
-            raise _bad(what, "has a header nobody writes", 4, "version 1", frame[4:6].hex())
+            raise _frame_error(what, "has a header nobody writes", 4, "version 1", frame[4:6].hex())
         if flags & _DICTIONARY:
             raise FormatError(f"{what} needs an LZ4 dictionary, and puffin has none", offset=4)
         end = 7 + (8 if flags & _CONTENT_SIZE else 0)
         if len(frame) < end:
-            raise _bad(what, "is cut off in the header", len(frame), f"{end} bytes", len(frame))
+            raise _frame_error(what, "is cut off in the header", len(frame), f"{end} bytes", len(frame))
         check = xxhash.xxh32_intdigest(frame[4 : end - 1]) >> 8 & 0xFF
         if check != frame[end - 1]:
-            raise _bad(what, "has a wrong header check", end - 1, check, frame[end - 1])
+            raise _frame_error(what, "has a wrong header check", end - 1, check, frame[end - 1])
         size = _U64.unpack_from(frame, 6)[0] if flags & _CONTENT_SIZE else None
         return cls(flags=flags, block_code=block_code, content_size=size, end=end)
 
 
 def with_end_mark(frame: bytes, *, what: str) -> bytes:
-    """The frame itself when it is finished, else a finished one of the same blocks.
+    """Returns the frame itself if it is finished, else a finished one of the same blocks.
 
     Raises CorruptionError when the frame does not end behind a block or its end mark.
     """
@@ -106,25 +106,27 @@ def with_end_mark(frame: bytes, *, what: str) -> bytes:
     pos = head.end
     while pos < len(frame):
         if pos + 4 > len(frame):
-            raise _bad(what, "is cut off in a block size", pos, "4 bytes", len(frame) - pos)
+            raise _frame_error(what, "is cut off in a block size", pos, "4 bytes", len(frame) - pos)
         word = _U32.unpack_from(frame, pos)[0]
         if word == 0:
             end = pos + 4 + (4 if head.flags & _CONTENT_CHECK else 0)
             if end != len(frame):
-                raise _bad(what, "does not end behind its end mark", pos, end, len(frame))
+                raise _frame_error(what, "does not end behind its end mark", pos, end, len(frame))
             return frame
         size = word & ~_STORED
         if not 0 < size <= block_max:
-            raise _bad(what, "has a block of an impossible size", pos, f"1..{block_max}", size)
+            raise _frame_error(what, "has a block of an impossible size", pos, f"1..{block_max}", size)
         pos += 4 + size + check
     if pos > len(frame):
-        raise _bad(what, "is cut off in a block", len(frame), f"{pos - len(frame)} more bytes", "the end")
+        raise _frame_error(
+            what, "is cut off in a block", len(frame), f"{pos - len(frame)} more bytes", "the end"
+        )
     # Without its end mark a frame has no content check either, so the header must not announce one.
     flags = head.flags & ~_CONTENT_CHECK
     return _header(flags, head.block_code, head.content_size) + frame[head.end :] + _END_MARK
 
 
-def _bad(what: str, problem: str, offset: int, expected: object, got: object) -> CorruptionError:
+def _frame_error(what: str, problem: str, offset: int, expected: object, got: object) -> CorruptionError:
     return CorruptionError(
         f"{what} {problem} (byte {offset}): expected {expected}, got {got}",
         offset=offset,

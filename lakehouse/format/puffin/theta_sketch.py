@@ -1,4 +1,4 @@
-"""Iceberg's distinct-value sketches: the puffin blob ``apache-datasketches-theta-v1``, its preamble.
+"""Preamble of Iceberg's distinct-value sketches, the puffin blob ``apache-datasketches-theta-v1``.
 
 ::
 
@@ -42,14 +42,14 @@ _THETA_ONE = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThetaSketch:
-    """What a sketch's preamble says."""
+    """Content of a sketch's preamble."""
 
     entries: int
-    """Hashes kept."""
+    """Number of hashes that the sketch keeps."""
     theta: float
     """Share of all hashes that were kept; 1.0 = every distinct value counts."""
     seed_hash: int
-    """Sketches with different ones cannot be merged; 0 in an empty sketch."""
+    """Hash of the seed: sketches with different ones cannot be merged; 0 in an empty sketch."""
 
     @property
     def estimate(self) -> float:
@@ -61,11 +61,11 @@ class ThetaSketch:
         """Reads the preamble and checks that the entries it announces are there."""
         raw = bytes(blob)
         if len(raw) < _PREAMBLE.size:
-            raise _bad("is too short", 0, f"at least {_PREAMBLE.size} bytes", len(raw))
+            raise _damage_error("is too short", 0, f"at least {_PREAMBLE.size} bytes", len(raw))
         longs, version, family, entry_bits, count_bytes, flags, seed_hash = _PREAMBLE.unpack_from(raw)
         longs &= 0x3F
         if family != _FAMILY_COMPACT:
-            raise _bad("is not a compact theta sketch", 2, _FAMILY_COMPACT, family)
+            raise _damage_error("is not a compact theta sketch", 2, _FAMILY_COMPACT, family)
         if flags & _FLAG_EMPTY:
             return cls(entries=0, theta=1.0, seed_hash=seed_hash)
         if version == _PLAIN:
@@ -75,24 +75,24 @@ class ThetaSketch:
         else:
             raise FormatError(f"a theta sketch has serial version {version}; 3 and 4 are read", got=version)
         if not 0 < theta <= _THETA_ONE:
-            raise _bad("has no valid theta", 0, f"1..{_THETA_ONE}", theta)
+            raise _damage_error("has no valid theta", 0, f"1..{_THETA_ONE}", theta)
         if size != len(raw):
-            raise _bad("has another size than its entries need", 0, size, len(raw))
+            raise _damage_error("has another size than its entries need", 0, size, len(raw))
         return cls(entries=entries, theta=theta / _THETA_ONE, seed_hash=seed_hash)
 
 
 def number_of_properties(properties: Mapping[str, str], name: str = NDV) -> int | None:
-    """The number a blob's properties name, or None when they name none."""
+    """Returns the number in a blob's property, or None when it is missing or no number."""
     text = properties.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 
 def _plain(raw: bytes, longs: int) -> tuple[int, int, int]:
-    """(entries, theta, size) of serial version 3."""
+    """Returns (entries, theta, size) of serial version 3."""
     if not 1 <= longs <= 3:
-        raise _bad("has no valid preamble", 0, "1, 2 or 3 longs", longs)
+        raise _damage_error("has no valid preamble", 0, "1, 2 or 3 longs", longs)
     if len(raw) < 8 * longs:
-        raise _bad("ends in its preamble", len(raw), f"{8 * longs} bytes", len(raw))
+        raise _damage_error("ends in its preamble", len(raw), f"{8 * longs} bytes", len(raw))
     # A preamble of one long and not empty: a single value.
     entries = 1 if longs == 1 else int.from_bytes(raw[8:12], "little")
     theta = int.from_bytes(raw[16:24], "little") if longs == 3 else _THETA_ONE
@@ -100,18 +100,20 @@ def _plain(raw: bytes, longs: int) -> tuple[int, int, int]:
 
 
 def _compressed(raw: bytes, longs: int, entry_bits: int, count_bytes: int) -> tuple[int, int, int]:
-    """(entries, theta, size) of serial version 4."""
+    """Returns (entries, theta, size) of serial version 4."""
     if not 1 <= longs <= 2 or not 1 <= entry_bits <= 63 or count_bytes > 4:
-        raise _bad("has no valid preamble", 0, "1 or 2 longs", f"{longs} longs, {entry_bits} bits an entry")
+        raise _damage_error(
+            "has no valid preamble", 0, "1 or 2 longs", f"{longs} longs, {entry_bits} bits an entry"
+        )
     body = 8 * longs + count_bytes
     if len(raw) < body:
-        raise _bad("ends in its preamble", len(raw), f"{body} bytes", len(raw))
+        raise _damage_error("ends in its preamble", len(raw), f"{body} bytes", len(raw))
     entries = int.from_bytes(raw[8 * longs : body], "little")
     theta = int.from_bytes(raw[8:16], "little") if longs == 2 else _THETA_ONE
     return entries, theta, body + (entry_bits * entries + 7) // 8
 
 
-def _bad(what: str, offset: int, expected: object, got: object) -> CorruptionError:
+def _damage_error(what: str, offset: int, expected: object, got: object) -> CorruptionError:
     return CorruptionError(
         f"theta sketch {what}: expected {expected}, got {got}", offset=offset, expected=expected, got=got
     )

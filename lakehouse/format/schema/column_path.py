@@ -1,7 +1,7 @@
-"""Columns of a table by the names that people write: which column or nested field a text means.
+"""Resolver of column names as people write them: the column or nested field that a text means.
 
-The one resolver for schema changes, ``columns=``, indexes and commands; conditions go by the same rules
-over Arrow's types (:mod:`lakehouse.expr.bind`).
+Schema changes, ``columns=``, indexes and commands use it; conditions follow the same rules over Arrow's
+types (:mod:`lakehouse.expr.bind`).
 
 Invariant: a text means one column or field, or is refused; an existing column is found by its whole name.
 """
@@ -18,7 +18,7 @@ __all__ = ["ambiguous_columns", "column_steps", "new_name", "new_steps", "refuse
 
 
 def column_steps(fields: Sequence[Field], text: str) -> tuple[str, ...]:
-    """The steps to the column or field that a text names, be it there or not.
+    """Returns the steps to the column or field that a text names, be it there or not.
 
     Raises:
         InvalidInputError: it names both a column and a field.
@@ -34,15 +34,15 @@ def column_steps(fields: Sequence[Field], text: str) -> tuple[str, ...]:
 
 def _leads(fields: Sequence[Field], steps: Sequence[str]) -> bool:
     for step in steps:
-        found = next((field for field in fields if field.name == step), None)
-        if found is None:
+        field = next((field for field in fields if field.name == step), None)
+        if field is None:
             return False
-        fields = children(found.type)
+        fields = children(field.type)
     return True
 
 
 def new_steps(fields: Sequence[Field], text: str) -> tuple[str, ...]:
-    """The steps to a column or field that is to be added."""
+    """Returns the steps to a column or field that is to be added; its parent must exist."""
     parts = parts_of(text)
     if is_quoted(text) or len(parts) == 1 or parts[0] in {field.name for field in fields}:
         return parts
@@ -54,7 +54,7 @@ def new_steps(fields: Sequence[Field], text: str) -> tuple[str, ...]:
 
 
 def new_name(text: str) -> str:
-    """The name that a column is to have."""
+    """Returns the name that a text gives a column; refuses paths."""
     parts = parts_of(text)
     if len(parts) > 1:
         raise InvalidInputError(
@@ -66,7 +66,7 @@ def new_name(text: str) -> str:
 
 
 def ambiguous_columns(fields: Sequence[Field]) -> frozenset[str]:
-    """Columns whose names, with dots in them, are paths to fields as well."""
+    """Returns the columns whose names, with dots in them, are paths to fields as well."""
     return frozenset(
         field.name
         for field in fields
@@ -75,7 +75,7 @@ def ambiguous_columns(fields: Sequence[Field]) -> frozenset[str]:
 
 
 def refuse_ambiguous(fields: Sequence[Field], before: Sequence[Field] = ()) -> None:
-    """Refuses columns that a text could not tell from fields; those that were there before are left."""
+    """Refuses columns whose names also mean fields, except those that were ambiguous ``before``."""
     for name in sorted(ambiguous_columns(fields) - ambiguous_columns(before)):
         raise InvalidInputError(
             f"column {name!r} could not be told from the field {parts_of(name)[-1]!r} of column "

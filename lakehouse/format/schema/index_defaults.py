@@ -1,12 +1,12 @@
-"""Numbers that indexes are built with unless their definition says others."""
+"""Default numbers with which indexes are built."""
 
 from __future__ import annotations
 
 __all__ = ["FALSE_POSITIVE_RATE", "SEGMENT_ROW_COUNT"]
 
 FALSE_POSITIVE_RATE = 0.01
-"""Of a filter, unless told otherwise."""
+"""Default false positive rate of a filter."""
 
 
 SEGMENT_ROW_COUNT = 1024
-"""Rows of a segment unless told otherwise."""
+"""Default number of rows of a segment of an inverted index."""

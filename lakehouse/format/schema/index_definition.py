@@ -1,8 +1,8 @@
-"""Definitions of a table's indexes: what is indexed, how, and under which number.
+"""Definitions of a table's indexes: their target, kind and options, and their number.
 
-A definition speaks of columns by field id, in expressions too, where column 3 is called ``#3``: so
-renaming a column changes no definition. What an index file was built with are numbers of
-definitions, which are never used again: a definition with other options is another definition.
+A definition names columns by field id, in expressions too, where column 3 is called ``#3``: so
+renaming a column changes no definition. An index file records the numbers of the definitions that it
+was built for. Numbers are never used again: a definition with other options is another definition.
 
 Invariant: a definition that :func:`parse_index` returns can be built for every file of the table, and
 a query finds in it what it would find by evaluating the rows.
@@ -60,7 +60,7 @@ _JSON = "json_extract_string"
 
 
 class IndexKind(StrEnum):
-    """What an index answers; the words stand in schemas, so they are never changed."""
+    """Kind of an index; the words are stored in schemas, so they are never changed."""
 
     BLOOM = "bloom"
     """Equality: a bloom filter of the values of each segment."""
@@ -71,7 +71,7 @@ class IndexKind(StrEnum):
 
 
 class Backend(StrEnum):
-    """What a fulltext index is made of."""
+    """Structure that a fulltext index consists of; stored by value."""
 
     BLOOM = "bloom"
     TANTIVY = "tantivy"
@@ -79,41 +79,41 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDefinition:
-    """One index of a table."""
+    """Definition of an index of a table."""
 
     id: int = 0
-    """From 1, never used again for another definition of the table."""
+    """Number of the definition, from 1; never used again for another definition of the table."""
     kind: IndexKind
     target: IndexTarget
-    """By field ids; columns of an expression are called ``#`` and their id."""
+    """Target by field ids; columns of an expression are called ``#`` and their id."""
     granularity: int = GRANULARITY
-    """Rows of a segment, of bloom filters."""
+    """Rows of a segment of bloom filters."""
     false_positive_rate: float = FALSE_POSITIVE_RATE
-    """Of a bloom filter, for a value that is not there."""
+    """Probability that a bloom filter passes a value that is not there."""
     segment_row_count: int = SEGMENT_ROW_COUNT
-    """Rows of a segment, of inverted indexes; the same for all of a table."""
+    """Rows of a segment of inverted indexes; the same for all of a table."""
     analyzer: Analyzer = Analyzer.ENGLISH
-    """How text becomes words, of fulltext indexes."""
+    """Analyzer of fulltext indexes, which cuts text into words."""
     case_sensitive: bool = False
-    """Whether letters of another case make another word, of fulltext indexes."""
+    """True if fulltext indexes tell words apart by the case of their letters."""
     backend: Backend = Backend.BLOOM
-    """Of fulltext indexes."""
+    """Structure of fulltext indexes."""
     compress: bool = True
-    """Whether files of a tantivy index are stored as zstd."""
+    """True if files of a tantivy index are stored as zstd."""
 
     @property
     def words(self) -> FulltextConfig:
-        """How a fulltext index cuts text into words."""
+        """Configuration with which a fulltext index cuts text into words."""
         return FulltextConfig(analyzer=self.analyzer, case_sensitive=self.case_sensitive)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that its kind has, as JSON has them."""
+        """The options that its kind has, as plain values of JSON."""
         return {name: _plain(getattr(self, name)) for name in _options_of(self.kind, self.backend)}
 
     @property
     def field_ids(self) -> frozenset[int]:
-        """The columns it reads."""
+        """Field ids of the columns it reads."""
         match self.target:
             case ColumnTarget() | JsonPathTarget():
                 return frozenset((self.target.column_id,))
@@ -139,7 +139,7 @@ def _options_of(kind: IndexKind, backend: Backend) -> tuple[str, ...]:
 
 
 def column_name(field_id: int) -> str:
-    """What a column is called in expressions of definitions."""
+    """Returns the name of a column in expressions of definitions."""
     return f"#{field_id}"
 
 
@@ -148,8 +148,8 @@ def _id_of(name: str) -> int:
 
 
 def columns_of(table_fields: Sequence[Field]) -> dict[str, Field]:
-    """The columns that can be named: those of the table, and fields of structs as ``a.b``."""
-    found = {field.name: field for field in table_fields}
+    """Returns columns by the names that reach them: the table's own, and fields of structs as ``a.b``."""
+    named = {field.name: field for field in table_fields}
 
     def within(prefix: str, field: Field) -> Iterator[tuple[str, Field]]:
         if isinstance(field.type, StructType):
@@ -159,23 +159,23 @@ def columns_of(table_fields: Sequence[Field]) -> dict[str, Field]:
 
     for field in table_fields:
         for name, child in within(field.name, field):
-            found.setdefault(name, child)
-    return found
+            named.setdefault(name, child)  # a column of that very name comes first
+    return named
 
 
 def by_id(table_fields: Sequence[Field]) -> dict[int, str]:
-    """What the columns are called today, by field id."""
+    """Returns the current names of the columns, by field id."""
     return {field.id: name for name, field in columns_of(table_fields).items()}
 
 
-# --- what users say ---------------------------------------------------------------
+# --- what users write -------------------------------------------------------------
 
 
 def parse_indexes(indexes: Mapping[Any, Any], table_fields: Sequence[Field]) -> tuple[IndexDefinition, ...]:
-    """The definitions that ``create_table(indexes=…)`` asks for; numbers from 1.
+    """Parses the definitions that ``create_table(indexes=…)`` asks for; numbers them from 1.
 
     Args:
-        indexes: by target (see :func:`parse_target`) a kind, ``{kind: options}``, or a list of such.
+        indexes: for each target (see :func:`parse_target`) a kind, ``{kind: options}``, or a list of such.
         table_fields: the columns.
 
     Raises:
@@ -183,30 +183,30 @@ def parse_indexes(indexes: Mapping[Any, Any], table_fields: Sequence[Field]) -> 
     """
     if not isinstance(indexes, Mapping):
         raise InvalidInputError(f"indexes are given as {{target: kind}}, not as {indexes!r:.80}")
-    found: list[IndexDefinition] = []
-    for target, said in indexes.items():
-        for one in said if isinstance(said, list | tuple) else (said,):
-            kind, options = _kind_and_options(target, one)
-            made = parse_index(target, kind, options, table_fields, number=len(found) + 1)
-            check_beside(made, found, table_fields)
-            found.append(made)
-    return tuple(found)
+    definitions: list[IndexDefinition] = []
+    for target, wish in indexes.items():
+        for kind_or_mapping in wish if isinstance(wish, list | tuple) else (wish,):
+            kind, options = _kind_and_options(target, kind_or_mapping)
+            definition = parse_index(target, kind, options, table_fields, number=len(definitions) + 1)
+            check_beside(definition, definitions, table_fields)
+            definitions.append(definition)
+    return tuple(definitions)
 
 
-def _kind_and_options(target: object, said: object) -> tuple[object, Mapping[str, Any]]:
-    if isinstance(said, Mapping):
-        if len(said) != 1:
+def _kind_and_options(target: object, wish: object) -> tuple[object, Mapping[str, Any]]:
+    if isinstance(wish, Mapping):
+        if len(wish) != 1:
             raise InvalidInputError(
                 f"the index of {target!r} is given as {{kind: options}} with one kind; "
-                f"for several kinds give a list of such, not {said!r:.120}"
+                f"for several kinds give a list of such, not {wish!r:.120}"
             )
-        ((kind, options),) = said.items()
+        ((kind, options),) = wish.items()
         if not isinstance(options, Mapping):
             raise InvalidInputError(
                 f"options of the index of {target!r} are given by name, not as {options!r:.80}"
             )
         return kind, options
-    return said, {}
+    return wish, {}
 
 
 def parse_index(
@@ -217,21 +217,22 @@ def parse_index(
     *,
     number: int = 0,
 ) -> IndexDefinition:
-    """One definition, checked against the columns it speaks of."""
-    named = {one.value: one for one in IndexKind}
-    if not isinstance(kind, str) or kind.lower() not in named:
+    """Parses one definition and checks it against the columns that it names."""
+    kinds = {known.value: known for known in IndexKind}
+    if not isinstance(kind, str) or kind.lower() not in kinds:
         raise InvalidInputError(
-            f"there is no index of kind {kind!r} (of {target!r}); {suggestion(str(kind), named)}", index=kind
+            f"there is no index of kind {kind!r} (of {target!r}); {suggestion(str(kind), kinds)}", index=kind
         )
-    found = named[kind.lower()]
+    index_kind = kinds[kind.lower()]
     parsed = parse_target(target, table_fields)
-    made = IndexDefinition(id=number, kind=found, target=parsed, **_values(target, found, options))
-    check_fits(made, table_fields)
-    return made
+    values = _values(target, index_kind, options)
+    definition = IndexDefinition(id=number, kind=index_kind, target=parsed, **values)
+    check_fits(definition, table_fields)
+    return definition
 
 
 def _values(target: object, kind: IndexKind, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, checked."""
+    """Returns the options by name, checked and in the types of the definition."""
     backend = Backend.BLOOM
     if "backend" in options and kind is IndexKind.FULLTEXT:
         backend = _word(target, "backend", options["backend"], Backend)
@@ -255,25 +256,25 @@ def _value(target: object, name: str, value: Any) -> Any:
         return _word(target, name, value, Backend)
     if name in ("case_sensitive", "compress"):
         if not isinstance(value, bool):
-            raise _refused(target, name, "true or false", value)
+            raise _option_error(target, name, "true or false", value)
         return value
     if name == "false_positive_rate":
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-            raise _refused(target, name, "a number above 0 and below 1", value)
+            raise _option_error(target, name, "a number above 0 and below 1", value)
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < _ROWS_MAX:
-        raise _refused(target, name, "a number of rows from 1", value)
+        raise _option_error(target, name, "a number of rows from 1", value)
     return value
 
 
 def _word(target: object, name: str, value: object, words: type[Any]) -> Any:
-    for one in words:
-        if isinstance(value, str) and value.lower() == one.value.lower():
-            return one
-    raise _refused(target, name, " or ".join(one.value for one in words), value)
+    for word in words:
+        if isinstance(value, str) and value.lower() == word.value.lower():
+            return word
+    raise _option_error(target, name, " or ".join(word.value for word in words), value)
 
 
-def _refused(target: object, name: str, wanted: str, value: object) -> InvalidInputError:
+def _option_error(target: object, name: str, wanted: str, value: object) -> InvalidInputError:
     return InvalidInputError(
         f"option {name!r} of the index of {target!r} must be {wanted}, not {value!r:.80}",
         option=name,
@@ -282,7 +283,7 @@ def _refused(target: object, name: str, wanted: str, value: object) -> InvalidIn
 
 
 def parse_target(target: object, table_fields: Sequence[Field]) -> IndexTarget:
-    """What a target's text means.
+    """Parses the target of an index.
 
     ``"host"`` or ``"address.city"`` is a column, ``"host, path"`` or ``("host", "path")`` several
     together, ``"payload#/user/id"`` a place in JSON text, and everything else an expression:
@@ -305,7 +306,7 @@ def parse_target(target: object, table_fields: Sequence[Field]) -> IndexTarget:
 
 
 class NamedColumns(Mapping[str, Field]):
-    """The columns that can be named, found as people write them: with dots, and in backticks."""
+    """The columns that can be named, looked up by names as people write them: with dots, in backticks."""
 
     def __init__(self, table_fields: Sequence[Field]) -> None:
         self._fields, self._named = table_fields, columns_of(table_fields)
@@ -360,7 +361,7 @@ def _expression(text: str, columns: Mapping[str, Field]) -> IndexTarget:
 
 
 def by_ids(expr: Expr, ids: Mapping[str, int]) -> Expr:
-    """The expression with columns called by their field ids; those that are not known keep their names."""
+    """Replaces the names of columns by field ids (``#3``); unknown ones keep their names."""
 
     def renamed(node: Expr) -> Expr:
         if isinstance(node, Column) and node.name in ids:
@@ -371,7 +372,7 @@ def by_ids(expr: Expr, ids: Mapping[str, int]) -> Expr:
 
 
 def target_of(expr: Expr) -> IndexTarget:
-    """The target that an expression over columns ``#id`` is."""
+    """Returns the target for an expression over columns ``#id``: the simplest that means the same."""
     match expr:
         case Column(name):
             return ColumnTarget(column_id=_id_of(name))
@@ -386,14 +387,14 @@ def _checked_key(target: IndexTarget) -> IndexTarget:
 
 
 def target_text(target: IndexTarget, names: Mapping[int, str]) -> str:
-    """A target as people write it, with today's names of columns."""
+    """Returns a target as people write it, with the current names of columns."""
     match target:
-        case ColumnTarget(column_id=one):
-            return names.get(one, column_name(one))
+        case ColumnTarget(column_id=id_):
+            return names.get(id_, column_name(id_))
         case ColumnSetTarget(column_ids=ids):
-            return ", ".join(names.get(one, column_name(one)) for one in ids)
-        case JsonPathTarget(column_id=one, pointer=pointer):
-            return f"{names.get(one, column_name(one))}#{pointer}"
+            return ", ".join(names.get(id_, column_name(id_)) for id_ in ids)
+        case JsonPathTarget(column_id=id_, pointer=pointer):
+            return f"{names.get(id_, column_name(id_))}#{pointer}"
 
     def named(node: Expr) -> Expr:
         if isinstance(node, Column) and node.name.startswith("#"):
@@ -407,19 +408,19 @@ def target_text(target: IndexTarget, names: Mapping[int, str]) -> str:
 
 
 def indexable(kind: pa.DataType) -> bool:
-    """Whether values of a type can be looked up in an index."""
+    """Returns whether values of a type can be looked up in an index."""
     return not pa.types.is_nested(kind) and not pa.types.is_null(kind)
 
 
-def check_fits(one: IndexDefinition, table_fields: Sequence[Field]) -> None:
-    """Nothing when the index can be built on these columns; else an InvalidInputError."""
+def check_fits(definition: IndexDefinition, table_fields: Sequence[Field]) -> None:
+    """Refuses an index that cannot be built on these columns."""
     fields_by_id = {field.id: field for field in columns_of(table_fields).values()}
     names = by_id(table_fields)
-    missing = one.field_ids - fields_by_id.keys()
+    missing = definition.field_ids - fields_by_id.keys()
     if missing:
         raise InvalidInputError(f"an index is on column {min(missing)}, which is not there")
-    text = target_text(one.target, names)
-    for number in sorted(one.field_ids):
+    text = target_text(definition.target, names)
+    for number in sorted(definition.field_ids):
         field = fields_by_id[number]
         if children(field.type):
             raise InvalidInputError(
@@ -427,29 +428,29 @@ def check_fits(one: IndexDefinition, table_fields: Sequence[Field]) -> None:
                 "values with parts inside cannot be indexed, fields of a struct can ('column.field')",
                 column=names[number],
             )
-        if isinstance(one.target, JsonPathTarget) and not isinstance(field.type, StringType):
+        if isinstance(definition.target, JsonPathTarget) and not isinstance(field.type, StringType):
             raise InvalidInputError(
                 f"the index on {text!r} reads JSON from column {names[number]!r}, which is "
                 f"{type_text(field.type)} and no text",
                 column=names[number],
             )
-    found = _type_of(one.target, fields_by_id, text)
-    if one.kind is IndexKind.FULLTEXT and not (
-        found is not None and (pa.types.is_string(found) or pa.types.is_large_string(found))
+    kind = _type_of(definition.target, fields_by_id, text)
+    if definition.kind is IndexKind.FULLTEXT and not (
+        kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
     ):
         raise InvalidInputError(
             f"a fulltext index on {text!r} has no text to work on: "
-            + ("several columns have none together" if found is None else f"it is {found}")
+            + ("several columns have none together" if kind is None else f"it is {kind}")
         )
-    if found is not None and not indexable(found):
-        raise InvalidInputError(f"values of {text!r} are {found} and cannot be indexed")
+    if kind is not None and not indexable(kind):
+        raise InvalidInputError(f"values of {text!r} are {kind} and cannot be indexed")
 
 
 def _type_of(target: IndexTarget, by_number: Mapping[int, Field], text: str) -> pa.DataType | None:
-    """The type of a target's values; None of a set, which has values of its own."""
+    """Returns the type of a target's values; None for a set of columns, whose values have no Arrow type."""
     match target:
-        case ColumnTarget(column_id=one):
-            return arrow_type(by_number[one].type)
+        case ColumnTarget(column_id=id_):
+            return arrow_type(by_number[id_].type)
         case JsonPathTarget():
             return pa.large_string()
         case ColumnSetTarget():
@@ -463,20 +464,20 @@ def _type_of(target: IndexTarget, by_number: Mapping[int, Field], text: str) -> 
 
 
 def check_beside(
-    one: IndexDefinition, others: Sequence[IndexDefinition], table_fields: Sequence[Field]
+    definition: IndexDefinition, others: Sequence[IndexDefinition], table_fields: Sequence[Field]
 ) -> None:
-    """Refuses a definition that does not go with those there are."""
-    text = target_text(one.target, by_id(table_fields))
+    """Refuses a definition that contradicts or repeats one of the ``others`` of the table."""
+    text = target_text(definition.target, by_id(table_fields))
     for other in others:
-        if (other.kind, other.target.key) == (one.kind, one.target.key):
+        if (other.kind, other.target.key) == (definition.kind, definition.target.key):
             raise InvalidInputError(
-                f"{text!r} has two {one.kind.value} indexes: one is enough; alter the one there is",
+                f"{text!r} has two {definition.kind.value} indexes: one is enough; alter the one there is",
                 index=text,
             )
-        both = {one.kind, other.kind} == {IndexKind.INVERTED}
-        if both and one.segment_row_count != other.segment_row_count:
+        both = {definition.kind, other.kind} == {IndexKind.INVERTED}
+        if both and definition.segment_row_count != other.segment_row_count:
             raise InvalidInputError(
                 f"inverted indexes of a table share one segment_row_count, and {text!r} is to have "
-                f"{one.segment_row_count} beside {other.segment_row_count}",
+                f"{definition.segment_row_count} beside {other.segment_row_count}",
                 index=text,
             )

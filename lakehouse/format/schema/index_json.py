@@ -1,4 +1,4 @@
-"""Definitions of indexes as JSON, the way they stand in a schema.
+"""Definitions of indexes as JSON members of a schema.
 
 Invariant: what :func:`index_from_json` returns is what :func:`index_to_json` was given.
 """
@@ -22,20 +22,26 @@ from lakehouse.format.text.config import Analyzer
 __all__ = ["index_from_json", "index_to_json"]
 
 
-def index_to_json(one: IndexDefinition) -> dict[str, Any]:
-    """The members of a definition; see ``docs/spec/v1/schema.md``."""
-    return {"id": one.id, "kind": one.kind.value, "target": _target_to_json(one.target), **one.options}
+def index_to_json(definition: IndexDefinition) -> dict[str, Any]:
+    """Returns the members of a definition; see ``docs/spec/v1/schema.md``."""
+    return {
+        "id": definition.id,
+        "kind": definition.kind.value,
+        "target": _target_to_json(definition.target),
+        **definition.options,
+    }
 
 
-def index_from_json(found: JsonObject) -> IndexDefinition:
-    """The definition with these members; CorruptionError when they are none."""
-    kind = found.read("kind", IndexKind)
-    backend = found.read("backend", Backend) if kind is IndexKind.FULLTEXT else Backend.BLOOM
-    one = IndexDefinition(
-        id=found.read("id", _number),
+def index_from_json(members_: JsonObject) -> IndexDefinition:
+    """Returns the definition with these members; CorruptionError when one of them is invalid."""
+    kind = members_.read("kind", IndexKind)
+    backend = members_.read("backend", Backend) if kind is IndexKind.FULLTEXT else Backend.BLOOM
+    # Kind and backend determine which options there are to read.
+    bare = IndexDefinition(
+        id=members_.read("id", _number),
         kind=kind,
         backend=backend,
-        target=found.read("target", _target_from_json),
+        target=members_.read("target", _target_from_json),
     )
     readers: Mapping[str, Any] = {
         "granularity": _number,
@@ -46,30 +52,30 @@ def index_from_json(found: JsonObject) -> IndexDefinition:
         "case_sensitive": flag,
         "compress": flag,
     }
-    values = {name: found.read(name, readers[name]) for name in one.options}
-    return IndexDefinition(id=one.id, kind=kind, target=one.target, **values)
+    values = {name: members_.read(name, readers[name]) for name in bare.options}
+    return IndexDefinition(id=bare.id, kind=kind, target=bare.target, **values)
 
 
 def _target_to_json(target: IndexTarget) -> dict[str, Any]:
     match target:
-        case ColumnTarget(column_id=one):
-            return {"column": one}
+        case ColumnTarget(column_id=id_):
+            return {"column": id_}
         case ColumnSetTarget(column_ids=ids):
             return {"columns": list(ids)}
-        case JsonPathTarget(column_id=one, pointer=pointer):
-            return {"column": one, "pointer": pointer}
+        case JsonPathTarget(column_id=id_, pointer=pointer):
+            return {"column": id_, "pointer": pointer}
     return {"expression": target.expr}
 
 
 def _target_from_json(value: Any) -> IndexTarget:
-    found = members(value)
-    if "expression" in found:
-        return ExpressionTarget.of(text(found["expression"]))
-    if "columns" in found:
-        return ColumnSetTarget(column_ids=each(_number)(found["columns"]))
-    if "pointer" in found:
-        return JsonPathTarget(column_id=_number(found["column"]), pointer=text(found["pointer"]))
-    return ColumnTarget(column_id=_number(found["column"]))
+    target = members(value)
+    if "expression" in target:
+        return ExpressionTarget.of(text(target["expression"]))
+    if "columns" in target:
+        return ColumnSetTarget(column_ids=each(_number)(target["columns"]))
+    if "pointer" in target:
+        return JsonPathTarget(column_id=_number(target["column"]), pointer=text(target["pointer"]))
+    return ColumnTarget(column_id=_number(target["column"]))
 
 
 def _number(value: Any) -> int:

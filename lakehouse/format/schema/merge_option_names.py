@@ -1,7 +1,7 @@
-"""Names of columns in the options about merging, followed through changes of a schema.
+"""Changes of column names in the options about merging, when columns are renamed or dropped.
 
-Invariant: what becomes of values that are there never changes: a column keeps its rule under every
-name, and a column that others go by stays.
+Invariant: existing values keep the rule by which they are merged: a column keeps it under every name,
+and a column by which others are ordered cannot be dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LISTS = ("sequence.field",)
 
 
 def options_renamed(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The options with a column under its new name."""
+    """Returns the options with a column under its new name."""
 
     def renamed(name: str) -> str:
         return new if name == old else name
@@ -31,13 +31,13 @@ def options_renamed(options: Mapping[str, str], old: str, new: str) -> dict[str,
 
 
 def options_without(options: Mapping[str, str], column: str) -> dict[str, str]:
-    """The options without a column; its own go with it.
+    """Returns the options without a column and without its own options.
 
     Raises:
-        InvalidInputError: an option says that others, or rows, go by the column.
+        InvalidInputError: by an option other columns, or rows, are ordered by the column.
     """
 
-    def refuse(option: str, why: str) -> InvalidInputError:
+    def drop_error(option: str, why: str) -> InvalidInputError:
         return InvalidInputError(
             f"column {column!r} cannot be dropped: {why} (table option {option!r})",
             column=column,
@@ -46,7 +46,7 @@ def options_without(options: Mapping[str, str], column: str) -> dict[str, str]:
 
     for name in (_SINGLE, *_LISTS):
         if column in named_columns(options.get(name, "")):
-            raise refuse(name, "rows go by it")
+            raise drop_error(name, "rows go by it")
     kept = {}
     for name, text in options.items():
         if name.startswith(_OF_COLUMN) and not name.endswith(_GROUP):
@@ -54,15 +54,15 @@ def options_without(options: Mapping[str, str], column: str) -> dict[str, str]:
                 continue
         elif name.startswith(_OF_COLUMN):
             if column in named_columns(_middle(name)):
-                raise refuse(name, f"columns {text} go by it")
+                raise drop_error(name, f"columns {text} go by it")
             if named_columns(text) == (column,):
-                raise refuse(name, f"it is the last column that goes by {_middle(name)}")
+                raise drop_error(name, f"it is the last column that goes by {_middle(name)}")
         kept[name] = text
     return _mapped(kept, lambda names: tuple(name for name in names if name != column))
 
 
 def check_rules_kept(before: TableSchema, after: TableSchema) -> None:
-    """Nothing when the columns of both schemas are merged alike.
+    """Checks that the columns of both schemas are merged alike.
 
     Raises:
         InvalidInputError: one is not; the message names it.
@@ -95,14 +95,14 @@ def _middle(name: str) -> str:
 def _mapped(
     options: Mapping[str, str], change: Callable[[tuple[str, ...]], tuple[str, ...]]
 ) -> dict[str, str]:
-    """The options with other names of columns, wherever they name some."""
+    """Returns the options with ``change`` applied to the names of columns wherever options have some."""
 
     def listed(text: str) -> str:
         names = named_columns(text)
         changed = change(names)
         return text if changed == names else ", ".join(changed)
 
-    found = {}
+    mapped = {}
     for name, text in options.items():
         if name in (_SINGLE, *_LISTS):
             text = listed(text)
@@ -111,5 +111,5 @@ def _mapped(
         elif name.startswith(_OF_COLUMN):
             column, _, option = name.removeprefix(_OF_COLUMN).rpartition(".")
             name = f"{_OF_COLUMN}{(change((column,)) or (column,))[0]}.{option}"
-        found[name] = text
-    return found
+        mapped[name] = text
+    return mapped

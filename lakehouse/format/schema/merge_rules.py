@@ -1,11 +1,12 @@
-"""How rows of one key become one row: what a table's options say of each of its columns.
+"""Specification of merging: the rule for each column by which rows of one key become one row.
 
-Every engine but plain deduplicate is told by rules, one per column: which of a key's rows has the
-column's value, or how it is computed from all of them.
+Every engine but plain deduplicate is defined by rules made from the table's options, one per column: the
+column's value is that of one of a key's rows, or is computed from all of them.
 
 Invariant: a :class:`MergeSpec` fits the columns it was made for, and merging by it is associative:
 whichever neighbours are merged first, the row that is left is the same (sums and products of
-floating-point numbers to within rounding). What would not be so is refused, by column and option.
+floating-point numbers to within rounding). Options that would break this are refused with the names of
+column and option.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ __all__ = ["PLAIN", "Aggregate", "ColumnRule", "Engine", "MergeSpec", "merge_spe
 
 
 class Engine(enum.StrEnum):
-    """What becomes of several rows of one key."""
+    """Merge engine: the way in which several rows of one key become one."""
 
     DEDUPLICATE = "deduplicate"
-    """The newest stays."""
+    """Keeps the newest row."""
     PARTIAL_UPDATE = "partial-update"
-    """Values that are not null replace older ones."""
+    """Replaces values by newer ones that are not null."""
     AGGREGATION = "aggregation"
-    """Values are aggregated, each column in its way."""
+    """Aggregates values, each column by its own function."""
     FIRST_ROW = "first-row"
-    """The first stays."""
+    """Keeps the first row."""
 
 
 class Aggregate(enum.StrEnum):
-    """What becomes of the values of a column."""
+    """Function that makes one value of a column's values in the rows of a key."""
 
     LAST_NON_NULL_VALUE = "last_non_null_value"
     LAST_VALUE = "last_value"
@@ -85,51 +86,51 @@ _TIMES = (Primitive("timestamp"), Primitive("timestamp_ntz"), Primitive("date"),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRule:
-    """How the values of one column are merged."""
+    """Rule by which the values of one column are merged."""
 
     aggregate: Aggregate
     sequence: tuple[str, ...] = ()
-    """Columns by which rows are older and newer; none = the order of commits."""
+    """Columns that order rows from older to newer; empty = the order of commits."""
     only_given: bool = False
-    """Whether rows with null in all columns of ``sequence`` count as if they were not there."""
+    """True if rows with null in all columns of ``sequence`` are ignored."""
     delimiter: str = ","
     distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """How rows of one key are merged."""
+    """Specification of merging rows of one key: the engine, and a rule for each column."""
 
     engine: Engine = Engine.DEDUPLICATE
     rules: Mapping[str, ColumnRule] = dataclass_field(default_factory=dict, hash=False)
-    """By column, but for those of the primary key; empty for plain deduplicate."""
+    """Rules by column, without columns of the primary key; empty for plain deduplicate."""
     ignores_deletes: bool = False
-    """Whether deletes of keys are dropped when they are written."""
+    """True if deletes of keys are dropped when they are written."""
     ttl_ms: int = 0
     """Milliseconds after which a row is hidden; 0 = never."""
     time_column: str | None = None
-    """Where they count from."""
+    """Column with the time from which ``ttl_ms`` counts; None = rows are never hidden."""
 
     @property
     def folds(self) -> bool:
-        """Whether rows are operands, merged onto what is older; else each hides everything older."""
+        """True if rows are operands, merged onto older ones; else each hides everything older."""
         return bool(self.rules)
 
     @property
     def picks_rows(self) -> bool:
-        """Whether the row that is left is one of those that were merged, whole."""
+        """True if the result of merging rows is one of those rows, whole."""
         return self.engine in (Engine.DEDUPLICATE, Engine.FIRST_ROW)
 
 
 PLAIN = MergeSpec()
-"""Deduplicate by the order of commits."""
+"""Merging by the default: deduplicate in the order of commits."""
 
 
 def merge_spec(fields: Sequence[Field], primary_key: Sequence[str], options: TableOptions) -> MergeSpec:
-    """What the options say of merging, for these columns.
+    """Makes the specification from a table's options, for these columns.
 
     Raises:
-        InvalidInputError: they do not fit the columns or each other; the message names both.
+        InvalidInputError: options do not fit the columns or each other; the message names both.
     """
     by_name = {field.name: field for field in fields}
     apart = (*primary_key, KIND_COLUMN, SEQUENCE_COLUMN)
@@ -139,14 +140,14 @@ def merge_spec(fields: Sequence[Field], primary_key: Sequence[str], options: Tab
     ttl_ms, time_column = _ttl(options, by_name)
     sequence = _sequence(options, values)
     if engine is Engine.PARTIAL_UPDATE and sequence:
-        raise _refusal(
+        raise _option_error(
             "sequence.field",
             options.sequence_field,
             "in a table of engine partial-update columns are updated apart: say "
             f"fields.{options.sequence_field}.sequence_group = the columns that go by it",
         )
     if engine is Engine.FIRST_ROW and sequence:
-        raise _refusal(
+        raise _option_error(
             "sequence.field", options.sequence_field, "engine first-row goes by the order of commits alone"
         )
     if engine in (Engine.DEDUPLICATE, Engine.FIRST_ROW):
@@ -169,11 +170,11 @@ def merge_spec(fields: Sequence[Field], primary_key: Sequence[str], options: Tab
 
 
 def named_columns(text: str) -> tuple[str, ...]:
-    """The columns that an option names, with commas between them."""
+    """Returns the names of columns in an option's value, which commas separate."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _refusal(option: str, value: object, why: str, **context: Any) -> InvalidInputError:
+def _option_error(option: str, value: object, why: str, **context: Any) -> InvalidInputError:
     return InvalidInputError(f"table option {option!r}: {why}", option=option, value=value, **context)
 
 
@@ -188,12 +189,12 @@ def _check_key(primary_key: Sequence[str], options: TableOptions) -> None:
     }
     for name, value in said.items():
         if value:
-            raise _refusal(name, value, "rows are merged by their key, and the table has no primary key")
+            raise _option_error(name, value, "rows are merged by their key, and the table has no primary key")
 
 
 def _column(option: str, name: str, fields: Mapping[str, Field], what: str) -> Field:
     if name not in fields:
-        raise _refusal(
+        raise _option_error(
             option,
             name,
             f"{name!r} is no column of {what}; {suggestion(name, fields)}",
@@ -210,13 +211,13 @@ def _ttl(options: TableOptions, fields: Mapping[str, Field]) -> tuple[int, str |
     name = options.record_time_field.strip()
     if not name:
         if options.record_ttl_s:
-            raise _refusal(
+            raise _option_error(
                 "record.ttl_s", options.record_ttl_s, "record.time_field must say from when it counts"
             )
         return 0, None
     field = _column("record.time_field", name, fields, "the table")
     if field.type not in _TIMES:
-        raise _refusal(
+        raise _option_error(
             "record.time_field",
             name,
             f"column {name!r} is {type_text(field.type)}; it must be a timestamp, a date, or a bigint of "
@@ -235,7 +236,7 @@ def _sequence(options: TableOptions, values: Mapping[str, Field]) -> tuple[str, 
 
 def _check_ordered(option: str, field: Field) -> None:
     if children(field.type):
-        raise _refusal(
+        raise _option_error(
             option,
             field.name,
             f"column {field.name!r} is {type_text(field.type)}: nested types have no order",
@@ -245,13 +246,13 @@ def _check_ordered(option: str, field: Field) -> None:
 
 def _refuse_column_options(options: TableOptions, engine: Engine) -> None:
     for name in options.columns:
-        raise _refusal(
+        raise _option_error(
             f"fields.{name}", name, f"engine {engine} keeps rows whole and has no options of columns"
         )
 
 
 def _check_defaults(values: Mapping[str, Field], engine: Engine) -> None:
-    """A value that no row gave would be merged once for every row that was written without it."""
+    """Refuses defaults of columns, which would be merged once for every row written without the column."""
     for name, field in values.items():
         if field.initial_default is not None:
             raise InvalidInputError(
@@ -277,14 +278,16 @@ def _rules(
     rules = _group_rules(options, values, engine)
     for name in sequence:
         if name in options.columns:
-            raise _refusal(f"fields.{name}", name, "a column of sequence.field keeps its greatest value")
+            raise _option_error(f"fields.{name}", name, "a column of sequence.field keeps its greatest value")
         rules[name] = ColumnRule(aggregate=Aggregate.LAST_VALUE, sequence=sequence)
     for name, said in options.columns.items():
         if said.sequence_group:
             continue
         field = _column(f"fields.{name}", name, values, _NO_KEY)
         if name in rules:
-            raise _refusal(f"fields.{name}", name, f"column {name!r} goes by a sequence group", column=name)
+            raise _option_error(
+                f"fields.{name}", name, f"column {name!r} goes by a sequence group", column=name
+            )
         _check_aggregate(field, said)
     for name in values:
         if name in rules:
@@ -298,7 +301,7 @@ def _ordered(name: str, said: ColumnOptions, sequence: tuple[str, ...]) -> Colum
     aggregate = Aggregate(said.aggregate)
     goes_by_sequence = aggregate is Aggregate.LAST_VALUE
     if sequence and not goes_by_sequence and aggregate not in _FREE_OF_ORDER:
-        raise _refusal(
+        raise _option_error(
             f"fields.{name}.aggregate",
             said.aggregate,
             f"column {name!r} is aggregated by {aggregate}, which goes by the order of commits and would not "
@@ -315,26 +318,26 @@ def _ordered(name: str, said: ColumnOptions, sequence: tuple[str, ...]) -> Colum
 
 
 def _group_rules(options: TableOptions, values: Mapping[str, Field], engine: Engine) -> dict[str, ColumnRule]:
-    """The rules of columns that go by sequence groups, their sequence columns among them."""
+    """Returns the rules of columns in sequence groups, the sequence columns included."""
     rules: dict[str, ColumnRule] = {}
     for names, said in options.columns.items():
         if not said.sequence_group:
             continue
         option = f"fields.{names}.sequence_group"
         if engine is not Engine.PARTIAL_UPDATE:
-            raise _refusal(option, said.sequence_group, f"engine {engine} has no sequence groups")
+            raise _option_error(option, said.sequence_group, f"engine {engine} has no sequence groups")
         if said != ColumnOptions(sequence_group=said.sequence_group):
-            raise _refusal(option, names, "a column that others go by has no other options")
+            raise _option_error(option, names, "a column that others go by has no other options")
         sequence, members = named_columns(names), named_columns(said.sequence_group)
         rule = ColumnRule(aggregate=Aggregate.LAST_VALUE, sequence=sequence, only_given=True)
         for name in (*sequence, *members):
             field = _column(option, name, values, _NO_KEY)
             if name in rules:
-                raise _refusal(option, name, f"column {name!r} is named twice", column=name)
+                raise _option_error(option, name, f"column {name!r} is named twice", column=name)
             if name in sequence:
                 _check_ordered(option, field)
             elif field.required:
-                raise _refusal(
+                raise _option_error(
                     option,
                     name,
                     f"column {name!r} must not be null, and it is null until a row gives its sequence",
@@ -348,18 +351,18 @@ def _check_aggregate(field: Field, said: ColumnOptions) -> None:
     aggregate, kind = Aggregate(said.aggregate), field.type
     wanted = _wanted(aggregate, kind, said.distinct)
     if wanted:
-        raise _refusal(
+        raise _option_error(
             f"fields.{field.name}.aggregate",
             said.aggregate,
             f"{aggregate} needs {wanted}, and column {field.name!r} is {type_text(kind)}",
             column=field.name,
         )
     if said.distinct and aggregate is not Aggregate.COLLECT:
-        raise _refusal(
+        raise _option_error(
             f"fields.{field.name}.distinct", "true", f"{aggregate} has none: collect has", column=field.name
         )
     if said.delimiter != ColumnOptions().delimiter and aggregate is not Aggregate.LISTAGG:
-        raise _refusal(
+        raise _option_error(
             f"fields.{field.name}.delimiter",
             said.delimiter,
             f"{aggregate} has none: listagg has",
@@ -368,7 +371,7 @@ def _check_aggregate(field: Field, said: ColumnOptions) -> None:
 
 
 def _wanted(aggregate: Aggregate, kind: DataType, distinct: bool) -> str:
-    """The type that the aggregate needs and the column does not have; empty when it does."""
+    """Returns the type that the aggregate needs if the column has another; empty if it fits."""
     match aggregate:
         case Aggregate.SUM if kind not in (*_INTS, *_FLOATS) and not isinstance(kind, DecimalType):
             return "numbers"

@@ -1,4 +1,4 @@
-"""Nested Arrow arrays taken apart, and put together again with other parts.
+"""Decomposition of nested Arrow arrays into their parts, and assembly from other parts.
 
 Invariant: :func:`assembled` keeps length, validity and list lengths of the array it is given,
 slices of larger arrays included; ``assembled(array, kind, parts(array))`` has the array's values.
@@ -21,15 +21,15 @@ _OFFSET_MAX = 2**31 - 1
 
 
 def parts(array: pa.Array) -> list[pa.Array]:
-    """The arrays inside a struct, list, large list or map.
+    """Returns the arrays inside a struct, list, large list or map.
 
-    A struct's are as long as it is, and null where it is null. A list's elements, a map's keys and
-    values are those of its own rows that are not null.
+    The parts of a struct are as long as it is, and null where it is null. The elements of a list, the
+    keys and values of a map are those of its own rows that are not null.
     """
     if pa.types.is_struct(array.type):
         if array.null_count:
-            found: list[pa.Array] = array.flatten()
-            return found
+            flat: list[pa.Array] = array.flatten()
+            return flat
         return [array.field(number) for number in range(array.type.num_fields)]
     raw = _raw_offsets(array)
     inside = array.values.slice(int(raw[0]), int(raw[-1] - raw[0]))
@@ -39,7 +39,7 @@ def parts(array: pa.Array) -> list[pa.Array]:
 
 
 def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Where the elements of each row begin in what :func:`parts` returns, and where the last ones end."""
+    """Returns the offsets of the rows' elements in what :func:`parts` returns, and the end of the last."""
     raw = _raw_offsets(array)
     if _hides_elements(array, raw):
         lengths = np.diff(raw)
@@ -50,7 +50,7 @@ def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def assembled(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array]) -> pa.Array:
-    """The struct, list or map of type ``kind`` with the array's rows and these parts.
+    """Returns the struct, list or map of type ``kind`` with the array's rows and these parts.
 
     A struct may get more or fewer parts than it has, each as long as the struct.
     """
@@ -58,7 +58,7 @@ def assembled(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array]) ->
 
 
 def null_array(kind: pa.DataType, rows: int) -> pa.Array:
-    """Nothing but nulls, of any type."""
+    """Returns an array of nulls of any type, with valid parts inside structs."""
     nulls = pa.nulls(rows, kind)
     if not pa.types.is_struct(kind):
         return nulls
@@ -84,9 +84,9 @@ def _built(array: pa.Array, kind: pa.DataType, inside: Sequence[pa.Array], mask:
 
 
 def _never_null(array: pa.Array) -> pa.Array:
-    """A struct's required part with some value where it is null, which is where the struct is null.
+    """Returns a struct's required part without nulls: with arbitrary values where the struct is null.
 
-    Nobody sees that value, but Parquet's writer counts nulls without looking at the struct.
+    No reader sees those values, but Parquet's writer counts nulls of the part regardless of the struct.
     """
     if not array.null_count:
         return array
@@ -96,7 +96,7 @@ def _never_null(array: pa.Array) -> pa.Array:
 
 
 def _raw_offsets(array: pa.Array) -> npt.NDArray[np.integer[Any]]:
-    """Where the array itself says that its rows begin, not copied."""
+    """Returns the array's own offsets, uncopied; they may begin above 0 and count elements of null rows."""
     if not len(array):
         return np.zeros(1, np.int32)
     raw: npt.NDArray[np.integer[Any]] = np.asarray(array.offsets)
@@ -109,5 +109,5 @@ def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _hides_elements(array: pa.Array, raw: npt.NDArray[np.integer[Any]]) -> bool:
-    """Whether elements stand under nulls, which Arrow allows and nobody sees."""
+    """Returns whether null rows have elements, which Arrow allows and which are not visible."""
     return bool(array.null_count) and bool(np.diff(raw)[_nulls(array)].any())

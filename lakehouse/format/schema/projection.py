@@ -1,7 +1,7 @@
-"""Columns of a file as the fields of a schema: found by id, renamed, widened, filled, dropped.
+"""Projection of a file's columns to the fields of a schema: finds them by id, renames, widens, fills, drops.
 
-Invariant: a value of a file is shown under its field's id and nowhere else, whatever the names; a
-field the file does not know has its initial default in every row.
+Invariant: a value of a file appears under its field's id and nowhere else, whatever the names; a
+field that the file lacks has its initial default in every row.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lakehouse.format.schema.types import FIELD_ID, Field, arrow_schema, arrow_t
 __all__ = ["constant_column", "project"]
 
 _REPEATED_ROWS = 65_536
-"""Rows of a constant that exist once; longer columns show them again."""
+"""Maximum rows of a constant that are held in memory; longer columns repeat the same chunk."""
 
 
 def project(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """The rows of a file (or of a part of it) with these columns.
+    """Returns the rows of a file (or of a part of it) with these columns.
 
-    Columns are found by the field ids in the Arrow metadata, nested fields too. What is the same
-    already is not copied. A table without columns still tells its number of rows, which a file
-    with none of the fields needs.
+    Columns are found by the field ids in the Arrow metadata, nested fields too. Columns that fit
+    already are not copied. The table of a file with none of the fields has no columns but still its
+    number of rows.
 
     Raises:
         CorruptionError: a column has a type that never was the field's, two columns have one id, or
@@ -53,15 +53,15 @@ def project(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
 
 def _places(fields: Sequence[pa.Field]) -> dict[int, int]:
-    """Where each field id stands."""
-    found: dict[int, int] = {}
+    """Returns the position of each field id."""
+    positions: dict[int, int] = {}
     for place, field in enumerate(fields):
         number = (field.metadata or {}).get(FIELD_ID)
         if number is None:
             continue
-        if found.setdefault(int(number), place) != place:
+        if positions.setdefault(int(number), place) != place:
             raise CorruptionError(f"two columns have field id {int(number)}: {field.name!r} is the second")
-    return found
+    return positions
 
 
 def _column(column: pa.ChunkedArray, field: Field, kind: pa.DataType) -> pa.ChunkedArray:
@@ -99,7 +99,7 @@ def _array(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:
 
 
 def _reads_as(source: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a file may have this type for a field of that one."""
+    """Returns whether a file may have type ``source`` for a field of type ``kind``: equal or narrower."""
     is_ = pa.types
     if is_.is_integer(kind):
         return bool(is_.is_signed_integer(source) and source.bit_width <= kind.bit_width)
@@ -127,7 +127,7 @@ def _reads_as(source: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _default_column(field: Field, rows: int) -> pa.ChunkedArray:
-    if field.required and field.initial_default is None and rows:
+    if field.required and field.initial_default is None and rows:  # a file without rows lacks nothing
         raise CorruptionError(
             f"the file has no column of field id {field.id} ({field.name!r}), which must not be null",
             column=field.name,
@@ -136,7 +136,7 @@ def _default_column(field: Field, rows: int) -> pa.ChunkedArray:
 
 
 def constant_column(value: Any, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
-    """The value in every row; None = null."""
+    """Returns a column with one value in every row; None = null."""
     if value is None or not rows:
         return pa.chunked_array([null_array(kind, rows)], type=kind)
     once = pa.repeat(pa.scalar(value, kind), min(rows, _REPEATED_ROWS))

@@ -1,7 +1,7 @@
-"""Schema objects: a table's schema as an object of the store, and where the schemas before it are.
+"""Schema objects: a table's schema as an object of the store, with references to the schemas before it.
 
-Invariant: what :func:`decode_schema` returns is what :func:`encode_schema` was given, defaults of
-every type included; bytes that are anything else are an error that names object and member. The
+Invariant: :func:`decode_schema` returns what :func:`encode_schema` was given, defaults of
+every type included; other bytes give an error that names object and member. The
 members are in ``docs/spec/v1/schema.md``.
 """
 
@@ -51,35 +51,35 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaObject:
-    """What a schema object holds."""
+    """Content of a schema object: a schema, its origin and its ancestors."""
 
     schema: TableSchema
     table: uuid.UUID
-    """The table it belongs to."""
+    """Id of the table it belongs to."""
     token: str
-    """Of the write that made it."""
+    """Token of the write that made it."""
     time_ms: int
-    """When it was made: milliseconds since 1970."""
+    """Time of that write, in milliseconds since 1970."""
     ancestors: tuple[SchemaRef, ...] = ()
     """Every schema before this one, oldest first: files were written with them."""
 
 
-def encode_schema(one: SchemaObject) -> bytes:
-    """The bytes of the object."""
-    return _SCHEMA.encode(one)
+def encode_schema(schema: SchemaObject) -> bytes:
+    """Encodes the object."""
+    return _SCHEMA.encode(schema)
 
 
 def decode_schema(data: bytes, *, key: str) -> SchemaObject:
-    """The schema in an object; ``key`` is named in errors."""
+    """Decodes the object; ``key`` is named in errors."""
     return _SCHEMA.decode(data, key=key)
 
 
-def _to_members(one: SchemaObject) -> dict[str, Any]:
-    schema = one.schema
-    found: dict[str, Any] = {
-        "table": str(one.table),
-        "token": one.token,
-        "time_ms": one.time_ms,
+def _to_members(content: SchemaObject) -> dict[str, Any]:
+    schema = content.schema
+    members: dict[str, Any] = {
+        "table": str(content.table),
+        "token": content.token,
+        "time_ms": content.time_ms,
         "id": schema.id,
         "fields": [_field_to_json(field) for field in schema.fields],
         "highest_field_id": schema.highest_field_id,
@@ -87,38 +87,38 @@ def _to_members(one: SchemaObject) -> dict[str, Any]:
         "partition_by": list(schema.partition_by),
         "buckets": schema.buckets,
         "options": dict(schema.options),
-        "ancestors": [{"id": ref.id, "path": ref.path} for ref in one.ancestors],
+        "ancestors": [{"id": ref.id, "path": ref.path} for ref in content.ancestors],
     }
     if schema.comment is not None:
-        found["comment"] = schema.comment
+        members["comment"] = schema.comment
     if schema.highest_index_id:
-        found["indexes"] = [index_to_json(index) for index in schema.indexes]
-        found["highest_index_id"] = schema.highest_index_id
-    return found
+        members["indexes"] = [index_to_json(index) for index in schema.indexes]
+        members["highest_index_id"] = schema.highest_index_id
+    return members
 
 
-def _from_members(found: JsonObject) -> SchemaObject:
+def _from_members(members: JsonObject) -> SchemaObject:
     schema = TableSchema(
-        id=found.read("id", number),
-        fields=tuple(_field_from_json(member) for member in found.objects("fields")),
-        primary_key=found.read("primary_key", each(text)),
-        partition_by=found.read("partition_by", each(text)),
-        buckets=found.read("buckets", whole),
-        options=found.read("options", table_of(text)),
-        comment=found.read("comment", text, None),
-        highest_field_id=found.read("highest_field_id", number),
-        indexes=tuple(map(index_from_json, found.objects("indexes", []))),
-        highest_index_id=found.read("highest_index_id", number, 0),
+        id=members.read("id", number),
+        fields=tuple(_field_from_json(member) for member in members.objects("fields")),
+        primary_key=members.read("primary_key", each(text)),
+        partition_by=members.read("partition_by", each(text)),
+        buckets=members.read("buckets", whole),
+        options=members.read("options", table_of(text)),
+        comment=members.read("comment", text, None),
+        highest_field_id=members.read("highest_field_id", number),
+        indexes=tuple(map(index_from_json, members.objects("indexes", []))),
+        highest_index_id=members.read("highest_index_id", number, 0),
     )
     check_schema(schema)
     return SchemaObject(
         schema=schema,
-        table=found.read("table", unique_id),
-        token=found.read("token", text),
-        time_ms=found.read("time_ms", moment),
+        table=members.read("table", unique_id),
+        token=members.read("token", text),
+        time_ms=members.read("time_ms", moment),
         ancestors=tuple(
             SchemaRef(id=ref.read("id", number), path=ref.read("path", text))
-            for ref in found.objects("ancestors")
+            for ref in members.objects("ancestors")
         ),
     )
 
@@ -146,27 +146,27 @@ def _type_to_json(kind: DataType) -> Any:
     return type_text(kind)
 
 
-def _field_from_json(found: JsonObject) -> Field:
-    kind = _type_from_json(found)
+def _field_from_json(members: JsonObject) -> Field:
+    kind = _type_from_json(members)
 
     def default(value: Any) -> Any:
         return _value_from_json(value, kind)
 
     return Field(
-        id=found.read("id", number),
-        name=found.read("name", text),
+        id=members.read("id", number),
+        name=members.read("name", text),
         type=kind,
-        required=found.read("required", flag, False),
-        comment=found.read("comment", optional(text), None),
-        initial_default=found.read("initial_default", default, None),
-        write_default=found.read("write_default", default, None),
+        required=members.read("required", flag, False),
+        comment=members.read("comment", optional(text), None),
+        initial_default=members.read("initial_default", default, None),
+        write_default=members.read("write_default", default, None),
     )
 
 
-def _type_from_json(found: JsonObject) -> DataType:
-    if isinstance(found.values.get("type"), str):
-        return found.read("type", _leaf_type)
-    inner = found.inner("type")
+def _type_from_json(members: JsonObject) -> DataType:
+    if isinstance(members.values.get("type"), str):
+        return members.read("type", _leaf_type)
+    inner = members.inner("type")
     if "list" in inner:
         return ListType(_field_from_json(inner.inner("list")))
     if "map" in inner:
@@ -179,13 +179,13 @@ def _type_from_json(found: JsonObject) -> DataType:
 
 def _leaf_type(value: Any) -> DataType:
     kind = parse_type(value)
-    if children(kind):
+    if children(kind):  # nested types are written as objects, since SQL text has no place for ids
         raise ValueError(f"fields of {value} have no ids")
     return kind
 
 
 def _value_to_json(value: Any, kind: DataType) -> Any:
-    """A default as JSON; see the table in the specification."""
+    """Returns a default as JSON; see the table in the specification."""
     if value is None:
         return None
     match kind:
@@ -202,7 +202,7 @@ def _value_to_json(value: Any, kind: DataType) -> Any:
         case BinaryType():
             return value.hex()
         case ListType(element):
-            return [_value_to_json(one, element.type) for one in value]
+            return [_value_to_json(item, element.type) for item in value]
         case MapType(key, item):
             return [[_value_to_json(k, key.type), _value_to_json(v, item.type)] for k, v in value]
         case StructType(fields):
@@ -211,7 +211,7 @@ def _value_to_json(value: Any, kind: DataType) -> Any:
 
 
 def _value_from_json(value: Any, kind: DataType) -> Any:
-    """The default; ValueError, TypeError, KeyError or ArithmeticError when the JSON is none."""
+    """Reads a default; ValueError, TypeError, KeyError or ArithmeticError when the JSON is invalid."""
     if value is None:
         return None
     match kind:
@@ -225,10 +225,10 @@ def _value_from_json(value: Any, kind: DataType) -> Any:
         case Primitive("float" | "double"):
             return _float(value)
         case Primitive("timestamp" | "timestamp_ntz" as name):
-            found = dt.datetime.fromisoformat(value)
-            if (found.tzinfo is None) != (name == "timestamp_ntz"):
+            time_ = dt.datetime.fromisoformat(value)
+            if (time_.tzinfo is None) != (name == "timestamp_ntz"):
                 raise ValueError("a timestamp ends with Z, a timestamp_ntz does not")
-            return found if found.tzinfo is None else found.astimezone(dt.UTC)
+            return time_ if time_.tzinfo is None else time_.astimezone(dt.UTC)
         case Primitive("time"):
             if (time := dt.time.fromisoformat(value)).tzinfo is not None:
                 raise ValueError("a time has no zone")
@@ -242,7 +242,7 @@ def _value_from_json(value: Any, kind: DataType) -> Any:
         case BinaryType():
             return bytes.fromhex(value)
         case ListType(element):
-            return [_value_from_json(one, element.type) for one in _exactly(list, value)]
+            return [_value_from_json(item, element.type) for item in _exactly(list, value)]
         case MapType(key, item):
             return [
                 (_value_from_json(k, key.type), _value_from_json(v, item.type))
@@ -269,10 +269,10 @@ def _float(value: Any) -> float:
 
 
 def _decimal(value: Any, precision: int, scale: int) -> decimal.Decimal:
-    found = decimal.Decimal(_exactly(str, value))
-    if found.as_tuple().exponent != -scale or len(found.as_tuple().digits) > precision:
+    number_ = decimal.Decimal(_exactly(str, value))
+    if number_.as_tuple().exponent != -scale or len(number_.as_tuple().digits) > precision:
         raise ValueError(f"not a number of decimal({precision},{scale})")
-    return found
+    return number_
 
 
 _SCHEMA = SealedFormat(what="schema", to_json=_to_members, from_json=_from_members, advice=REPAIR_ADVICE)

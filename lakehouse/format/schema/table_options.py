@@ -1,10 +1,10 @@
 """The options of a table: names, values, meanings and bounds, in one place.
 
-Options of single columns are called ``fields.<column>.<option>``; what they and the other options
-about merging mean for a table's columns is :mod:`lakehouse.format.schema.merge_rules`'s to say.
+Options of single columns are called ``fields.<column>.<option>``; :mod:`lakehouse.format.schema.merge_rules`
+defines what they and the other options about merging mean for a table's columns.
 
-Invariant: a value that :meth:`TableOptions.parse` returns is within its bounds; an option nobody
-knows is an error. Options that lay rows out or say how they are merged (``fixed``) never change once
+Invariant: a value that :meth:`TableOptions.parse` returns is within its bounds; an unknown option
+is an error. Options that determine the layout or the merging of rows (``fixed``) never change once
 a table exists.
 """
 
@@ -44,11 +44,11 @@ AGGREGATES = (
     "collect",
     "merge_map",
 )
-"""What may become of the values of a column in rows of one key."""
+"""Functions that merge the values of a column in rows of one key."""
 _OF_COLUMN = "fields."
 _ANY_COLUMN = "<column>"
 _POINT_READ_ROWS = 16_384
-"""pyarrow reads a whole row group for one row, so tables with point reads have small ones."""
+"""Rows of a row group in tables with point reads: small, since pyarrow reads a whole group for one row."""
 
 
 def _option(name: str, default: Any, doc: str, *, fixed: bool = False, **about: Any) -> Any:
@@ -57,22 +57,22 @@ def _option(name: str, default: Any, doc: str, *, fixed: bool = False, **about: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionInfo(Option):
-    """What there is to know about one option.
+    """Description of an option.
 
-    Its name is what stands in a table's options, with ``<column>`` for any column. Its field is an
+    Its name is that in a table's options, with ``<column>`` for any column. Its field is an
     attribute of :class:`TableOptions` or of :class:`ColumnOptions`.
     """
 
     fixed: bool
-    """Whether it is set when the table is created and never changed."""
+    """True if it is set at the creation of the table and never changed."""
 
     @property
     def is_of_column(self) -> bool:
-        """Whether there may be one for each column."""
+        """True if each column may have it."""
         return self.name.startswith(_OF_COLUMN)
 
     def parse(self, text: str) -> Any:
-        """Returns the value that text says; InvalidInputError when it says none that is accepted."""
+        """Parses a value from text; InvalidInputError when it is not accepted."""
         value = self.read(text)
         wanted = self.wanted(value)
         if wanted:
@@ -86,17 +86,18 @@ class OptionInfo(Option):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOptions:
-    """What the options ``fields.<column>.…`` say of one column, parsed and checked."""
+    """Options ``fields.<column>.…`` of one column, parsed and checked."""
 
     aggregate: str = _option(
         "aggregate",
         "last_non_null_value",
-        "What becomes of the column's values in rows of one key (engines partial-update and aggregation).",
+        "Function that merges the column's values in rows of one key (engines partial-update and"
+        " aggregation).",
         choices=AGGREGATES,
         fixed=True,
     )
     delimiter: str = _option(
-        "delimiter", ",", "What listagg puts between two texts, as it stands.", fixed=True
+        "delimiter", ",", "Text that listagg puts between two texts, taken literally.", fixed=True
     )
     distinct: bool = _option(
         "distinct", False, "Whether collect keeps each element once, where it came first.", fixed=True
@@ -113,7 +114,7 @@ class ColumnOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a table's options say, parsed and checked."""
+    """Options of a table, parsed and checked."""
 
     file_format: str = _option(
         "file.format",
@@ -243,7 +244,7 @@ class TableOptions:
     merge_engine: str = _option(
         "merge_engine",
         "deduplicate",
-        "What becomes of several rows of one key: the newest stays; values that are not null replace"
+        "Engine that merges several rows of one key: the newest stays; values that are not null replace"
         " older ones; values are aggregated; the first stays.",
         choices=ENGINES,
         fixed=True,
@@ -268,13 +269,13 @@ class TableOptions:
     record_time_field: str = _option(
         "record.time_field",
         "",
-        "Column that says from when record.ttl_s counts: a timestamp, a date, or a bigint of milliseconds"
-        " since 1970; rows with null stay.",
+        "Column with the time from which record.ttl_s counts: a timestamp, a date, or a bigint of"
+        " milliseconds since 1970; rows with null stay.",
     )
     compaction_auto: str = _option(
         "compaction.auto",
         "writer",
-        "Which processes compact by themselves when their commits made it worth while: those that have a "
+        "Processes that compact by themselves when their commits made it worth while: those that have a "
         "streaming writer open (writer), all (on), none, not even a streaming writer that meets "
         "compaction.stop_trigger (off).",
         choices=("off", "writer", "on"),
@@ -316,14 +317,14 @@ class TableOptions:
         high=1024,
     )
     columns: Mapping[str, ColumnOptions] = field(default_factory=dict, hash=False)
-    """By what stands between ``fields.`` and the option's name, for those that have any."""
+    """Options by column, or columns as the option names them, for those that have any."""
 
     @classmethod
     def parse(cls, options: Mapping[str, object]) -> Self:
-        """The options in a table's schema, or as a user gives them: values need not be text yet.
+        """Parses the options in a table's schema, or as a user gives them: values need not be text yet.
 
         Raises:
-            InvalidInputError: an option nobody knows (the nearest is named), or a value that is not
+            InvalidInputError: an unknown option (the nearest is named), or a value that is not
                 accepted.
         """
         values: dict[str, Any] = {}
@@ -334,16 +335,16 @@ class TableOptions:
             of_column[info.field] = info.parse(text)
         if values.get("point_reads"):
             values.setdefault("parquet_row_group_rows", _POINT_READ_ROWS)
-        return cls(**values, columns={name: ColumnOptions(**said) for name, said in columns.items()})
+        return cls(**values, columns={name: ColumnOptions(**given) for name, given in columns.items()})
 
     @classmethod
     def describe(cls) -> Iterator[OptionInfo]:
-        """Every option there is, in order."""
+        """Yields the description of every option, in the order of declaration."""
         yield from _known().values()
 
     @classmethod
     def info(cls, name: str) -> OptionInfo:
-        """What there is to know about an option; InvalidInputError when nobody knows it."""
+        """Returns the description of an option; InvalidInputError when there is no such option."""
         known = _known()
         if name in known and _ANY_COLUMN not in name:
             return known[name]
@@ -357,7 +358,7 @@ class TableOptions:
             )
         of_any = f"{_OF_COLUMN}{_ANY_COLUMN}.{option}"
         if of_any not in known:
-            names = [one.rpartition(".")[2] for one in known if _ANY_COLUMN in one]
+            names = [option_name.rpartition(".")[2] for option_name in known if _ANY_COLUMN in option_name]
             raise InvalidInputError(
                 f"there is no option {short(option)} of columns, as in {short(name)}; "
                 f"{suggestion(option, names)}",
@@ -370,7 +371,7 @@ class TableOptions:
 
 @functools.cache
 def _known() -> dict[str, OptionInfo]:
-    """Every option by its name."""
+    """Returns the descriptions of all options by name."""
     of_columns = (
         dataclasses.replace(info, name=f"{_OF_COLUMN}{_ANY_COLUMN}.{info.name}")
         for info in _infos(ColumnOptions)
@@ -383,13 +384,13 @@ def _infos(options: type[TableOptions] | type[ColumnOptions]) -> list[OptionInfo
 
 
 def _split(name: str) -> tuple[str, str]:
-    """The column, or columns, and the option that ``fields.<column>.<option>`` names."""
+    """Splits ``fields.<column>.<option>`` into column, or columns, and option."""
     column, _, option = name.removeprefix(_OF_COLUMN).rpartition(".")
     return column, option
 
 
 def option_texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as a schema keeps them, as text: ``True`` is ``"true"``, ``3`` is ``"3"``.
+    """Returns options as a schema stores them, as text: ``True`` is ``"true"``, ``3`` is ``"3"``.
 
     Raises:
         InvalidInputError: a name is no text, or a value neither text nor a number nor true or false.

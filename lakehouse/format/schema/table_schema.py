@@ -1,8 +1,8 @@
 """The schema of a table: its columns, its keys, its options.
 
-Invariant: a schema is a value and never changes; a change makes another one with the next id. What
-:func:`check_schema` lets pass can be stored, written and read: names are unique, ids are unique,
-keys are there and never null.
+Invariant: a schema is a value and never changes; a change makes another one with the next id. A schema
+that :func:`check_schema` accepts can be stored, written and read: names are unique, ids are unique,
+key columns exist and are never null.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from lakehouse.suggest import nearest, suggestion
 __all__ = ["BUCKETS_MAX", "TableSchema", "check_options", "check_schema", "schema_from_arrow"]
 
 BUCKETS_MAX = 10_000
-"""Most buckets of a table (of a partition, where the key holds the partition)."""
+"""Maximum number of buckets of a table (of a partition, if the key holds the partition)."""
 _UNFIT = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories: controls, halves of surrogate pairs, separators of lines and paragraphs."""
+"""Unicode categories not allowed in names: controls, surrogates, line and paragraph separators."""
 _RESERVED = (KIND_COLUMN, SEQUENCE_COLUMN)
 _OF_MERGING = ("merge_engine", "sequence.field", "ignore_delete", "record.", "fields.")
-"""How the names of options begin that say how rows are merged."""
+"""Prefixes of the names of options about merging."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +52,27 @@ class TableSchema:
     """Columns, primary key, partition columns and options of a table."""
 
     id: int = 0
-    """0 for the first, then one more with each change."""
+    """Number of the schema: 0 for the first, then one more with each change."""
     fields: tuple[Field, ...]
     primary_key: tuple[str, ...] = ()
-    """Names of columns; empty = an append-only table."""
+    """Names of the key's columns, in key order; empty = an append-only table."""
     partition_by: tuple[str, ...] = ()
-    """Names of columns."""
+    """Names of the partition columns, in order."""
     buckets: int = 1
     # A dict, because what is read-only cannot be pickled.
     options: Mapping[str, str] = dataclass_field(default_factory=dict, hash=False)
-    """By name, as text; see :class:`TableOptions`."""
+    """Options by name, as text; see :class:`TableOptions`."""
     comment: str | None = None
     highest_field_id: int
-    """Of all fields there ever were, nested ones included."""
+    """Highest id of all fields that the table ever had, nested ones included."""
     indexes: tuple[IndexDefinition, ...] = ()
-    """Indexes that data files get."""
+    """Definitions of the indexes that data files get."""
     highest_index_id: int = 0
-    """Of all indexes there ever were."""
+    """Highest id of all index definitions that the table ever had."""
 
     def field(self, name: str) -> Field:
-        """The column of that name, which must exist."""
-        return next(one for one in self.fields if one.name == name)
+        """Returns the column of that name, which must exist."""
+        return next(field for field in self.fields if field.name == name)
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
@@ -86,18 +86,18 @@ class TableSchema:
 
     @property
     def key_holds_partition(self) -> bool:
-        """Whether the primary key tells the partition, so that each partition has merge units of its own."""
+        """True if the key determines the partition, so that each partition has merge units of its own."""
         return set(self.partition_by) <= set(self.primary_key)
 
     @property
     def merging(self) -> MergeSpec:
-        """How rows of one key become one, as the options say."""
+        """Specification of merging by the table's options."""
         if not any(name.startswith(_OF_MERGING) for name in self.options):
             return PLAIN
         return _merging(self)
 
     def arrow(self) -> pa.Schema:
-        """The Arrow schema, field ids in its metadata."""
+        """Returns the Arrow schema, with field ids in its metadata."""
         return arrow_schema(self.fields)
 
 
@@ -116,13 +116,13 @@ def schema_from_arrow(
     comment: str | None = None,
     indexes: Mapping[Any, Any] | None = None,
 ) -> TableSchema:
-    """The schema of a new table with these columns; key and partition columns become required.
+    """Makes the schema of a new table with these columns; key and partition columns become required.
 
     Field ids count from 1, depth first: a field before its own fields.
 
     Raises:
-        InvalidInputError: a type that tables do not have, an option nobody knows, or a rule of
-            :func:`check_schema` broken; the message names the column or the option.
+        InvalidInputError: a type that tables do not have, an unknown option, or a broken rule of
+            :func:`check_schema`; the message names the column or the option.
     """
     if not isinstance(schema, pa.Schema):
         raise InvalidInputError(
@@ -144,7 +144,7 @@ def schema_from_arrow(
         fields.append(Field(id=number, name=part.name, type=kind, required=required))
     texts = option_texts(options or {})
     definitions = parse_indexes(indexes or {}, fields)
-    made = TableSchema(
+    created = TableSchema(
         fields=tuple(fields),
         primary_key=keys,
         partition_by=partitions,
@@ -155,10 +155,10 @@ def schema_from_arrow(
         indexes=definitions,
         highest_index_id=len(definitions),
     )
-    check_schema(made)
-    refuse_ambiguous(made.fields)
-    check_options(made)
-    return made
+    check_schema(created)
+    refuse_ambiguous(created.fields)
+    check_options(created)
+    return created
 
 
 def _names(names: Sequence[str] | str, what: str) -> tuple[str, ...]:
@@ -170,14 +170,14 @@ def _names(names: Sequence[str] | str, what: str) -> tuple[str, ...]:
 
 
 def _are_names(names: Any) -> bool:
-    return isinstance(names, Sequence) and all(isinstance(one, str) for one in names)
+    return isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Nothing when a table can have this schema; :func:`check_options` judges its options.
+    """Checks that a table can have this schema, its options aside (:func:`check_options`).
 
     Raises:
-        InvalidInputError: the message names the column and says what is wrong with it.
+        InvalidInputError: it cannot; the message names the column and the problem.
     """
     _check_kinds(schema)
     _check_fields(schema.fields, "the table")
@@ -196,7 +196,7 @@ def check_schema(schema: TableSchema) -> None:
 
 
 def _check_kinds(schema: TableSchema) -> None:
-    """That every attribute is of its kind; dataclasses take anything."""
+    """Checks that every attribute is of its type, which dataclasses do not check."""
     for field in schema.fields:
         problem = field_problem(field)
         if problem:
@@ -212,29 +212,30 @@ def _check_kinds(schema: TableSchema) -> None:
 
 
 def check_options(schema: TableSchema) -> None:
-    """Nothing when the schema's options are ones that there are, and fit its columns and each other.
+    """Checks that the schema's options exist, and fit its columns and each other.
 
     Raises:
-        InvalidInputError: the message names the option, and the column where it is about one.
+        InvalidInputError: they do not; the message names the option, and the column if it is about one.
     """
     options = TableOptions.parse(schema.options)
     merge_spec(schema.fields, schema.primary_key, options)
 
 
 def _check_indexes(schema: TableSchema) -> None:
-    numbers = [one.id for one in schema.indexes]
-    if len(set(numbers)) != len(numbers) or any(not 1 <= one <= schema.highest_index_id for one in numbers):
+    numbers = [definition.id for definition in schema.indexes]
+    highest = schema.highest_index_id
+    if len(set(numbers)) != len(numbers) or any(not 1 <= number <= highest for number in numbers):
         raise InvalidInputError(
             f"ids of indexes must be unique and from 1 to {schema.highest_index_id}, not {numbers}",
             ids=numbers,
         )
-    for place, one in enumerate(schema.indexes):
-        check_fits(one, schema.fields)
-        check_beside(one, schema.indexes[:place], schema.fields)
+    for place, definition in enumerate(schema.indexes):
+        check_fits(definition, schema.fields)
+        check_beside(definition, schema.indexes[:place], schema.fields)
 
 
 def _check_fields(fields: Iterable[Field], where: str) -> None:
-    """That there are fields, and that their names differ in more than case."""
+    """Checks that there are fields, and that their names differ in more than case."""
     seen: dict[str, str] = {}
     for field in fields:
         folded = field.name.casefold()

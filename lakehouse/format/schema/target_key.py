@@ -1,4 +1,4 @@
-"""Target keys: what an index is about, as a short text that can stand in names and URLs.
+"""Target keys: the target of an index as a short text that is safe in names and URLs.
 
 ==================  ==========================================  ==================================
 target              key                                         example
@@ -12,9 +12,9 @@ expression          ``expr:`` and xxh3_64 of its text, 16 hex   ``expr:012345678
 Keys have at most 256 bytes, all of them from ``0-9 A-Z a-z - . _ ~ % , # :``.
 
 Invariant: ``decode_target_key(encode_target_key(target)) == target``, and a target has one key:
-decoding refuses other spellings, but for the two that exist elsewhere: GreptimeDB takes column
-ids with leading zeros, and a set may be the ids joined by ``+`` in URL-safe base64. Whoever needs
-the text as it stood keeps it beside the target.
+decoding refuses other spellings, but for the two that exist elsewhere: GreptimeDB accepts column
+ids with leading zeros, and a set may be the ids joined by ``+`` in URL-safe base64. Callers that need
+the original text keep it beside the target.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 KEY_BYTES_MAX = 256
-"""Longest key."""
+"""Maximum bytes of a key."""
 COLUMN_ID_MAX = (1 << 32) - 1
 """Greatest column id."""
 TARGET_EXPR = "target_expr"
@@ -63,7 +63,7 @@ _POINTER = re.compile(r"(/([^~/]|~[01])*)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnTarget:
-    """One column."""
+    """Target: one column."""
 
     column_id: int
 
@@ -75,14 +75,14 @@ class ColumnTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSetTarget:
-    """Several columns together; their order and repetitions mean nothing."""
+    """Target: several columns together; their order and repetitions mean nothing."""
 
     column_ids: tuple[int, ...]
-    """At least two, ascending, each once; :meth:`of` takes any."""
+    """Ids of at least two columns, ascending, each once; :meth:`of` takes them in any form."""
 
     @classmethod
     def of(cls, *column_ids: int) -> ColumnTarget | Self:
-        """The target of these columns; of one column it is that column's."""
+        """Returns the target of these columns; for one column a :class:`ColumnTarget`."""
         distinct = tuple(sorted(set(column_ids)))
         if not distinct:
             raise InvalidInputError("a target needs at least one column")
@@ -99,11 +99,11 @@ class ColumnSetTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonPathTarget:
-    """A place in the JSON values of a column."""
+    """Target: a place in the JSON values of a column."""
 
     column_id: int
     pointer: str
-    """JSON Pointer (RFC 6901): empty for the whole value, else ``/`` and a name, again and again."""
+    """JSON Pointer (RFC 6901): empty for the whole value, else one or more steps of ``/`` and a name."""
 
     @property
     def key(self) -> str:
@@ -117,7 +117,7 @@ class JsonPathTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionTarget:
-    """The value of an expression over columns."""
+    """Target: the value of an expression over columns."""
 
     expr_hash: int
     """xxh3_64 of the normalised text."""
@@ -126,7 +126,7 @@ class ExpressionTarget:
 
     @classmethod
     def of(cls, expr: str) -> Self:
-        """The target of an expression, whose text is taken as it is."""
+        """Returns the target of an expression, given by its normalised text."""
         try:
             return cls(expr_hash=xxhash.xxh3_64_intdigest(expr.encode()), expr=expr)
         except UnicodeEncodeError as error:
@@ -147,11 +147,11 @@ class ExpressionTarget:
 
 
 IndexTarget: TypeAlias = ColumnTarget | ColumnSetTarget | JsonPathTarget | ExpressionTarget
-"""What an index is about."""
+"""Target of an index: the values that it indexes."""
 
 
 def encode_target_key(target: IndexTarget) -> str:
-    """The key of a target; an InvalidInputError when the target is none or its key would be too long."""
+    """Returns the key of a target; InvalidInputError when the target is invalid or its key too long."""
     key = target.key
     if len(key) > KEY_BYTES_MAX:
         raise InvalidInputError(
@@ -163,13 +163,13 @@ def encode_target_key(target: IndexTarget) -> str:
 
 
 def decode_target_key(key: str, properties: Mapping[str, str] | None = None) -> IndexTarget:
-    """The target of a key.
+    """Returns the target of a key.
 
     Args:
         key: the text behind the blob type's prefix, or the name of an inverted index.
-        properties: of the blob; :func:`expression_text` of them gives an expression its text back.
+        properties: properties of the blob, which have the text of an expression (:func:`expression_text`).
 
-    Raises FormatError when the key is none, and CorruptionError when ``target_expr`` is the text
+    Raises FormatError when the key is invalid, and CorruptionError when ``target_expr`` is the text
     of another expression.
     """
     _check_text(key)
@@ -183,19 +183,19 @@ def decode_target_key(key: str, properties: Mapping[str, str] | None = None) -> 
         return _decode_set(key, key.split(","))
     if _BASE64.fullmatch(key):
         return _decode_base64(key)
-    raise _bad(key, "is no column id, set, JSON path or expression")
+    raise _key_error(key, "is no column id, set, JSON path or expression")
 
 
 def expression_text(key: str, properties: Mapping[str, str]) -> str | None:
-    """The text that a blob's properties have of an expression, None where they have none.
+    """Returns the text of an expression from a blob's properties; None where they lack it.
 
-    The blob of all inverted indexes has one set of properties: there the key is part of the name.
+    The blob of all inverted indexes has one set of properties: there the property's name includes the key.
     """
     return properties.get(TARGET_EXPR, properties.get(f"{TARGET_EXPR}.{key}"))
 
 
 def decode_column_target(key: str) -> ColumnTarget:
-    """The column of a key as GreptimeDB decodes it, with its errors word for word."""
+    """Decodes the column of a key as GreptimeDB does, with its errors word for word."""
     if not key:
         raise FormatError("target key cannot be empty", target_key=key)
     if not (key.isascii() and key.isdigit()):
@@ -207,7 +207,7 @@ def decode_column_target(key: str) -> ColumnTarget:
 
 
 def target_properties(target: IndexTarget) -> dict[str, str]:
-    """Blob properties that go with the key: the text of an expression."""
+    """Returns the blob properties that belong to the key: the text of an expression."""
     if isinstance(target, ExpressionTarget) and target.expr is not None:
         return {TARGET_EXPR: target.expr}
     return {}
@@ -229,24 +229,24 @@ def _check_pointer(pointer: str) -> None:
 
 def _check_text(key: str) -> None:
     if not key:
-        raise _bad(key, "is empty")
+        raise _key_error(key, "is empty")
     if len(key) > KEY_BYTES_MAX:
-        raise _bad(key, f"has {len(key)} bytes, more than {KEY_BYTES_MAX}")
-    foreign = _FOREIGN.search(key.rstrip("="))
+        raise _key_error(key, f"has {len(key)} bytes, more than {KEY_BYTES_MAX}")
+    foreign = _FOREIGN.search(key.rstrip("="))  # padding of base64 may end a key
     if foreign:
-        raise _bad(key, f"has the character {foreign[0]!r}, which no key has")
+        raise _key_error(key, f"has the character {foreign[0]!r}, which no key has")
 
 
 def _decode_id(key: str, text: str) -> int:
     if not text.isdigit() or (text[0] == "0" and text != "0") or int(text) > COLUMN_ID_MAX:
-        raise _bad(key, f"has {text!r} where a column id in 0..{COLUMN_ID_MAX} belongs")
+        raise _key_error(key, f"has {text!r} where a column id in 0..{COLUMN_ID_MAX} belongs")
     return int(text)
 
 
 def _decode_set(key: str, texts: list[str]) -> ColumnSetTarget:
     ids = tuple(_decode_id(key, text) for text in texts)
     if any(first >= second for first, second in itertools.pairwise(ids)):
-        raise _bad(key, "has columns that are not in ascending order, each once")
+        raise _key_error(key, "has columns that are not in ascending order, each once")
     return ColumnSetTarget(column_ids=ids)
 
 
@@ -255,11 +255,11 @@ def _decode_base64(key: str) -> ColumnSetTarget:
     try:
         texts = base64.urlsafe_b64decode(plain + "=" * (-len(plain) % 4)).decode("ascii").split("+")
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise _bad(
+        raise _key_error(
             key, f"is no column id, set, JSON path or expression, nor base64 of a set ({error})"
         ) from error
     if len(texts) < 2:
-        raise _bad(key, "is base64, but not of two columns or more joined by '+'")
+        raise _key_error(key, "is base64, but not of two columns or more joined by '+'")
     return _decode_set(key, texts)
 
 
@@ -269,18 +269,18 @@ def _decode_json_path(key: str) -> JsonPathTarget:
         pointer = unquote_to_bytes(escaped).decode()
         _check_pointer(pointer)
     except (UnicodeDecodeError, InvalidInputError) as error:
-        raise _bad(key, f"has no JSON pointer behind its '#': {error}") from error
+        raise _key_error(key, f"has no JSON pointer behind its '#': {error}") from error
     target = JsonPathTarget(column_id=_decode_id(key, column), pointer=pointer)
     if target.key != key:
-        raise _bad(key, f"is another spelling of {target.key}")
+        raise _key_error(key, f"is another spelling of {target.key}")
     return target
 
 
 def _decode_expression(key: str, expr: str | None) -> ExpressionTarget:
-    found = _EXPR_KEY.fullmatch(key)
-    if not found:
-        raise _bad(key, "has something else than 16 lower-case hex digits behind 'expr:'")
-    expr_hash = int(found[1], 16)
+    match = _EXPR_KEY.fullmatch(key)
+    if not match:
+        raise _key_error(key, "has something else than 16 lower-case hex digits behind 'expr:'")
+    expr_hash = int(match[1], 16)
     if expr is None:
         return ExpressionTarget(expr_hash=expr_hash)
     target = ExpressionTarget.of(expr)
@@ -294,5 +294,5 @@ def _decode_expression(key: str, expr: str | None) -> ExpressionTarget:
     return target
 
 
-def _bad(key: str, why: str) -> FormatError:
+def _key_error(key: str, why: str) -> FormatError:
     return FormatError(f"target key {key!r:.80} {why}", target_key=key)

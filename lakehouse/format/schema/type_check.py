@@ -1,7 +1,7 @@
-"""Types from outside: what stands for a column's type, and whether a type is one that a table can have.
+"""Checks of types from outside: converts them to types of tables, and reports those that tables cannot have.
 
-Invariant: a type that :func:`column_type` returns, or that :func:`type_problem` finds nothing wrong
-with, can be written as text and as JSON, and read again as the same type.
+Invariant: a type that :func:`column_type` returns, or in which :func:`type_problem` finds no problem,
+can be written as text and as JSON, and read again as the same type.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from lakehouse.suggest import suggestion
 __all__ = ["ColumnType", "column_type", "field_problem", "type_problem"]
 
 ColumnType = DataType | pa.DataType | str
-"""What stands for a type: SQL text such as ``"double"``, an Arrow type, or a type of this package."""
+"""Ways to give a type: SQL text such as ``"double"``, an Arrow type, or a type of this package."""
 _ACCEPTED = "give SQL text such as 'double', an Arrow type such as pa.float64(), or a type of a TableSchema"
 
 
 def column_type(given: object) -> DataType:
-    """The type that a caller means; fields inside have no ids yet.
+    """Returns the type that a caller means; fields inside have no ids yet.
 
     Raises:
-        InvalidInputError: it stands for no type; the message says what does.
+        InvalidInputError: it stands for no type; the message lists what does.
     """
     if isinstance(given, str):
         return parse_type(given)
@@ -57,7 +57,7 @@ def column_type(given: object) -> DataType:
 
 
 def type_problem(kind: object, depth: int = 0) -> str:
-    """What is wrong with a type, fields inside included; empty when it is sound."""
+    """Returns the first problem of a type, fields inside included; empty when it is sound."""
     if depth > TYPE_DEPTH_MAX:
         return f"types nest at most {TYPE_DEPTH_MAX} deep"
     match kind:
@@ -80,7 +80,7 @@ def type_problem(kind: object, depth: int = 0) -> str:
         case StructType(fields):
             if not _is(fields, tuple):
                 return f"the fields of a struct are a tuple of Field, not {short(fields)}"
-            return next(filter(None, (field_problem(one, depth + 1) for one in fields)), "")
+            return next(filter(None, (field_problem(field, depth + 1) for field in fields)), "")
     return f"{short(kind)} is no type of a column: {_ACCEPTED}"
 
 
@@ -93,7 +93,7 @@ def _is_number(value: Any, low: int, high: int) -> bool:
 
 
 def field_problem(field: object, depth: int = 0) -> str:
-    """What is wrong with the attributes of a field, defaults aside; empty when it is sound."""
+    """Returns the first problem of a field's attributes, defaults aside; empty when it is sound."""
     if not isinstance(field, Field):
         return f"{short(field)} is no Field"
     if not _is(field.name, str):

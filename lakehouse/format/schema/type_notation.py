@@ -1,4 +1,4 @@
-"""Types as other systems say them: SQL text both ways, and Arrow types as table types.
+"""Conversion of types: to and from SQL text, and from Arrow types.
 
 Invariant: ``parse_type(type_text(kind))`` is ``kind``, ids and defaults aside; a type that
 :func:`from_arrow` accepts holds every value of the Arrow type unchanged.
@@ -46,7 +46,7 @@ _SQL_NAMES = {
     "timestamp": ("timestamp", "timestamptz", "timestamp_ltz"),
     "timestamp_ntz": ("timestamp_ntz",),
 }
-"""What SQL calls each primitive; the first is the one that is written."""
+"""SQL names of each primitive; the first is the one that is written."""
 _PLAIN: dict[str, DataType] = {
     **{word: Primitive(name) for name, words in _SQL_NAMES.items() for word in words},
     **dict.fromkeys(("string", "text", "varchar"), StringType()),
@@ -72,7 +72,7 @@ _BARE_NAME = re.compile(r"[^\W\d]\w*")
 
 
 def type_text(kind: DataType) -> str:
-    """The type in SQL, in the one spelling that this engine writes."""
+    """Returns the type in SQL, in the one spelling that this engine writes."""
     match kind:
         case Primitive(name):
             return _SQL_NAMES[name][0]
@@ -85,10 +85,11 @@ def type_text(kind: DataType) -> str:
         case ListType(element):
             return f"array<{_part_text(element)}>"
         case MapType(key, value):
-            # A key is required by nature, which no text says.
+            # A key is always required, so the text leaves that out.
             return f"map<{_part_text(replace(key, required=False))},{_part_text(value)}>"
         case StructType(fields):
-            return f"struct<{', '.join(f'{_name_text(one.name)}: {_part_text(one)}' for one in fields)}>"
+            parts = (f"{_name_text(field.name)}: {_part_text(field)}" for field in fields)
+            return f"struct<{', '.join(parts)}>"
 
 
 def _part_text(field: Field) -> str:
@@ -101,13 +102,14 @@ def _name_text(name: str) -> str:
 
 
 def parse_type(text: str, next_id: Callable[[], int] | None = None) -> DataType:
-    """The type that SQL text says: ``decimal(10,2)``, ``array<struct<a: int not null>>``.
+    """Parses a type from SQL text: ``decimal(10,2)``, ``array<struct<a: int not null>>``.
 
     Case does not matter. Fields inside get ids from ``next_id``, depth first; without it they have
     id 0, and :func:`lakehouse.format.schema.types.with_ids` numbers them later.
 
     Raises:
-        InvalidInputError: with the position (from 1) and, for an unknown type, the nearest one.
+        InvalidInputError: the text is no type; has the position (from 1) and, for an unknown type, the
+            nearest one.
     """
     parser = _Parser(text, _tokens(text), next_id or _no_id)
     kind = parser.kind(0)
@@ -122,29 +124,29 @@ def _no_id() -> int:
 @dataclass(frozen=True, slots=True)
 class _Token:
     sort: str
-    """word, number, mark, name (quoted), text or end."""
+    """Sort of the token: word, number, mark, name (quoted), text or end."""
     text: str
     position: int
-    """From 1."""
+    """Position of its first character in the text, from 1."""
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(text):
         if text[at].isspace():
             at += 1
             continue
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            raise _wrong(text, at + 1, f"{text[at]!r} has no place in a type")
+            raise _type_error(text, at + 1, f"{text[at]!r} has no place in a type")
         sort = match.lastgroup
         quote = {"name": "`", "text": "'"}.get(sort, "")
-        found.append(_Token(sort, match[sort].replace(quote * 2, quote) if quote else match[sort], at + 1))
+        tokens.append(_Token(sort, match[sort].replace(quote * 2, quote) if quote else match[sort], at + 1))
         at = match.end()
-    return [*found, _Token("end", "", len(text) + 1)]
+    return [*tokens, _Token("end", "", len(text) + 1)]
 
 
-def _wrong(text: str, position: int, what: str, **context: Any) -> InvalidInputError:
+def _type_error(text: str, position: int, what: str, **context: Any) -> InvalidInputError:
     return InvalidInputError(
         f"type {short(text)}, position {position}: {what}", type=short(text), position=position, **context
     )
@@ -163,9 +165,9 @@ class _Parser:
         token = self._next()
         word = token.text.lower()
         if depth > TYPE_DEPTH_MAX:
-            raise self._wrong(token, f"types nest at most {TYPE_DEPTH_MAX} deep")
+            raise self._type_error(token, f"types nest at most {TYPE_DEPTH_MAX} deep")
         if token.sort != "word":
-            raise self._wrong(token, f"a type is missing; there is {', '.join(_WORDS)}")
+            raise self._type_error(token, f"a type is missing; there is {', '.join(_WORDS)}")
         if word in _NESTED:
             return self._nested(word, depth + 1)
         if (word in _DECIMALS or word in _SIZED) and self._takes("("):
@@ -173,14 +175,16 @@ class _Parser:
         if word in _PLAIN:
             return _PLAIN[word]
         if word in _SIZED:
-            raise self._wrong(token, f"{word} needs a length, such as {word}(10)")
+            raise self._type_error(token, f"{word} needs a length, such as {word}(10)")
         says = suggestion(word, _WORDS)
-        raise self._wrong(token, f"there is no type {short(word)}; {says}", nearest=nearest(word, _WORDS))
+        raise self._type_error(
+            token, f"there is no type {short(word)}; {says}", nearest=nearest(word, _WORDS)
+        )
 
     def end(self) -> None:
         token = self._next()
         if token.sort != "end":
-            raise self._wrong(token, f"{short(token.text)} follows the end of the type")
+            raise self._type_error(token, f"{short(token.text)} follows the end of the type")
 
     def _nested(self, word: str, depth: int) -> DataType:
         self._expect("<")
@@ -203,7 +207,7 @@ class _Parser:
     def _struct_field(self, depth: int) -> Field:
         token = self._next()
         if token.sort not in ("word", "name"):
-            raise self._wrong(token, "a field's name is missing")
+            raise self._type_error(token, "a field's name is missing")
         self._takes(":")
         return self._part(token.text, depth)
 
@@ -217,7 +221,7 @@ class _Parser:
         if self._takes("comment"):
             token = self._next()
             if token.sort != "text":
-                raise self._wrong(token, "a comment stands in single quotes")
+                raise self._type_error(token, "a comment stands in single quotes")
             comment = token.text
         return Field(id=number, name=name, type=kind, required=required, comment=comment)
 
@@ -237,7 +241,7 @@ class _Parser:
         number = int(token.text[-20:]) if token.sort == "number" else -1
         if not low <= number <= high or len(token.text) > 20:
             got = f", not {token.text[:20]}" if token.text else ""
-            raise self._wrong(token, f"here stands {what} from {low} to {high}{got}")
+            raise self._type_error(token, f"here stands {what} from {low} to {high}{got}")
         return number
 
     def _next(self) -> _Token:
@@ -248,21 +252,22 @@ class _Parser:
     def _takes(self, text: str) -> bool:
         """Steps over the next token if it is this mark or word."""
         token = self._tokens[self._at]
-        found = token.sort in ("word", "mark") and token.text.lower() == text
-        self._at += found
-        return found
+        matches = token.sort in ("word", "mark") and token.text.lower() == text
+        self._at += matches
+        return matches
 
     def _expect(self, text: str) -> None:
         token = self._tokens[self._at]
         if not self._takes(text):
-            raise self._wrong(
+            raise self._type_error(
                 token, f"{text!r} is missing" + (f" before {short(token.text)}" if token.text else "")
             )
 
-    def _wrong(self, token: _Token, what: str, **context: Any) -> InvalidInputError:
-        return _wrong(self._text, token.position, what, **context)
+    def _type_error(self, token: _Token, what: str, **context: Any) -> InvalidInputError:
+        return _type_error(self._text, token.position, what, **context)
 
 
+# An unsigned type becomes the next wider signed one, which holds all its values.
 _FROM_ARROW: dict[pa.DataType, DataType] = {
     pa.bool_(): Primitive("boolean"),
     pa.int8(): Primitive("int8"),
@@ -298,9 +303,9 @@ _ADVICE = {
 
 
 def from_arrow(kind: pa.DataType, next_id: Callable[[], int], depth: int = 0) -> DataType:
-    """The type that holds every value of an Arrow type.
+    """Returns the type that holds every value of an Arrow type.
 
-    Encodings (dictionary, run-end, view, large) and extensions count as what they hold. Fields
+    Encodings (dictionary, run-end, view, large) and extensions count as the type of their values. Fields
     inside get ids from ``next_id``, depth first.
 
     Raises:
@@ -315,7 +320,7 @@ def from_arrow(kind: pa.DataType, next_id: Callable[[], int], depth: int = 0) ->
         return from_arrow(kind.value_type, next_id, depth)
     if kind in _FROM_ARROW:
         return _FROM_ARROW[kind]
-    if is_.is_timestamp(kind) and kind.unit != "ns":
+    if is_.is_timestamp(kind) and kind.unit != "ns":  # microseconds do not hold nanoseconds
         return Primitive("timestamp_ntz" if kind.tz is None else "timestamp")
     if is_.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= DECIMAL_DIGITS_MAX:
         return DecimalType(kind.precision, kind.scale)

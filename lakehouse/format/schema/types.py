@@ -44,15 +44,15 @@ __all__ = [
 ]
 
 FIELD_ID = b"PARQUET:field_id"
-"""Metadata of an Arrow field that holds its id; pyarrow writes it to Parquet and reads it back."""
+"""Metadata key of an Arrow field's id; pyarrow writes it to Parquet and reads it back."""
 
 DECIMAL_DIGITS_MAX = 38
-"""Digits of the widest decimal: what 16 bytes hold."""
+"""Maximum digits of a decimal, which 16 bytes hold."""
 
 LENGTH_MAX = 2**31 - 1
-"""Longest length that a text or binary type may say."""
+"""Maximum length of a text or binary type."""
 TYPE_DEPTH_MAX = 64
-"""Most types within types."""
+"""Maximum depth of types within types."""
 
 PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -67,7 +67,7 @@ PRIMITIVES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""Every type without parameters, by name, as Arrow has it."""
+"""Arrow type of every type without parameters, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Primitive:
     """A type without parameters: boolean, int8 to int64, float, double, date, time, timestamp(_ntz).
 
     Times and timestamps count microseconds; ``timestamp`` is a moment (UTC), ``timestamp_ntz``
-    what a clock on a wall shows.
+    a local time without a zone, as a clock on a wall shows it.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType:
-    """Exact numbers of up to 38 digits, ``scale`` of them behind the point."""
+    """Exact numbers of up to ``precision`` digits (at most 38), ``scale`` of them behind the point."""
 
     precision: int
     scale: int
@@ -91,14 +91,14 @@ class DecimalType:
 
 @dataclass(frozen=True, slots=True)
 class StringType:
-    """Text; ``length`` is the most characters a writer may store (None = any number)."""
+    """Text; ``length`` is the maximum number of characters that a writer may store (None = any)."""
 
     length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryType:
-    """Bytes; ``length`` is the most that a writer may store (None = any number)."""
+    """Bytes; ``length`` is the maximum number that a writer may store (None = any)."""
 
     length: int | None = None
 
@@ -120,7 +120,7 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """Named fields, in order."""
+    """A struct: named fields, in order."""
 
     fields: tuple[Field, ...]
 
@@ -134,24 +134,24 @@ class Field:
     """A column, or a part of one."""
 
     id: int
-    """From 1, never used again for another field of the table."""
+    """Number of the field, from 1; never used again for another field of the table."""
     name: str
     type: DataType
     required: bool = False
-    """No nulls."""
+    """True if nulls are not allowed."""
     comment: str | None = None
     # Values of defaults may be lists and dicts, which have no hash.
     initial_default: Any = dataclass_field(default=None, hash=False)
-    """What rows of files without this field have; fixed when the field is added.
+    """Value of rows in files without this field; fixed when the field is added.
 
-    A value as ``to_pylist`` gives it: a struct is a dict by name, a map a list of pairs.
+    A value as ``to_pylist`` returns it: a struct is a dict by name, a map a list of pairs.
     """
     write_default: Any = dataclass_field(default=None, hash=False)
-    """What new rows get that come without this field."""
+    """Value of new rows that are written without this field."""
 
 
 def children(kind: DataType) -> tuple[Field, ...]:
-    """The fields inside a type: a list's element, a map's key and value, a struct's fields."""
+    """Returns the fields inside a type: a list's element, a map's key and value, a struct's fields."""
     match kind:
         case ListType(element):
             return (element,)
@@ -163,7 +163,7 @@ def children(kind: DataType) -> tuple[Field, ...]:
 
 
 def with_children(kind: DataType, fields: tuple[Field, ...]) -> DataType:
-    """The type with other fields inside."""
+    """Returns the type with other fields inside, as many as :func:`children` returns for it."""
     match kind:
         case ListType():
             return ListType(*fields)
@@ -175,7 +175,7 @@ def with_children(kind: DataType, fields: tuple[Field, ...]) -> DataType:
 
 
 def with_ids(kind: DataType, next_id: Callable[[], int]) -> DataType:
-    """The type with new ids for all fields inside, depth first: a field before its own fields."""
+    """Returns the type with new ids for all fields inside, depth first: a field before its own fields."""
     numbered = []
     for child in children(kind):
         number = next_id()
@@ -184,7 +184,7 @@ def with_ids(kind: DataType, next_id: Callable[[], int]) -> DataType:
 
 
 def walk(fields: tuple[Field, ...], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Every field with its path, nested ones after the field that holds them."""
+    """Yields every field with its path, nested ones after the field that holds them."""
     for field in fields:
         here = (*path, field.name)
         yield here, field
@@ -192,7 +192,7 @@ def walk(fields: tuple[Field, ...], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type, its nested fields with their ids."""
+    """Returns the Arrow type, whose nested fields have their ids as metadata."""
     match kind:
         case Primitive(name):
             return PRIMITIVES[name]
@@ -211,23 +211,23 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def arrow_field(field: Field) -> pa.Field:
-    """The Arrow field, with its id as metadata."""
+    """Returns the Arrow field, with its id as metadata."""
     metadata = {FIELD_ID: str(field.id).encode()}
     return pa.field(field.name, arrow_type(field.type), nullable=not field.required, metadata=metadata)
 
 
 @functools.lru_cache(maxsize=1024)
 def arrow_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """The Arrow schema of these columns, field ids in its metadata."""
+    """Returns the Arrow schema of these columns, field ids in its metadata."""
     return pa.schema([arrow_field(field) for field in fields])
 
 
 SEQUENCE_FIELD = Field(id=2_147_483_400, name=SEQUENCE_COLUMN, type=Primitive("int64"))
 """The snapshot a row came with, null = that of the file's first position.
 
-The ids of both are below those that Iceberg reserves (2,147,483,447 and up), and above all others.
+The ids of both columns are below those that Iceberg reserves (2,147,483,447 and up), and above all others.
 """
 
 
 KIND_FIELD = Field(id=2_147_483_401, name=KIND_COLUMN, type=Primitive("int8"), initial_default=0)
-"""What a row does to the older rows of its key; files without it have inserts alone."""
+"""The kind of a row; files without the column have inserts alone."""

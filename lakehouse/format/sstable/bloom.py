@@ -1,8 +1,8 @@
-"""Which keys an SSTable may hold: one bloom filter over all of them.
+"""The bloom filter of an SSTable over all its keys.
 
 ::
 
-    hashes u32    how many bits are set for a key: its share of bits times ln 2, rounded; 7 of 10
+    hashes u32    number of bits set for a key: its share of bits times ln 2, rounded; 7 of 10
     zero u32
     bits u64      size of the filter in bits, a multiple of 64 up to 2^30
     filter        bit b is bit b % 8 of byte b / 8
@@ -10,7 +10,7 @@
 With h = XXH3-64 of the key (seed 0) and d = h rotated by 32 bits, its lowest bit set, bit i of a key
 is ((x >> 32) * bits) >> 32 where x = h + i * d modulo 2^64. Numbers are little-endian.
 
-Invariant: a key that was put in is never denied. With ten bits a key, 0.8 % of other keys pass.
+Invariant: the filter passes every key that was added. With ten bits per key, 0.8 % of other keys pass.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class BloomFilter:
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Approximate bytes in memory."""
         return len(self.data) + 200
 
     def may_hold(self, key: bytes) -> bool:
-        """False when the key was not put in for certain."""
+        """Returns False only when the key was certainly not added."""
         x = hash_key(key)
         step = (x >> 32 | x << 32) & _MASK | 1
         data, bits = self.data, self.bits
@@ -63,7 +63,7 @@ class BloomFilter:
 
 
 def build_bloom(hashes: U64, bits_per_key: int) -> bytes:
-    """The content of the bloom block for keys of these hashes."""
+    """Returns the content of the bloom block for keys of these hashes."""
     bits = min(_BITS_MAX, -(-max(len(hashes) * bits_per_key, 1) // 64) * 64)
     count = max(1, round(bits_per_key * math.log(2)))
     compiled = _LOOPS.compiled_for(len(hashes))
@@ -87,7 +87,7 @@ def _filter(hashes: U64, bits: int, count: int) -> U8:
 
 
 def _set_bits(hashes: Any, bits: int, count: int, data: Any) -> None:
-    """The same, and ten times quicker; only ever runs compiled, since Python's integers do not wrap."""
+    """Sets the same bits ten times as fast; runs compiled only, since Python's integers do not wrap."""
     half, one = np.uint64(32), np.uint64(1)
     size = np.uint64(bits)
     for x in hashes:
@@ -102,10 +102,10 @@ _LOOPS = Loops(_set_bits)
 
 
 def parse_bloom(data: bytes) -> BloomFilter:
-    """The filter that a bloom block holds.
+    """Parses the content of a bloom block.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it is no filter.
     """
     if len(data) < _HEAD.size:
         raise ValueError(f"it has {len(data)} bytes, too few for a filter")

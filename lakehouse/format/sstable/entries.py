@@ -1,4 +1,4 @@
-"""The content of an SSTable's data blocks: entries in key order, with restarts to search from.
+"""Codec of the content of an SSTable's data blocks: entries in key order, with restarts to search from.
 
 ::
 
@@ -7,12 +7,12 @@
 
 A key is the first ``shared`` bytes of the key before it and ``unshared`` bytes of its own. Every
 16th entry of a block, from the first on, is a restart: it shares nothing. The restarts at the
-block's end say where those entries begin in the block; there are ceil(rows / 16) of them. Numbers
+block's end are the offsets of those entries in the block; there are ceil(rows / 16) of them. Numbers
 are little-endian.
 
-Invariant: keys of what :func:`cut_blocks` accepts ascend, without equals. What :func:`scan_blocks`
-accepts is nothing but whole entries, and restarts that are theirs; its memory is bounded by 16
-times the bytes it reads, since no key is longer than what stands between two restarts.
+Invariant: :func:`cut_blocks` accepts keys only that ascend, without equals. :func:`scan_blocks`
+accepts whole entries with their restarts and nothing else; its memory is bounded by 16 times the
+bytes it reads, since no key is longer than the bytes between two restarts.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ __all__ = [
 ]
 
 RESTART_ROWS = 16
-"""Every so many entries the key is written in full."""
+"""Number of entries from one whose key is written in full to the next."""
 ENTRY_BYTES_MIN = 4
-"""An entry takes no less, so a block has no more rows than a quarter of its bytes."""
+"""Minimum bytes of an entry: a block has no more rows than a quarter of its bytes."""
 KIND_MAX = int(max(RowKind))
-"""No entry is of a higher kind."""
+"""Highest kind of an entry."""
 _OFFSET_MAX = (1 << 31) - 1
 
 
 class BlockError(ValueError):
-    """Bytes that are no block; ``block`` says which, of those handed in."""
+    """Raised for bytes that are no block; ``block`` is its number among those given."""
 
     def __init__(self, block: int, what: str) -> None:
         super().__init__(what)
@@ -78,23 +78,24 @@ class Blocks:
 
     data: U8
     begins: I64
-    """Where each block begins in ``data``, and where the last one ends."""
+    """Offset of each block in ``data``, and the end of the last one."""
     firsts: I64
-    """Number of each block's first row, and the number of rows."""
+    """Number of each block's first row, and the number of all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockEntries:
-    """The rows of some blocks: where their parts are in the blocks' bytes."""
+    """The rows of some blocks: offsets of their parts in the blocks' bytes."""
 
     kinds: U8
     shared: I64
+    """Bytes that the key shares with the key before."""
     suffixes: I64
-    """Where the key's own bytes begin; the value follows them."""
+    """Offset of the key's own bytes; the value follows them."""
     values: I64
-    """Where the value begins."""
+    """Offset of the value."""
     ends: I64
-    """Where it ends."""
+    """Offset behind the value."""
     lengths: I64
     """Bytes of the whole key."""
 
@@ -111,12 +112,12 @@ def _varint_size(value: int) -> int:
 
 
 def trailer_size(rows: int) -> int:
-    """Bytes of the restarts and the count of rows that end a block."""
+    """Returns the bytes of the restarts and the count of rows that end a block."""
     return 4 * ((rows + RESTART_ROWS - 1) // RESTART_ROWS + 1)
 
 
 def _same(a: Any, at: int, b: Any, to: int, n: int, most: int) -> int:
-    """How many bytes at ``a[at]`` and ``b[to]`` are the same, up to ``most``, when ``n`` are known to be."""
+    """Returns the number of equal bytes at ``a[at]`` and ``b[to]``, up to ``most``, ``n`` of them known."""
     while n < most and a[at + n] == b[to + n]:
         n += 1
     return n
@@ -134,7 +135,7 @@ def _get_u32(data: Any, at: int) -> int:
 def _plan(
     keys: Any, offsets: Any, sizes: Any, target: int, shared: Any, places: Any, firsts: Any, begins: Any
 ) -> int:
-    """Cuts rows into blocks: how much each key shares, where each entry goes, where blocks begin.
+    """Cuts rows into blocks: finds the shared bytes of each key and the places of entries and blocks.
 
     Returns the number of blocks, or -1 - i when the key of row i is not above the one before.
     """
@@ -157,7 +158,7 @@ def _plan(
             firsts[blocks] = i
             begins[blocks] = at
             blocks += 1
-        if (i - first) % RESTART_ROWS == 0:
+        if (i - first) % RESTART_ROWS == 0:  # a restart has its whole key
             same = 0
         shared[i] = same
         places[i] = at
@@ -199,7 +200,7 @@ def _scan(
     data: Any, begins: Any, firsts: Any, kinds: Any, shared: Any, suffixes: Any, values: Any, ends: Any,
     lengths: Any,
 ) -> int:  # fmt: skip
-    """Finds the parts of every entry. Returns a block that is wrong, or -1."""
+    """Finds the parts of every entry. Returns the number of an invalid block, or -1."""
     for block in range(len(begins) - 1):
         begin = begins[block]
         rows = firsts[block + 1] - firsts[block]
@@ -289,15 +290,15 @@ def cut_blocks(
     first_row: int = 0,
     after: bytes | None = None,
 ) -> Blocks:
-    """Rows as the content of blocks: each but the last has ``block_bytes`` or up to a row more.
+    """Encodes rows as the content of blocks: each but the last has ``block_bytes`` or up to a row more.
 
     Args:
-        keys: of the rows.
-        kinds: of the rows.
-        values: of the rows.
-        block_bytes: content with which a block ends.
+        keys: keys of the rows.
+        kinds: kinds of the rows.
+        values: values of the rows.
+        block_bytes: bytes of content at which a block ends.
         first_row: number of the first row, for errors.
-        after: the key of the row before these.
+        after: the key of the row before these; None = there is none.
 
     Raises:
         InvalidInputError: the keys do not ascend.
@@ -324,7 +325,7 @@ def cut_blocks(
 
 
 def scan_blocks(blocks: Blocks) -> BlockEntries:
-    """The entries of whole blocks.
+    """Decodes the entries of whole blocks.
 
     Raises:
         BlockError: one of them is no block of as many rows.
@@ -343,7 +344,7 @@ def scan_blocks(blocks: Blocks) -> BlockEntries:
 
 
 def entry_keys(blocks: Blocks, entries: BlockEntries) -> pa.Array:
-    """The keys, as a binary array.
+    """Returns the keys, as a binary array.
 
     Raises:
         BlockError: they do not ascend.

@@ -1,20 +1,20 @@
-"""The frame of an SSTable: header, blocks as they are stored, footer.
+"""Codec of the frame of an SSTable: header, stored blocks, footer.
 
 ::
 
     file      header | data blocks | bloom block | index block | meta block | footer
 
     header    magic "LHST", version u16, flags u16 = 0, rows u64, end u64, blocks u32, crc u32
-              32 bytes; ``end`` = where the last data block ends, ``crc`` = of the 28 bytes before it
+              32 bytes; ``end`` = end of the last data block, ``crc`` = of the 28 bytes before it
     block     type u8, codec u8, raw u32, stored u32, payload bytes[stored], crc u32
               ``raw`` = bytes of the payload once decompressed, ``crc`` = of all before it
     footer    meta, index and bloom as (offset u64, size u32) each, crc u32, version u32, magic "LHST"
               48 bytes; ``crc`` = of the other 44
 
-Numbers are little-endian, checksums CRC32C. The magic says: lakehouse, sorted table.
+Numbers are little-endian, checksums CRC32C. The magic stands for: lakehouse, sorted table.
 
-Invariant: a block that was opened has the bytes that were sealed, or it was not opened; it never
-takes more memory than it says, nor more than :data:`RAW_BYTES_MAX` or than its codec can make of it.
+Invariant: a block that opens has the bytes that were sealed; it never takes more memory than it
+states, nor more than :data:`RAW_BYTES_MAX` or than its codec can make of it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ __all__ = [
 _MAGIC = b"LHST"
 _VERSION = 1
 RAW_BYTES_MAX = 1 << 28
-"""Most bytes of a block's content."""
+"""Maximum bytes of a block's content."""
 CODECS = ("none", "snappy", "lz4", "zstd")
-"""By their number in the file; stored, never renumber."""
+"""Codecs by their number in the file; stored, never renumber."""
 _ARROW_CODECS = {"snappy": "snappy", "lz4": "lz4_raw", "zstd": "zstd"}
 _ZSTD_LEVEL = 1
 _BLOCK = struct.Struct("<BBII")
@@ -56,7 +56,7 @@ _OVERHEAD = _BLOCK.size + _CRC.size
 
 
 class BlockType(enum.IntEnum):
-    """What a block holds; stored, never renumber."""
+    """Type of a block by its content; stored, never renumber."""
 
     DATA = 1
     BLOOM = 2
@@ -66,11 +66,11 @@ class BlockType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Where a block is in the file."""
+    """Place of a block in the file."""
 
     offset: int
     size: int
-    """Bytes, head and checksum included; 0 = there is none."""
+    """Bytes of the block, head and checksum included; 0 = there is no such block."""
 
     @property
     def end(self) -> int:
@@ -79,7 +79,7 @@ class Handle:
 
 
 def seal_block(kind: BlockType, raw: bytes | memoryview, codec: str) -> bytes:
-    """The block as it is stored; one that does not become smaller is stored as it is.
+    """Encodes a block to be stored; content that does not become smaller is not compressed.
 
     Raises:
         InvalidInputError: the content is too large.
@@ -106,7 +106,7 @@ def _arrow_codec(codec: str) -> pa.Codec:
 
 
 def open_block(stored: bytes, kind: BlockType, *, offset: int) -> bytes:
-    """The content of a block; ``offset`` is where it is in the file.
+    """Verifies a stored block and returns its content; ``offset`` is its place in the file.
 
     Raises:
         CorruptionError: these are not the bytes of such a block.
@@ -139,8 +139,8 @@ def _inflated(payload: bytes, codec: str, raw: int, what: str, offset: int) -> b
     if codec == "none":
         return payload
     content = _decompressed(payload, codec, raw)
-    # Arrow's LZ4 leaves what a short payload does not fill as it was. Only a payload of just so many
-    # bytes needs room for all of them. (zstd and Snappy say how many there are.)
+    # Arrow's LZ4 does not notice a payload that fills less than the room. So it is tried with one byte
+    # less, which must fail. (zstd and Snappy state the size of their content.)
     if content is None or (codec == "lz4" and _decompressed(payload, codec, raw - 1) is not None):
         raise CorruptionError(
             f"{what} has a payload that does not decompress to {raw} bytes ({codec})", offset=offset
@@ -149,7 +149,7 @@ def _inflated(payload: bytes, codec: str, raw: int, what: str, offset: int) -> b
 
 
 def _decompressed(payload: bytes, codec: str, room: int) -> bytes | None:
-    """The payload decompressed; None when it is damaged or there is no room for it."""
+    """Decompresses the payload; None when it is damaged or needs more room."""
     if codec == "snappy" and read_varint(payload, 0, len(payload))[0] != room:
         return None
     try:
@@ -161,25 +161,26 @@ def _decompressed(payload: bytes, codec: str, room: int) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The beginning of a file: what a reader needs that goes through it from front to back."""
+    """The beginning of a file, for readers that read it from front to back."""
 
     rows: int
+    """Rows of the file."""
     end: int
-    """Where the last data block ends; they begin behind the header."""
+    """End of the last data block; the first one begins behind the header."""
     blocks: int
-    """How many data blocks there are."""
+    """Number of data blocks."""
 
     _LAYOUT = struct.Struct("<4sHHQQI")
     ENCODED_SIZE = _LAYOUT.size + _CRC.size
 
     def pack(self) -> bytes:
-        """The bytes."""
+        """Encodes the header with its checksum."""
         head = self._LAYOUT.pack(_MAGIC, _VERSION, 0, self.rows, self.end, self.blocks)
         return head + _CRC.pack(google_crc32c.value(head))
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """The header that a file begins with.
+        """Decodes the header from the beginning of a file.
 
         Raises:
             FormatError: this is no SSTable.
@@ -204,7 +205,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """The end of a file: where its other blocks are."""
+    """The end of a file, with the places of the blocks that are not data."""
 
     meta: Handle
     index: Handle
@@ -215,7 +216,7 @@ class Footer:
     ENCODED_SIZE = _LAYOUT.size + _END.size
 
     def pack(self) -> bytes:
-        """The bytes."""
+        """Encodes the footer with its checksum."""
         handles = self._LAYOUT.pack(
             self.meta.offset,
             self.meta.size,
@@ -229,7 +230,7 @@ class Footer:
 
     @classmethod
     def unpack(cls, data: bytes, *, offset: int) -> Self:
-        """The footer; ``offset`` is where it is in the file.
+        """Decodes the footer; ``offset`` is its place in the file.
 
         Raises:
             FormatError: this is no SSTable.
@@ -249,7 +250,7 @@ class Footer:
 
     @property
     def data_end(self) -> int:
-        """Where the last data block ends."""
+        """End of the last data block in the file."""
         return self.bloom.offset if self.bloom.size else self.index.offset
 
 

@@ -1,20 +1,20 @@
-"""The index block of an SSTable: which block a key can be in, and which blocks are read together.
+"""The index block of an SSTable: the key range of each block, and the pieces that are read together.
 
 ::
 
     blocks u32, pieces u32
     stored u32[blocks]         bytes of each data block in the file, head and checksum included
     raw u32[blocks]            bytes of its content
-    rows u32[blocks]
+    rows u32[blocks]           rows of each data block
     separator u32[blocks]      bytes of each separator
     count u32[pieces]          blocks of each piece
     first u32[pieces]          bytes of each piece's first key
     last u32[pieces]           bytes of its last key
     separators, first keys, last keys, one after another
 
-Blocks stand back to back behind the header, so their offsets are not written. A separator is not
-below any key of its block and below every key of the next: the first bytes of the next key that
-suffice. A piece is some neighbouring blocks, about a megabyte of them.
+Blocks lie back to back behind the header, so their offsets are not written. A separator is not
+below any key of its block and below every key of the next: the shortest sufficient prefix of the
+next key. A piece is some neighbouring blocks, about a megabyte of them.
 
 Invariant: blocks and pieces of an index that was parsed add up to the file's data and rows, and a
 piece's content is bounded.
@@ -40,17 +40,17 @@ _HEAD = struct.Struct("<II")
 _BLOCK_ARRAYS = 4
 _PIECE_ARRAYS = 3
 _PIECE_RAW_BYTES_MAX = 1 << 24
-"""Most that a piece's blocks but the last may hold: what a reader has to have room for."""
+"""Maximum bytes of content of a piece without its last block: bounds the memory of readers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPiece:
-    """Neighbouring blocks."""
+    """A piece: neighbouring blocks, with their first and last key."""
 
     begin: int
-    """Its first block."""
+    """Number of its first block."""
     end: int
-    """Behind its last block."""
+    """Number behind its last block."""
     first_key: bytes
     last_key: bytes
 
@@ -67,7 +67,7 @@ class IndexBuilder:
         self._lasts: list[bytes] = []
 
     def add(self, *, stored: int, raw: int, rows: int, first_key: bytes, last_key: bytes) -> None:
-        """The next block."""
+        """Adds the next block: its bytes in the file, bytes of content, rows and keys."""
         self._stored.append(stored)
         self._raw.append(raw)
         self._rows.append(rows)
@@ -76,20 +76,20 @@ class IndexBuilder:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks so far."""
         return len(self._stored)
 
     @property
     def data_end(self) -> int:
-        """Where the last block ends in the file."""
+        """End of the last block in the file."""
         return Header.ENCODED_SIZE + sum(self._stored)
 
     def build(self) -> bytes:
-        """The content of the index block."""
+        """Encodes the content of the index block."""
         separators = [
             _separator(last, first) for last, first in zip(self._lasts, self._firsts[1:], strict=False)
         ]
-        separators += self._lasts[-1:]
+        separators += self._lasts[-1:]  # no key follows the last block, so its own last key serves
         bounds = self._piece_bounds()
         firsts = [self._firsts[begin] for begin, _ in bounds]
         lasts = [self._lasts[end - 1] for _, end in bounds]
@@ -97,11 +97,11 @@ class IndexBuilder:
         arrays += [[end - begin for begin, end in bounds], [*map(len, firsts)], [*map(len, lasts)]]
         head = _HEAD.pack(self.blocks, len(bounds))
         return b"".join(
-            [head, *(np.array(one, "<u4").tobytes() for one in arrays), *separators, *firsts, *lasts]
+            [head, *(np.array(array, "<u4").tobytes() for array in arrays), *separators, *firsts, *lasts]
         )
 
     def _piece_bounds(self) -> list[tuple[int, int]]:
-        """Pieces end with the block with which they are large enough."""
+        """Returns the blocks of each piece, ``[begin, end)``; a piece ends once it is large enough."""
         bounds = []
         begin = stored = raw = 0
         for at in range(self.blocks):
@@ -114,30 +114,30 @@ class IndexBuilder:
 
 
 def _separator(last: bytes, first: bytes) -> bytes:
-    """The shortest key from ``last`` on that begins as ``first`` does and is below it; else ``last``."""
+    """Returns the shortest prefix of ``first`` from ``last`` on and below ``first``; else ``last``."""
     same = next((at for at, (a, b) in enumerate(zip(last, first, strict=False)) if a != b), len(last))
     return last if len(last) <= same + 1 or len(first) == same + 1 else first[: same + 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockIndex:
-    """The data blocks of a file."""
+    """The parsed index: the data blocks of a file, and its pieces."""
 
     offsets: I64
-    """Where each block is in the file, and where the last one ends."""
+    """Offset of each block in the file, and the end of the last one."""
     raw: I64
     """Bytes of each block's content."""
     firsts: I64
-    """Number of each block's first row, and the number of rows."""
+    """Number of each block's first row, and the number of all rows."""
     separators: tuple[bytes, ...]
     pieces: tuple[IndexPiece, ...]
 
     @classmethod
     def parse(cls, data: bytes, footer: Footer) -> BlockIndex:
-        """The index that a block holds.
+        """Parses the content of an index block.
 
         Raises:
-            CorruptionError: it is none, or not that of a file with this footer.
+            CorruptionError: it is invalid, or does not fit a file with this footer.
         """
         offset = footer.index.offset
         if len(data) < _HEAD.size:
@@ -177,8 +177,8 @@ class BlockIndex:
 
 
 def _cut(data: bytes, at: int, sizes: I64) -> tuple[list[bytes], int]:
-    """So many bytes each, one after another from ``at`` on, and where the last ends."""
+    """Cuts pieces of these sizes from ``data``, from ``at`` on; returns also the end of the last."""
     ends = at + np.cumsum(sizes)
     starts = (ends - sizes).tolist()
-    found = [data[begin:end] for begin, end in zip(starts, ends.tolist(), strict=True)]
-    return found, int(ends[-1]) if len(ends) else at
+    pieces = [data[begin:end] for begin, end in zip(starts, ends.tolist(), strict=True)]
+    return pieces, int(ends[-1]) if len(ends) else at

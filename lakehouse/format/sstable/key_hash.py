@@ -1,7 +1,7 @@
 """XXH3-64 (seed 0) of many keys at once.
 
-Invariant: :func:`hash_keys` of an array is, key for key, what the xxhash library gives; compiled
-code does keys of up to 128 bytes, the library does longer ones and everything where nothing is
+Invariant: :func:`hash_keys` of an array is, key for key, the hash of the xxhash library; compiled
+code hashes keys of up to 128 bytes, the library longer ones, and all keys where nothing is
 compiled.
 """
 
@@ -19,7 +19,7 @@ from lakehouse.kernels.compiled import Loops
 __all__ = ["hash_key", "hash_keys"]
 
 hash_key = xxhash.xxh3_64_intdigest
-"""The hash of one key."""
+"""Function that hashes one key."""
 
 _COMPILED_MAX = 128
 _SECRET = np.frombuffer(
@@ -35,7 +35,7 @@ _SECRET = np.frombuffer(
 
 
 def hash_keys(keys: Packed) -> U64:
-    """The hashes of all keys."""
+    """Returns the hashes of all keys."""
     count = len(keys.offsets) - 1
     out = np.empty(count, np.uint64)
     compiled = _LOOPS.compiled_for(count)
@@ -52,12 +52,12 @@ def hash_keys(keys: Packed) -> U64:
     return out
 
 
-# What follows only ever runs compiled: Python's integers do not wrap. It is the reference
+# The functions below run compiled only: Python's integers do not wrap. They follow the reference
 # description for inputs of up to 128 bytes, the seed left out because it is 0.
 
 
 def _word(data: Any, at: int, size: int) -> Any:
-    """``size`` bytes as a little-endian number."""
+    """Returns ``size`` bytes as a little-endian number."""
     value = np.uint64(0)
     first = np.uint64(at)
     for i in range(np.uint64(size)):
@@ -66,7 +66,7 @@ def _word(data: Any, at: int, size: int) -> Any:
 
 
 def _swapped(value: Any) -> Any:
-    """The eight bytes in the other order."""
+    """Returns the number with its eight bytes in reverse order."""
     out = np.uint64(0)
     for _ in range(8):
         out = (out << np.uint64(8)) | (value & np.uint64(255))
@@ -75,7 +75,7 @@ def _swapped(value: Any) -> Any:
 
 
 def _folded(a: Any, b: Any) -> Any:
-    """The low and the high half of the 128-bit product, one xor the other."""
+    """Returns the low half xor the high half of the 128-bit product."""
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
@@ -106,7 +106,7 @@ def _mixed(data: Any, at: int, secret: int) -> Any:
 
 
 def _hash_tiny(data: Any, at: int, size: int) -> Any:
-    """Up to 16 bytes."""
+    """Hashes up to 16 bytes."""
     length = np.uint64(size)
     if size > 8:
         low = _word(data, at, 8) ^ _secret(24) ^ _secret(32)

@@ -1,8 +1,8 @@
-"""Loops over the rows of SSTables: varints, and a row's columns put to and got from their places.
+"""Loops over the rows of SSTables: varints, and the columns of rows, written and read at their places.
 
-Invariant: a loop looks at no byte outside the bounds it is given, whatever the bytes are, and says
-which row is wrong instead (-1 = none); compiled code has no other protection. Arrays that a loop
-reads bytes from are read-only (:func:`read_only`), so that each is compiled once.
+Invariant: a loop accesses no byte outside the bounds it is given, whatever the bytes are, and returns
+the number of an invalid row instead (-1 = none); compiled code has no other protection. Arrays that a
+loop reads bytes from are read-only (:func:`read_only`), so that each loop is compiled once.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = [
 ]
 
 _COUNTED_FROM = 1_000
-"""Rows from which work that was interpreted counts: point reads must not end up loading a compiler,
-which takes a second, for they run on the event loop."""
+"""Minimum rows of interpreted work that counts towards compiling: point reads must not end up loading a
+compiler, which takes a second, for they run on the event loop."""
 _VARINT_BITS_MAX = 35
-"""Five bytes say any size below 4 GiB; more are no varint of ours."""
+"""Maximum bits of a varint of ours: five bytes hold any size below 4 GiB."""
 
 
 class Kernel:
-    """A loop that runs compiled where that pays, and interpreted over the same arrays elsewhere.
+    """A loop that runs compiled where that pays, else interpreted over the same arrays.
 
-    Work that was interpreted adds up: many small files pay for the compiler as one large one does.
+    Interpreted work adds up: many small files pay for the compiler as one large file does.
     """
 
     __slots__ = ("_function", "_interpreted", "_name", "_unit")
@@ -64,68 +64,68 @@ class Kernel:
         self._interpreted = 0
 
     def __call__(self, work: int, *args: Any) -> Any:
-        """Runs it; ``work`` is about how many rows it handles."""
+        """Runs the loop; ``work`` is the approximate number of rows that it handles."""
         compiled = self._unit.compiled_for(work if self._unit.is_loaded else work + self._interpreted)
         if compiled is None:
             self._interpreted += work if work >= _COUNTED_FROM else 0
         else:
             return getattr(compiled, self._name)(*args)
-        # A view gives Python's own integers, which do not wrap, and is quicker to index.
-        return self._function(*[one.data if isinstance(one, np.ndarray) else one for one in args])
+        # A memoryview has Python's own integers, which do not wrap, and is quicker to index.
+        return self._function(*[arg.data if isinstance(arg, np.ndarray) else arg for arg in args])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """Values of bytes one after another."""
+    """Byte strings one after another."""
 
     data: U8
-    """Read-only."""
+    """Bytes of all values; read-only."""
     offsets: I64
-    """Where each begins, and where the last one ends."""
+    """Offset of each value, and the end of the last one."""
 
     @property
     def lengths(self) -> I64:
-        """Bytes of each."""
+        """Bytes of each value."""
         lengths: I64 = np.diff(self.offsets)
         return lengths
 
     def one(self, at: int) -> bytes:
-        """One of them."""
+        """Returns the value with number ``at``."""
         return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes()
 
 
 def packed_binary(column: pa.Array) -> Packed:
-    """The values of a binary or text array; what those of nulls are does not matter."""
+    """Returns the values of a binary or text array, uncopied; those of nulls are arbitrary."""
     offsets, data = binary_parts(column)
     return Packed(data=read_only(data), offsets=offsets)
 
 
 def fresh_bytes(size: int) -> U8:
-    """Zeros to write over."""
+    """Returns zero bytes to be overwritten."""
     return np.zeros(size, np.uint8)
 
 
 def numbers(count: int) -> I64:
-    """Zeros to write over."""
+    """Returns zeros to be overwritten."""
     return np.zeros(count, np.int64)
 
 
 def sums(sizes: Sequence[int] | I64) -> I64:
-    """Where each begins when they stand one after another, and where the last one ends."""
-    found = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=found[1:])
-    return found
+    """Returns the offset of each of some values one after another, and the end of the last one."""
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
 
 
 def read_only(data: U8) -> U8:
-    """The same bytes as an array that cannot be written through."""
+    """Returns the same bytes as an array that cannot be written through."""
     view = data.view()
     view.flags.writeable = False
     return view
 
 
 def varint_sizes(values: I64) -> I64:
-    """How many bytes the varint of each value takes."""
+    """Returns the number of bytes of each value's varint."""
     sizes = np.ones(len(values), np.int64)
     largest = int(values.max()) if len(values) else 0
     for bits in range(7, _VARINT_BITS_MAX, 7):
@@ -136,19 +136,19 @@ def varint_sizes(values: I64) -> I64:
 
 
 def copy_bytes(out: Any, to: int, data: Any, start: int, count: int) -> None:
-    """``out[to : to + count] = data[start : start + count]``."""
+    """Sets ``out[to : to + count] = data[start : start + count]``."""
     out[to : to + count] = data[start : start + count]
 
 
 def _copy_loop(out: Any, to: int, data: Any, start: int, count: int) -> None:
-    # Unsigned, or each index would be checked for being negative: seven times slower.
+    # With signed indices numba checks each for being negative, which is seven times slower.
     first, source = np.uint64(to), np.uint64(start)
     for i in range(np.uint64(count)):
         out[first + i] = data[source + i]
 
 
 def put_varint(out: Any, at: int, value: int) -> int:
-    """Writes a number, seven bits a byte, lowest first; returns the place behind it."""
+    """Writes a number, seven bits per byte, lowest first; returns the place behind it."""
     while value >= 128:
         out[at] = (value & 127) | 128
         value >>= 7
@@ -158,7 +158,7 @@ def put_varint(out: Any, at: int, value: int) -> int:
 
 
 def read_varint(data: Any, at: int, end: int) -> Any:
-    """The number at ``at`` and the place behind it, which is -1 when it does not end before ``end``."""
+    """Reads the number at ``at``; returns it and the place behind, -1 if it does not end before ``end``."""
     value = 0
     shift = 0
     while at < end and shift < _VARINT_BITS_MAX:
@@ -172,7 +172,7 @@ def read_varint(data: Any, at: int, end: int) -> Any:
 
 
 def _put_fixed(out: Any, begins: Any, place: int, bit: int, data: Any, width: int, valid: Any) -> None:
-    """Puts a column of fixed width into the rows that begin at ``begins`` (-1 = a row of no bytes)."""
+    """Writes a column of fixed width to the rows that begin at ``begins`` (-1 = a row of no bytes)."""
     for i in range(len(begins)):
         at = begins[i]
         if at >= 0:
@@ -183,7 +183,7 @@ def _put_fixed(out: Any, begins: Any, place: int, bit: int, data: Any, width: in
 
 
 def _put_sized(out: Any, begins: Any, cursor: Any, bit: int, data: Any, offsets: Any, valid: Any) -> None:
-    """Puts a sized column where ``cursor`` is in each row, and moves it."""
+    """Writes a sized column at the ``cursor`` of each row, which it moves."""
     for i in range(len(begins)):
         at = begins[i]
         if at >= 0:
@@ -197,7 +197,7 @@ def _put_sized(out: Any, begins: Any, cursor: Any, bit: int, data: Any, offsets:
 
 
 def _put_elements(out: Any, begins: Any, firsts: Any, data: Any, offsets: Any) -> None:
-    """Puts lists: the count, then each element with its size."""
+    """Writes lists: the count, then each element with its size."""
     for i in range(len(begins) - 1):
         to = put_varint(out, begins[i], firsts[i + 1] - firsts[i])
         for j in range(firsts[i], firsts[i + 1]):
@@ -210,7 +210,7 @@ def _put_elements(out: Any, begins: Any, firsts: Any, data: Any, offsets: Any) -
 def _get_fixed(
     data: Any, begins: Any, ends: Any, place: int, bit: int, width: int, out: Any, valid: Any
 ) -> None:
-    """Gets a column of fixed width from rows that are long enough for it."""
+    """Reads a column of fixed width from rows that are long enough for it."""
     for i in range(len(begins)):
         at = begins[i]
         if at == ends[i] or (data[at + (bit >> 3)] >> (bit & 7)) & 1:
@@ -222,7 +222,7 @@ def _get_fixed(
 def _spans(
     data: Any, cursor: Any, begins: Any, ends: Any, bit: int, starts: Any, lengths: Any, valid: Any
 ) -> int:
-    """Where the values of a sized column are; moves ``cursor`` behind them. Returns a row that is wrong."""
+    """Finds the values of a sized column and moves ``cursor`` behind them. Returns an invalid row, or -1."""
     for i in range(len(begins)):
         at = begins[i]
         end = ends[i]
@@ -242,13 +242,13 @@ def _spans(
 
 
 def _gather(data: Any, starts: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """Copies values together."""
+    """Copies scattered values one after another."""
     for i in range(len(starts)):
         copy_bytes(out, offsets[i], data, starts[i], lengths[i])
 
 
 def _element_counts(data: Any, starts: Any, lengths: Any, valid: Any, counts: Any) -> int:
-    """How many elements each list has, no more than it has bytes. Returns a row that is wrong."""
+    """Reads the number of elements of each list, at most its bytes. Returns an invalid row, or -1."""
     for i in range(len(starts)):
         if valid[i]:
             end = starts[i] + lengths[i]
@@ -262,7 +262,7 @@ def _element_counts(data: Any, starts: Any, lengths: Any, valid: Any, counts: An
 def _element_spans(
     data: Any, starts: Any, lengths: Any, valid: Any, offsets: Any, begins: Any, ends: Any
 ) -> int:
-    """Where the elements of all lists are. Returns a row that is wrong."""
+    """Finds the elements of all lists. Returns an invalid row, or -1."""
     for i in range(len(starts)):
         if valid[i]:
             end = starts[i] + lengths[i]
@@ -280,9 +280,9 @@ def _element_spans(
 
 
 VARINT_PARTS: tuple[Callable[..., Any], ...] = (put_varint, read_varint)
-"""What loops of other modules call, for their :class:`~lakehouse.kernels.compiled.Loops`."""
+"""Functions that loops of other modules call, for their :class:`~lakehouse.kernels.compiled.Loops`."""
 VARINT_STAND_INS: dict[str, Any] = {"copy_bytes": _copy_loop}
-"""What takes the place of :func:`copy_bytes` there when compiled."""
+"""Stand-in for :func:`copy_bytes` in compiled loops."""
 
 _UNIT = Loops(
     *VARINT_PARTS,

@@ -1,4 +1,4 @@
-"""The meta block of an SSTable: JSON that says what its rows are, so that it can be read alone.
+"""The meta block of an SSTable: JSON that describes its rows, so that the file can be read alone.
 
 ::
 
@@ -10,7 +10,7 @@
      "stats": {"1": [0, "8000…", "8000…", 1], …},  by field id: nulls, low, high, exact; or nulls alone
      "properties": {}}
 
-A type is SQL text; where it has fields inside, ``ids`` are theirs, depth first.
+A type is SQL text; if it has fields inside, ``ids`` are their ids, depth first.
 
 Invariant: a meta block that was parsed describes columns that this release knows, with ids and key
 columns that exist.
@@ -45,16 +45,17 @@ __all__ = ["FileMeta"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMeta:
-    """What an SSTable says of its rows."""
+    """Description of an SSTable's rows."""
 
     schema_id: int
+    """Id of the schema the rows were written with."""
     fields: tuple[Field, ...]
     """Columns of the file, without comments and defaults."""
     key: tuple[int, ...]
     """Ids of the key's columns, in key order."""
     rows: int
     kinds: tuple[int, int, int]
-    """Rows of each kind: inserts, updates, deletes."""
+    """Numbers of rows of each kind: inserts, updates, deletes."""
     codec: str
     stats: Mapping[int, ColumnStats]
     properties: Mapping[str, str]
@@ -67,12 +68,12 @@ class FileMeta:
 
     @property
     def value_fields(self) -> tuple[Field, ...]:
-        """The columns that are not part of the key: what the values of entries hold."""
+        """The columns that are not part of the key; the values of entries hold them."""
         return tuple(field for field in self.fields if field.id not in self.key)
 
     def pack(self) -> bytes:
-        """The bytes of the block's content."""
-        found = {
+        """Encodes the block's content; reads it back before it returns it."""
+        members_ = {
             "schema": self.schema_id,
             "fields": [_field_to_json(field) for field in self.fields],
             "key": list(self.key),
@@ -83,7 +84,7 @@ class FileMeta:
             "properties": dict(self.properties),
         }
         try:
-            data = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
+            data = json.dumps(members_, separators=(",", ":"), ensure_ascii=False).encode()
             again = FileMeta.parse(data, offset=0)
         except (FormatError, TypeError, ValueError) as error:
             raise InvalidInputError(
@@ -95,71 +96,71 @@ class FileMeta:
 
     @classmethod
     def parse(cls, data: bytes, *, offset: int) -> FileMeta:
-        """What the content of a meta block says; ``offset`` is where the block is in the file.
+        """Parses the content of a meta block; ``offset`` is the block's place in the file.
 
         Raises:
-            CorruptionError: it is not the content of one.
+            CorruptionError: the content is invalid.
         """
         try:
-            found = members(parse_json(data))
+            values = members(parse_json(data))
         except ValueError as error:
             raise CorruptionError(f"the meta block does not describe rows: {error}", offset=offset) from error
-        return cls._from_json(JsonObject(found, f"the meta block at byte {offset}"))
+        return cls._from_json(JsonObject(values, f"the meta block at byte {offset}"))
 
     @classmethod
-    def _from_json(cls, found: JsonObject) -> FileMeta:
-        fields = tuple(map(_field_from_json, found.objects("fields")))
+    def _from_json(cls, meta: JsonObject) -> FileMeta:
+        fields = tuple(map(_field_from_json, meta.objects("fields")))
         ids = [field.id for _, field in walk(fields)]
         if len(set(ids)) < len(ids):
-            raise found.wrong("fields", "columns of different ids", ids)
-        key = found.read("key", each(number))
+            raise meta.wrong("fields", "columns of different ids", ids)
+        key = meta.read("key", each(number))
         if len(set(key)) < len(key) or not set(key) <= {field.id for field in fields}:
-            raise found.wrong("key", "ids of columns, each once", key)
-        rows, kinds = found.read("rows", count), found.read("kinds", each(count))
+            raise meta.wrong("key", "ids of columns, each once", key)
+        rows, kinds = meta.read("rows", count), meta.read("kinds", each(count))
         if len(kinds) != len(RowKind) or sum(kinds) != rows:
-            raise found.wrong("kinds", f"{len(RowKind)} numbers that add up to the {rows} rows", kinds)
+            raise meta.wrong("kinds", f"{len(RowKind)} numbers that add up to the {rows} rows", kinds)
         inserts, updates, deletes = kinds
         return cls(
-            schema_id=found.read("schema", number),
+            schema_id=meta.read("schema", number),
             fields=fields,
             key=key,
             rows=rows,
             kinds=(inserts, updates, deletes),
-            codec=found.read("codec", text),
-            stats=found.read("stats", stats_from_json),
-            properties=found.read("properties", table_of(text)),
+            codec=meta.read("codec", text),
+            stats=meta.read("stats", stats_from_json),
+            properties=meta.read("properties", table_of(text)),
         )
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
     kind = _bare(field).type
-    found: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_text(kind)}
+    members_: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_text(kind)}
     if field.required:
-        found["required"] = True
-    if inner := [one.id for _, one in walk(children(kind))]:
-        found["ids"] = inner
-    return found
+        members_["required"] = True
+    if inner := [child.id for _, child in walk(children(kind))]:
+        members_["ids"] = inner
+    return members_
 
 
 def _bare(field: Field) -> Field:
-    """The field and those inside without what bytes do not depend on."""
-    kind = with_children(field.type, tuple(_bare(one) for one in children(field.type)))
+    """Returns the field, with those inside, without comments and defaults, which rows do not depend on."""
+    kind = with_children(field.type, tuple(_bare(child) for child in children(field.type)))
     return replace(field, type=kind, comment=None, initial_default=None, write_default=None)
 
 
-def _field_from_json(found: JsonObject) -> Field:
-    ids = found.read("ids", each(number), ())
+def _field_from_json(field: JsonObject) -> Field:
+    ids = field.read("ids", each(number), ())
     numbers = iter(ids)
 
     def read_type(value: Any) -> DataType:
         kind = parse_type(text(value), lambda: next(numbers, -1))
-        if tuple(one.id for _, one in walk(children(kind))) != ids:
+        if tuple(child.id for _, child in walk(children(kind))) != ids:
             raise ValueError(f"it does not have {len(ids)} fields inside")
         return kind
 
     return Field(
-        id=found.read("id", number),
-        name=found.read("name", text),
-        type=found.read("type", read_type),
-        required=found.read("required", flag, False),
+        id=field.read("id", number),
+        name=field.read("name", text),
+        type=field.read("type", read_type),
+        required=field.read("required", flag, False),
     )

@@ -1,10 +1,10 @@
-"""What is read of an SSTable: its metadata from the file's end, rows from its blocks.
+"""Decoder of SSTables: metadata from the file's end, rows from its blocks.
 
-Pure: bytes come in, and what is missing is said as ranges. The specification is
+Pure: takes bytes, and returns the ranges that are still missing. The specification is
 ``docs/spec/v1/sstable.md``.
 
-Invariant: rows handed out are those that were written. A block is decoded only if its checksum is
-right and it has the rows, and the keys, that the index says.
+Invariant: the rows it returns are those that were written. A block is decoded only if its checksum is
+right and it has the number of rows, and the range of keys, that the index states.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ _WIDE = frozenset(map(Primitive, ("int64", "time", "timestamp", "timestamp_ntz")
 """Types whose values are the same eight bytes in keys and in Arrow, but for their order and the sign."""
 _SIGN = 1 << 63
 _BATCH_RAW_BYTES = 1 << 25
-"""Blocks are decoded together until their content is so large; one chunk of Arrow each."""
+"""Bytes of content at which a batch of blocks ends that are decoded together, into one chunk of Arrow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSelection:
-    """Some columns of a file, and the kinds of its rows behind them."""
+    """Selection of columns of a file; the kinds of rows follow them."""
 
     schema: pa.Schema
-    """Of the rows, in the order of the file's columns."""
+    """Schema of the selected rows, in the order of the file's columns."""
     order: tuple[int, ...]
-    """Their ids."""
+    """Ids of the selected columns, in that order."""
     values: tuple[bool, ...]
-    """For each column that is not part of the key, whether it is one of them."""
+    """For each column that is not part of the key, True if it is selected."""
     keys: bool
-    """Whether a column of the key is."""
+    """True if a column of the key is selected."""
 
 
 @functools.cache
 def _kind_columns() -> list[pa.Array]:
-    """The column of each kind of a table of one row; made late, since making arrays loads pandas."""
+    """Returns for each kind its column of one row; made on first use, since making arrays loads pandas."""
     return [pa.array([int(kind)], pa.int8()) for kind in RowKind]
 
 
 class SstableFile:
-    """The metadata of one file, and what its blocks hold.
+    """Parsed metadata of one file, which decodes its blocks.
 
     Args:
-        footer: the file's.
-        meta: the file's.
-        index: the file's.
+        footer: the file's footer.
+        meta: the file's description of its rows.
+        index: the file's index.
     """
 
     __slots__ = ("_key_codec", "_key_types", "_layout", "arrow", "footer", "index", "meta")
@@ -81,11 +81,11 @@ class SstableFile:
         self._key_codec = RowKeyCodec(meta.key_fields) if meta.key else None
         self._key_types = [field.type for field in meta.key_fields]
         self.arrow = [arrow_field(field) for field in meta.fields]
-        """The columns, with their ids."""
+        """The file's columns as Arrow fields, with their ids."""
 
     @classmethod
     def parse(cls, tail: bytes, size: int) -> SstableFile | NeedMore:
-        """The metadata of a file of ``size`` bytes that ends so, or the range still needed.
+        """Parses the metadata from the last bytes of a file of ``size`` bytes; else returns the range needed.
 
         Raises:
             FormatError: the file is no SSTable.
@@ -116,34 +116,34 @@ class SstableFile:
             )
         try:
             return cls(footer, meta, index)
-        except InvalidInputError as error:  # of a column that cannot be part of a key
+        except InvalidInputError as error:  # raised for a column that cannot be part of a key
             raise CorruptionError(
                 f"the meta block does not describe rows: {error.message}", offset=footer.meta.offset
             ) from error
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Approximate bytes in memory."""
         index = self.index
         keys = sum(map(len, index.separators)) + sum(
-            len(one.first_key + one.last_key) for one in index.pieces
+            len(piece.first_key + piece.last_key) for piece in index.pieces
         )
         return 4096 + 600 * len(self.arrow) + 120 * len(index.separators) + 300 * len(index.pieces) + keys
 
     def block_of(self, key: bytes) -> int | None:
-        """The block that has the key if one has."""
+        """Returns the number of the only block that can have the key; None when none can."""
         block = bisect_left(self.index.separators, key)
         return block if block < len(self.index.separators) else None
 
     def block_range(self, block: int) -> tuple[int, int]:
-        """Where a block is in the file: ``[start, end)``."""
+        """Returns the place of a block in the file, ``[start, end)``."""
         return int(self.index.offsets[block]), int(self.index.offsets[block + 1])
 
     def content(self, block: int, stored: bytes) -> bytes:
-        """The content of a block, given its bytes in the file.
+        """Verifies the stored bytes of a block and returns its content.
 
         Raises:
-            CorruptionError: they are not those of the block.
+            CorruptionError: they are not the bytes of that block.
         """
         start, end = self.block_range(block)
         if len(stored) != end - start:
@@ -155,14 +155,14 @@ class SstableFile:
             )
         content = open_block(stored, BlockType.DATA, offset=start)
         if len(content) != self.index.raw[block]:
-            raise self._damaged(block, "it has not as many bytes as the index says")
+            raise self._damage_error(block, "it has not as many bytes as the index says")
         return content
 
     def bloom(self, stored: bytes) -> BloomFilter:
-        """The bloom filter, given its block's bytes in the file.
+        """Decodes the bloom filter from its block's bytes in the file.
 
         Raises:
-            CorruptionError: they are not those of one.
+            CorruptionError: they are not the bytes of such a block.
         """
         offset = self.footer.bloom.offset
         try:
@@ -171,9 +171,9 @@ class SstableFile:
             raise CorruptionError(f"the bloom filter is damaged: {error}", offset=offset) from error
 
     def columns(self, ids: Collection[int]) -> ColumnSelection:
-        """The columns of the file that have these ids, to ask for rows of them."""
+        """Selects the columns of the file that have these ids, for :meth:`rows` and :meth:`row`."""
         meta = self.meta
-        fields = [one for one, field in zip(self.arrow, meta.fields, strict=True) if field.id in ids]
+        fields = [arrow for arrow, field in zip(self.arrow, meta.fields, strict=True) if field.id in ids]
         return ColumnSelection(
             schema=pa.schema([*fields, _KIND]),
             order=tuple(field.id for field in meta.fields if field.id in ids),
@@ -182,14 +182,14 @@ class SstableFile:
         )
 
     def rows(self, blocks: Sequence[int], contents: Sequence[bytes], columns: ColumnSelection) -> pa.Table:
-        """The rows of blocks in ascending order.
+        """Decodes the rows of blocks, which must be given in ascending order.
 
         Raises:
-            CorruptionError: a block is not one of rows of this file.
+            CorruptionError: the content of a block is not that of rows of this file.
         """
         parts = [
             self._batch(blocks[begin:end], contents[begin:end], columns)
-            for begin, end in _batches([len(one) for one in contents])
+            for begin, end in _batches([len(content) for content in contents])
         ]
         return pa.Table.from_batches(parts, columns.schema)
 
@@ -199,7 +199,7 @@ class SstableFile:
         places = np.asarray(numbers, np.int64)
         blocks = Blocks(
             data=read_only(np.frombuffer(b"".join(contents), np.uint8)),
-            begins=sums([len(one) for one in contents]),
+            begins=sums([len(content) for content in contents]),
             firsts=sums(self.index.firsts[places + 1] - self.index.firsts[places]),
         )
         try:
@@ -208,9 +208,9 @@ class SstableFile:
             values = unpack_rows(self._layout, blocks.data, entries.values, entries.ends, columns.values)
         except RowError as error:
             block = int(np.searchsorted(blocks.firsts, error.row, side="right")) - 1
-            raise self._damaged(numbers[block], f"a row {error.what}") from error
+            raise self._damage_error(numbers[block], f"a row {error.what}") from error
         except BlockError as error:
-            raise self._damaged(numbers[error.block], error.what) from error
+            raise self._damage_error(numbers[error.block], error.what) from error
         kinds = pa.array(entries.kinds.view(np.int8))
         return pa.RecordBatch.from_arrays(self._ordered(keys, values, kinds, columns), schema=columns.schema)
 
@@ -228,42 +228,42 @@ class SstableFile:
         kinds: pa.Array,
         columns: ColumnSelection,
     ) -> list[pa.Array]:
-        """The columns in the order of the file's, and the kinds."""
+        """Returns the selected columns in the order of the file's, and the kinds."""
         by_id = dict(zip(self.meta.key, keys, strict=False))
         by_id.update(zip([field.id for field in self._layout.fields], values, strict=True))
         return [*(by_id[number] for number in columns.order), kinds]
 
     def search_block(self, block: int, stored: bytes) -> SearchBlock:
-        """A block to find keys in, given its bytes in the file.
+        """Opens a block for lookups of single keys, from its bytes in the file.
 
         Raises:
-            CorruptionError: they are not those of the block.
+            CorruptionError: they are not the bytes of that block.
         """
         content = self.content(block, stored)
         try:
-            found = SearchBlock(content, int(self.index.firsts[block + 1] - self.index.firsts[block]))
+            opened = SearchBlock(content, int(self.index.firsts[block + 1] - self.index.firsts[block]))
         except BlockError as error:
-            raise self._damaged(block, error.what) from error
+            raise self._damage_error(block, error.what) from error
         separators = self.index.separators
-        if (block and found.keys[0] <= separators[block - 1]) or found.keys[-1] > separators[block]:
-            raise self._damaged(block, "its keys are not between the separators of the index")
-        return found
+        if (block and opened.keys[0] <= separators[block - 1]) or opened.keys[-1] > separators[block]:
+            raise self._damage_error(block, "its keys are not between the separators of the index")
+        return opened
 
     def row(self, number: int, block: SearchBlock, key: bytes, columns: ColumnSelection) -> pa.Table | None:
-        """The row of that key in block ``number``, as a table of one row; None when the block has none.
+        """Decodes the row of a key in block ``number`` as a table of one row; None when it has none.
 
         Raises:
             CorruptionError: the content is not that of a block of this file.
         """
         try:
-            found = block.find(key)
-            if found is None:
+            entry = block.find(key)
+            if entry is None:
                 return None
-            values = unpack_row(self._layout, block.content, found.begin, found.end, columns.values)
+            values = unpack_row(self._layout, block.content, entry.begin, entry.end, columns.values)
             keys = self._one_key(key) if columns.keys else ()
         except (BlockError, RowError) as error:
-            raise self._damaged(number, error.what) from error
-        kind = _kind_columns()[found.kind]
+            raise self._damage_error(number, error.what) from error
+        kind = _kind_columns()[entry.kind]
         return pa.Table.from_arrays(self._ordered(keys, values, kind, columns), schema=columns.schema)
 
     def _one_key(self, key: bytes) -> Sequence[pa.Array]:
@@ -271,13 +271,13 @@ class SstableFile:
         parts = zip(self._key_codec.split(key), self._key_types, strict=True)
         return [_one_value(part, kind) for part, kind in parts]
 
-    def _damaged(self, block: int, what: str) -> CorruptionError:
+    def _damage_error(self, block: int, what: str) -> CorruptionError:
         offset = int(self.index.offsets[block])
         return CorruptionError(f"the data block at byte {offset} is damaged: {what}", offset=offset)
 
 
 def decode_sstable(data: bytes) -> pa.Table:
-    """All rows of a whole file, as they were handed to the encoder.
+    """Decodes all rows of a whole file, as the encoder was given them.
 
     Raises:
         FormatError: the file is no SSTable.
@@ -299,7 +299,7 @@ def decode_sstable(data: bytes) -> pa.Table:
 
 
 def _one_value(part: bytes, kind: DataType) -> pa.Array:
-    """An array of one value that a key holds."""
+    """Decodes one encoded value of a key to an array."""
     if kind in _WIDE:
         number = int.from_bytes(part, "big") ^ _SIGN
         buffers = [None, pa.py_buffer(number.to_bytes(8, "little"))]
@@ -310,7 +310,7 @@ def _one_value(part: bytes, kind: DataType) -> pa.Array:
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Neighbours that are decoded together."""
+    """Yields ranges ``[begin, end)`` of neighbouring blocks that are decoded together."""
     begin = total = 0
     for at, size in enumerate(sizes):
         total += size

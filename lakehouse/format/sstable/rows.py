@@ -1,20 +1,20 @@
-"""The values of a row as bytes: found by position, packed and unpacked a column at a time.
+"""Codec of the values of SSTable rows: found by position, packed and unpacked a column at a time.
 
 A row of columns is::
 
-    null bits     1 bit a column, lowest first; set = null      ceil(columns / 8) bytes
+    null bits     1 bit per column, lowest first; set = null    ceil(columns / 8) bytes
     fixed part    the columns of fixed width, in order; little-endian, zeros for nulls
     sized part    the other columns that are not null, in order: varint size, bytes
 
 A row of no bytes at all is one whose every column is null. Structs, lists and maps are sized
-columns, and what is in them are rows again::
+columns, and their contents are rows again::
 
     struct        a row of its fields
     list          varint count, then for each element: varint size, a row of the element
     map           varint count, then for each entry: varint size, a row of key and value
 
-Invariant: :func:`unpack_rows` of what :func:`pack_rows` made is the same columns; of any other
-bytes it is columns or a :class:`RowError`, and no byte outside a row is looked at for it.
+Invariant: :func:`unpack_rows` of the result of :func:`pack_rows` gives the same columns; any other
+bytes give columns or a :class:`RowError`, and no byte outside a row is read for it.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _WIDTHS = {
 _DECIMAL_WIDTH = 16
 _TIME = Primitive("time")
 _ENDS = struct.Struct("=ii")
-"""Arrow's offsets of one value."""
+"""Layout of Arrow's offsets of one value."""
 _OFFSET_MAX = (1 << 31) - 1
-"""Most bytes or elements of one Arrow array with 32-bit offsets."""
+"""Maximum bytes or elements of one Arrow array with 32-bit offsets."""
 
 
 class RowError(ValueError):
-    """Bytes that are no row; ``row`` says which, of those handed in."""
+    """Raised for bytes that are no row; ``row`` is its number among those given."""
 
     def __init__(self, row: int, what: str) -> None:
         super().__init__(what)
@@ -83,20 +83,20 @@ class RowError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """Where the parts of a row are; the number of a column is its bit."""
+    """Layout of a row; the number of a column is that of its null bit."""
 
     fields: tuple[Field, ...]
     places: tuple[int | None, ...]
-    """For each column, where its fixed bytes begin in the row; None = it is a sized one."""
+    """For each column, the offset of its fixed bytes in the row; None = it is a sized one."""
     head_bytes: int
-    """Null bits and fixed part: what every row has that is not all nulls."""
+    """Bytes of null bits and fixed part, which every row has unless it is all nulls."""
     types: tuple[pa.DataType, ...]
     widths: tuple[int, ...]
     """Bytes of each column's fixed part; 0 for sized ones."""
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> RowLayout:
-        """The layout of a row of these columns."""
+        """Returns the layout of a row of these columns."""
         at = (len(fields) + 7) // 8
         places: list[int | None] = []
         for field in fields:
@@ -125,7 +125,7 @@ def _width(kind: DataType) -> int | None:
 
 
 def pack_rows(layout: RowLayout, columns: Sequence[pa.Array], rows: int) -> Packed:
-    """The rows of these columns, one array for each field of the layout."""
+    """Encodes the rows of these columns, one array for each field of the layout."""
     present = np.zeros(rows, np.bool_)
     sizes = np.full(rows, layout.head_bytes, np.int64)
     sized: dict[int, Packed] = {}
@@ -155,7 +155,7 @@ def pack_rows(layout: RowLayout, columns: Sequence[pa.Array], rows: int) -> Pack
 
 
 def _valid(column: pa.Array) -> U8:
-    """1 for each value, 0 for each null."""
+    """Returns 1 for each value and 0 for each null."""
     if not column.null_count:
         return np.ones(len(column), np.uint8)
     return np.ascontiguousarray(column.is_valid().to_numpy(zero_copy_only=False)).view(np.uint8)
@@ -187,7 +187,7 @@ def _pack_sized(kind: DataType, column: pa.Array) -> Packed:
 
 
 def _elements(column: pa.Array) -> tuple[I64, I64, tuple[pa.Array, ...]]:
-    """How many elements each list has, where they begin, and the elements of all of them."""
+    """Returns the number of elements of each list, their offsets, and the elements of all lists."""
     if column.null_count or column.offset:
         # A copy: nulls then have no elements, and the elements begin with the first list's.
         column = column.take(pa.array(np.arange(len(column))))
@@ -199,7 +199,7 @@ def _elements(column: pa.Array) -> tuple[I64, I64, tuple[pa.Array, ...]]:
 
 
 def _pack_elements(counts: I64, elements: Packed, offsets: I64) -> Packed:
-    """Lists of packed elements as sized values; the elements of list i are those from ``offsets[i]`` on."""
+    """Encodes lists of packed elements as sized values; the elements of list i begin at ``offsets[i]``."""
     lengths = elements.lengths
     before = sums(lengths + varint_sizes(lengths))
     begins = sums(varint_sizes(counts) + before[offsets[1:]] - before[offsets[:-1]])
@@ -214,7 +214,7 @@ def _pack_elements(counts: I64, elements: Packed, offsets: I64) -> Packed:
 def unpack_rows(
     layout: RowLayout, data: U8, begins: I64, ends: I64, wanted: Sequence[bool] | None = None
 ) -> list[pa.Array | None]:
-    """The columns of the rows at ``data[begins[i]:ends[i]]``; None for each that is not wanted.
+    """Decodes the columns of the rows at ``data[begins[i]:ends[i]]``; None for each that is not wanted.
 
     Raises:
         RowError: the bytes are no such rows.
@@ -227,6 +227,7 @@ def unpack_rows(
         raise RowError(
             int(short.argmax()), f"is shorter than the {layout.head_bytes} bytes that all rows have"
         )
+    # Sized columns have no fixed place: those before a wanted one must be walked over.
     last = max(bit for bit, asked in enumerate(wanted) if asked)
     cursor = begins + layout.head_bytes
     columns: list[pa.Array | None] = []
@@ -248,7 +249,7 @@ def unpack_rows(
 def unpack_row(
     layout: RowLayout, data: bytes, begin: int, end: int, wanted: Sequence[bool]
 ) -> list[pa.Array | None]:
-    """The same of one row, at ``data[begin:end]``: without arrays of numpy, which cost more than it."""
+    """Decodes one row at ``data[begin:end]`` likewise, without numpy's arrays, which would cost more."""
     head = data[begin : begin + layout.head_bytes]
     if begin != end and len(head) > end - begin:
         raise RowError(0, f"is shorter than the {layout.head_bytes} bytes that all rows have")
@@ -277,12 +278,12 @@ def unpack_row(
 
 def _one_fixed(kind: DataType, type_: pa.DataType, value: bytes) -> pa.Array:
     if value > b"\x01" and pa.types.is_boolean(type_):
-        raise _no_truth_value(0)
+        raise _truth_value_error(0)
     return _checked(kind, pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(value)]))
 
 
 def one_sized(kind: DataType, value: bytes) -> pa.Array:
-    """An array of one value of a sized column.
+    """Decodes one value of a sized column to an array.
 
     Raises:
         RowError: the bytes are no such value.
@@ -302,7 +303,7 @@ def _unpack_fixed(kind: DataType, data: U8, begins: I64, ends: I64, place: int, 
     type_ = arrow_type(kind)
     if pa.types.is_boolean(type_):
         if (odd := out > 1).any():
-            raise _no_truth_value(int(odd.argmax()))
+            raise _truth_value_error(int(odd.argmax()))
         out = np.packbits(out, bitorder="little")
     return _checked(kind, pa.Array.from_buffers(type_, rows, [_validity(valid), pa.py_buffer(out)]))
 
@@ -310,7 +311,7 @@ def _unpack_fixed(kind: DataType, data: U8, begins: I64, ends: I64, place: int, 
 def _unpack_sized(
     kind: DataType, data: U8, begins: I64, ends: I64, cursor: I64, bit: int, *, wanted: bool
 ) -> pa.Array | None:
-    """A sized column; moves ``cursor`` behind it whether it is wanted or not."""
+    """Decodes a sized column if it is wanted; moves ``cursor`` behind it in any case."""
     rows = len(begins)
     starts, lengths = numbers(rows), numbers(rows)
     valid = np.ones(rows, np.uint8)
@@ -346,7 +347,7 @@ def _unpack_values(kind: DataType, data: U8, starts: I64, lengths: I64, valid: U
 
 
 def _checked(kind: DataType, column: pa.Array) -> pa.Array:
-    """The column, if its bytes are values of its type: not all of texts, times and decimals are."""
+    """Refuses text, times and decimals whose bytes are no values of their type; returns the column."""
     if isinstance(kind, StringType | DecimalType) or kind == _TIME:
         try:
             column.validate(full=True)
@@ -358,7 +359,7 @@ def _checked(kind: DataType, column: pa.Array) -> pa.Array:
 def _unpack_elements(
     fields: tuple[Field, ...], data: U8, starts: I64, lengths: I64, valid: U8
 ) -> tuple[pa.Buffer, list[pa.Array]]:
-    """Offsets of lists, and the columns of all their elements."""
+    """Decodes the offsets of lists, and the columns of all their elements."""
     counts = numbers(len(starts))
     bad = element_counts(len(starts), data, starts, lengths, valid, counts)
     if bad < 0:
@@ -376,7 +377,7 @@ def _unpack_elements(
 
 
 def _offsets(lengths: I64) -> I64:
-    """Where values of these lengths begin; refuses what Arrow's offsets cannot say."""
+    """Returns the offsets of values of these lengths; refuses what exceeds 32-bit offsets."""
     offsets = sums(lengths)
     if int(offsets[-1]) > _OFFSET_MAX:
         raise RowError(
@@ -385,7 +386,7 @@ def _offsets(lengths: I64) -> I64:
     return offsets
 
 
-def _no_truth_value(row: int) -> RowError:
+def _truth_value_error(row: int) -> RowError:
     return RowError(row, "has a truth value that is neither 0 nor 1")
 
 

@@ -1,7 +1,7 @@
-"""One key in one data block: found by its restarts, without decoding the other rows.
+"""Lookup of one key in one data block by its restarts, without decoding the other rows.
 
 Invariant: :meth:`SearchBlock.find` finds the rows that :func:`~lakehouse.format.sstable.entries.scan_blocks`
-finds; where the bytes are no block it finds a row within their bounds, none, or raises a BlockError.
+finds; if the bytes are no block, it finds a row within their bounds or none, or raises a BlockError.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ __all__ = ["FoundEntry", "SearchBlock"]
 
 
 class FoundEntry(NamedTuple):
-    """A row in a block."""
+    """A row in a block: its kind, and the place of its value."""
 
     kind: int
     begin: int
-    """Where its value begins in the content."""
+    """Offset of its value in the content."""
     end: int
+    """Offset behind its value."""
 
 
 class SearchBlock:
-    """The content of a block, and the keys of its restarts.
+    """The content of a block, with the keys of its restarts.
 
     Args:
-        content: what the block holds.
-        rows: how many rows that should be.
+        content: the decompressed content of the block.
+        rows: number of rows that it must have.
 
     Raises:
         BlockError: the content is not that of such a block.
@@ -48,13 +49,13 @@ class SearchBlock:
             raise BlockError(0, f"it does not say that it has {rows} rows")
         self._restarts: tuple[int, ...] = struct.unpack_from(f"<{count}I", content, self._end)
         self.keys = [self._restart_key(at) for at in self._restarts]
-        """Of the restarts: every 16th."""
+        """Keys of the restarts: every 16th key."""
         if any(a >= b for a, b in pairwise(self.keys)):
             raise BlockError(0, "its keys do not ascend")
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Approximate bytes in memory."""
         return (
             len(self.content) + len(self.content) // 8 + sum(map(len, self.keys)) + 100 * len(self.keys) + 200
         )
@@ -66,31 +67,31 @@ class SearchBlock:
         return self.content[start : start + own]
 
     def find(self, key: bytes) -> FoundEntry | None:
-        """The row of that key; None when there is none.
+        """Returns the row of that key; None when there is none.
 
         Raises:
-            BlockError: the entries where it should be are none.
+            BlockError: the entries at its place are invalid.
         """
         restart = bisect_right(self.keys, key) - 1
         if restart < 0:
             return None
         data, at = self.content, self._restarts[restart]
-        found = b""
+        current = b""
         for _ in range(min(RESTART_ROWS, self._rows - RESTART_ROWS * restart)):
             entry = at
             shared, own, size, at = self._parts(at)
-            found = found[:shared] + data[at : at + own]
+            current = current[:shared] + data[at : at + own]
             at += own
-            if found >= key:
+            if current >= key:
                 kind = data[entry]
                 if at + size > self._end or kind > KIND_MAX:
                     raise BlockError(0, "an entry goes beyond its end, or is of no kind")
-                return FoundEntry(kind, at, at + size) if found == key else None
+                return FoundEntry(kind, at, at + size) if current == key else None
             at += size
         return None
 
     def _parts(self, at: int) -> tuple[int, int, int, int]:
-        """Of the entry at ``at``: bytes shared, bytes of its own, size of its value, where its key begins."""
+        """Returns of an entry the bytes shared, its own bytes, the size of its value, and its key's place."""
         data, end = self.content, self._end
         if at + 4 > end:
             raise BlockError(0, "an entry begins behind its end")

@@ -1,12 +1,12 @@
-"""Rows as an SSTable: sorted, in blocks that are found by key and read alone.
+"""Encoder of SSTables: sorted rows, in blocks that are found by key and read alone.
 
 The parts are in modules of their own: the frame (:mod:`~lakehouse.format.sstable.frame`), the
 entries of data blocks (:mod:`~lakehouse.format.sstable.entries`), the values of entries
 (:mod:`~lakehouse.format.sstable.rows`), the bloom filter, the index and the meta block. The
 specification is ``docs/spec/v1/sstable.md``; :mod:`lakehouse.format.sstable.reader` reads.
 
-Invariant: every value and every kind reads back as it was; the file depends on nothing but rows,
-schema and options. Memory holds the file twice, and some 100 MiB of rows under way.
+Invariant: every value and every kind reads back unchanged; the file depends on nothing but rows,
+schema and options. Encoding holds the file twice in memory, and some 100 MiB of rows under way.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _ROW_NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SstableOptions:
-    """How a file is laid out."""
+    """Layout of a file."""
 
     block_bytes: int = 16_384
-    """Content of a data block, before compression: a block ends with the row that reaches it."""
+    """Bytes of a data block before compression: a block ends with the row that reaches them."""
     codec: str = "lz4"
-    """``none``, ``snappy``, ``lz4`` or ``zstd``."""
+    """Codec of blocks: ``none``, ``snappy``, ``lz4`` or ``zstd``."""
     bloom_bits_per_key: int = 10
-    """Size of the bloom filter; 0 = none."""
+    """Bits of the bloom filter for each key; 0 = no filter."""
     piece_bytes: int = 1 << 20
-    """Stored bytes of the blocks that scans read together."""
+    """Stored bytes of a piece: of the blocks that scans read together."""
     properties: Mapping[str, str] = field(default_factory=lambda: _NO_PROPERTIES)
     """Text that the file carries for people and tools."""
 
@@ -84,16 +84,16 @@ def encode_sstable(
     *,
     stats: Mapping[int, ColumnStats] | None = None,
 ) -> bytes:
-    """The bytes of a file.
+    """Encodes a file.
 
     Takes long: call it in a thread.
 
     Args:
         rows: the columns of the schema, and where not all rows have the common value, the columns
             ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``; sorted by row key, which is unique.
-        schema: what the rows are of.
+        schema: schema of the rows.
         options: the layout.
-        stats: of the columns, by field id, where they are known already.
+        stats: statistics of the columns by field id; None = they are computed.
 
     Raises:
         InvalidInputError: the keys do not ascend, a column is missing or of another type, or a row
@@ -101,8 +101,8 @@ def encode_sstable(
     """
     options = options or SstableOptions()
     fields = _fields(rows, schema)
-    columns = [_column(rows, one) for one in fields]
-    key = tuple(one.id for one in schema.key_fields)
+    columns = [_column(rows, field) for field in fields]
+    key = tuple(field.id for field in schema.key_fields)
     meta = FileMeta(
         schema_id=schema.id,
         fields=fields,
@@ -122,29 +122,29 @@ def encode_sstable(
 
 
 def _fields(rows: pa.Table, schema: TableSchema) -> tuple[Field, ...]:
-    """The columns that the file has."""
+    """Returns the columns that the file has."""
     names = rows.column_names
     if SEQUENCE_COLUMN in names and rows.column(SEQUENCE_COLUMN).null_count < rows.num_rows:
         return (*schema.fields, SEQUENCE_FIELD)
     return schema.fields
 
 
-def _column(rows: pa.Table, one: Field) -> pa.ChunkedArray:
-    wanted = arrow_type(one.type)
-    found = rows.column(one.name) if one.name in rows.column_names else None
-    if found is None or found.type != wanted:
+def _column(rows: pa.Table, field_: Field) -> pa.ChunkedArray:
+    wanted = arrow_type(field_.type)
+    column = rows.column(field_.name) if field_.name in rows.column_names else None
+    if column is None or column.type != wanted:
         raise InvalidInputError(
-            f"rows must have a column {one.name!r} of type {wanted}"
-            + (f", not {found.type}" if found is not None else ""),
-            column=one.name,
+            f"rows must have a column {field_.name!r} of type {wanted}"
+            + (f", not {column.type}" if column is not None else ""),
+            column=field_.name,
         )
-    return found
+    return column
 
 
 def _kind_counts(rows: pa.Table) -> tuple[int, int, int]:
     if KIND_COLUMN not in rows.column_names:
         return rows.num_rows, 0, 0
-    # As bytes: what is below 0 is then above all kinds.
+    # As unsigned bytes: numbers below 0 are then above all kinds.
     counts = np.bincount(rows.column(KIND_COLUMN).to_numpy().view(np.uint8), minlength=len(RowKind)).tolist()
     if len(counts) > len(RowKind):
         raise InvalidInputError(f"a row's kind is one of {[*map(int, RowKind)]}: some row has another")
@@ -153,7 +153,7 @@ def _kind_counts(rows: pa.Table) -> tuple[int, int, int]:
 
 
 def _slices(columns: list[pa.ChunkedArray], rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows in parts of bounded size, whatever chunks they come in."""
+    """Yields the rows in parts of bounded size, whatever chunks they come in."""
     table = pa.table(columns, names=[str(at) for at in range(len(columns))])
     wide = rows.nbytes // max(rows.num_rows, 1) + 1
     step = max(1, min(_SLICE_ROWS, _SLICE_BYTES // wide))
@@ -163,16 +163,16 @@ def _slices(columns: list[pa.ChunkedArray], rows: pa.Table) -> Iterator[pa.Recor
 
 
 class _Writer:
-    """A file under way."""
+    """A file that is being written."""
 
     def __init__(self, meta: FileMeta, options: SstableOptions) -> None:
         self._meta = meta
         self._options = options
         self._layout = RowLayout.of(meta.value_fields)
         self._codec = RowKeyCodec(meta.key_fields) if meta.key else None
-        places = {one.id: at for at, one in enumerate(meta.fields)}
-        self._key_places = [places[one.id] for one in meta.key_fields]
-        self._value_places = [places[one.id] for one in meta.value_fields]
+        places = {field_.id: at for at, field_ in enumerate(meta.fields)}
+        self._key_places = [places[field_.id] for field_ in meta.key_fields]
+        self._value_places = [places[field_.id] for field_ in meta.value_fields]
         header = Header(rows=meta.rows, end=0, blocks=0).pack()
         self._parts: list[bytes] = [header]  # replaced when the file is finished
         self._index = IndexBuilder(options.piece_bytes)
@@ -181,7 +181,7 @@ class _Writer:
         self._last_key: bytes | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The next rows."""
+        """Adds the next rows, whose keys must be above those before."""
         count = batch.num_rows
         keys = self._keys(batch)
         values = pack_rows(self._layout, [batch.column(at) for at in self._value_places], count)
@@ -222,7 +222,7 @@ class _Writer:
             )
 
     def finish(self) -> bytes:
-        """The file."""
+        """Returns the file; the writer is used up."""
         index, meta, codec = self._index, self._meta, self._options.codec
         self._parts[0] = Header(rows=meta.rows, end=index.data_end, blocks=index.blocks).pack()
         end = index.data_end
@@ -232,6 +232,7 @@ class _Writer:
             bloom = build_bloom(np.concatenate(self._hashes), self._options.bloom_bits_per_key)
             contents = {BlockType.BLOOM: bloom, **contents}
         for kind, content in contents.items():
+            # The bits of a good filter look random: they do not compress.
             stored = seal_block(kind, content, "none" if kind is BlockType.BLOOM else codec)
             handles[kind] = Handle(end, len(stored))
             end += len(stored)

@@ -1,4 +1,4 @@
-"""Characters that make words, and their lower case, as fast tables.
+"""Tables of the characters that make words, and of lower case.
 
 Invariant: :func:`word_table` and :func:`lower_table` are Rust's ``char::is_alphanumeric`` (and
 ``_``) and ``char::to_lowercase`` of the Unicode version that
@@ -22,12 +22,13 @@ _CODES = 0x110000
 _SIGMA = "\u03a3"
 _DOTTED_I = "\u0130"
 SPECIAL = (ord(_DOTTED_I), ord(_SIGMA))
-"""Characters whose lower case is two characters, or goes by their neighbours."""
+"""Characters whose lower case is two characters, or depends on their neighbours."""
 
 
 @functools.cache
 def word_table() -> Mask:
-    """For each code point whether it is alphanumeric or ``_``."""
+    """Returns for each code point whether it is alphanumeric or ``_``."""
+    # Lengths of runs outside and inside the set, by turns, beginning with one outside.
     turns = [int(length, 36) for length in ALPHANUMERIC.split()]
     inside = np.arange(len(turns)) % 2 == 1
     table = np.zeros(_CODES, np.bool_)
@@ -40,7 +41,7 @@ def word_table() -> Mask:
 
 @functools.cache
 def lower_table() -> U32:
-    """For each code point its lower case; the :data:`SPECIAL` ones are left as they would be alone."""
+    """Returns for each code point its lower case; the :data:`SPECIAL` ones as they would be alone."""
     table = np.arange(_CODES, dtype=np.uint32)
     for run in LOWER.split():
         first, count, step, distance = map(int, run.split(","))
@@ -51,7 +52,7 @@ def lower_table() -> U32:
 
 
 def lower_text(text: str) -> str:
-    """The text in lower case, capital sigmas by their neighbours."""
+    """Returns the text in lower case; the form of a capital sigma depends on its neighbours."""
     if text.isascii():
         return text.lower()
     if _SIGMA in text:

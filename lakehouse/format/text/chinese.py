@@ -1,4 +1,4 @@
-"""Chinese tokens: words cut by jieba, and names with an underscore.
+"""Tokenizer of Chinese text: words cut by jieba, and names with an underscore.
 
 A text of ASCII alone is cut as English. Any other is cut by jieba "for search" (long words
 also by the shorter ones in them) with its hidden Markov model for unknown words; cuts
@@ -6,7 +6,7 @@ without a letter, digit or ``_`` are dropped; and behind them come the English t
 same text that are ASCII and have a ``_``, which jieba would take apart.
 
 jieba comes as ``rjieba``, the binding of the very library GreptimeDB uses (the ``fulltext``
-extra). Which words it knows goes with its version: tokens of another version may differ.
+extra). The words it knows depend on its version: tokens of another version may differ.
 
 Invariant: a row's tokens depend on its text alone.
 """
@@ -29,7 +29,7 @@ __all__ = ["chinese_tokens"]
 
 
 def chinese_tokens(texts: pa.Array | pa.ChunkedArray, *, case_sensitive: bool = False) -> pa.ChunkedArray:
-    """The tokens of each row; a null has none."""
+    """Returns the tokens of each row; a null has none."""
     jieba = _jieba()
     chunks = [_slice_tokens(jieba, piece, case_sensitive) for piece in text_slices(texts)]
     return pa.chunked_array(chunks, TOKENS)
@@ -52,7 +52,7 @@ def _slice_tokens(jieba: Any, texts: pa.LargeStringArray, case_sensitive: bool) 
 
 
 def _words(jieba: Any, texts: list[str], case_sensitive: bool) -> tuple[pa.BinaryArray, I64]:
-    """jieba's cuts that hold a letter, digit or ``_``, and which of the texts each comes from."""
+    """Returns jieba's cuts that hold a letter, digit or ``_``, and the number of the text of each."""
     cuts = [jieba.cut_for_search(text, True) for text in texts]
     tokens = [token for cut in cuts for token in cut]
     rows = np.repeat(np.arange(len(cuts)), np.fromiter(map(len, cuts), np.int64, len(cuts)))
@@ -64,10 +64,10 @@ def _words(jieba: Any, texts: list[str], case_sensitive: bool) -> tuple[pa.Binar
 
 
 def _english(texts: pa.LargeStringArray, is_ascii: Mask) -> tuple[pa.StringArray, I64]:
-    """English tokens of the ASCII texts, of the others the ASCII ones with ``_``, and their rows."""
-    found = english_tokens(texts, case_sensitive=True).combine_chunks()
-    tokens = pc.cast(found.flatten(), pa.string())
-    rows = pc.list_parent_indices(found).to_numpy()
+    """Returns the English tokens of ASCII texts, of others the ASCII ones with ``_``, and their rows."""
+    lists = english_tokens(texts, case_sensitive=True).combine_chunks()
+    tokens = pc.cast(lists.flatten(), pa.string())
+    rows = pc.list_parent_indices(lists).to_numpy()
     is_name = pc.and_(pc.match_substring(tokens, "_"), pc.string_is_ascii(tokens))
     kept = is_ascii[rows] | is_name.to_numpy(zero_copy_only=False)
     return tokens.filter(pa.array(kept)), rows[kept]

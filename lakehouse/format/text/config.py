@@ -1,4 +1,4 @@
-"""Fulltext index configuration: the blob property ``fulltext_config``.
+"""Configuration of fulltext indexes: the blob property ``fulltext_config``.
 
 ::
 
@@ -6,7 +6,7 @@
     {"analyzer":"English","case_sensitive":false,"granularity":10240,"false_positive_rate":0.01}
 
 The first form is GreptimeDB's, byte for byte; both keys are mandatory there. The second is
-ours: bloom indexes of our tables say how they were built, and GreptimeDB ignores the two
+ours: bloom indexes of our tables record how they were built, and GreptimeDB ignores the two
 keys it does not know. A blob without the property, from before 2025-03-26, is English and
 not case sensitive.
 
@@ -27,13 +27,13 @@ __all__ = ["FULLTEXT_CONFIG", "GRANULARITY", "Analyzer", "FulltextConfig"]
 FULLTEXT_CONFIG = "fulltext_config"
 """Blob property that holds the configuration, as JSON text."""
 GRANULARITY = 10_240
-"""Rows of a segment of a bloom index unless told otherwise."""
+"""Default number of rows of a segment of a bloom index."""
 _TEXT_MAX = 1 << 16
-"""Longest property that is looked at; a real one has some hundred characters."""
+"""Maximum characters of a property that is parsed; a real one has some hundred."""
 
 
 class Analyzer(StrEnum):
-    """How text becomes tokens; stored by value."""
+    """Analyzer, which cuts text into tokens; stored by value."""
 
     ENGLISH = "English"
     CHINESE = "Chinese"
@@ -41,18 +41,18 @@ class Analyzer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FulltextConfig:
-    """What a fulltext index was built with."""
+    """Configuration with which a fulltext index was built."""
 
     analyzer: Analyzer = Analyzer.ENGLISH
     case_sensitive: bool = False
-    """False: tokens are lower-cased before they are indexed and sought."""
+    """True if tokens keep their case; False = they are lower-cased before they are indexed and sought."""
     granularity: int | None = None
-    """Rows of a segment, of a bloom index; None = not said here."""
+    """Rows of a segment of a bloom index; None = not stated here."""
     false_positive_rate: float | None = None
-    """Of a bloom index, above 0 and at most 1; None = not said here."""
+    """False positive rate of a bloom index, above 0 and at most 1; None = not stated here."""
 
     def __post_init__(self) -> None:
-        """Refuses numbers that cannot be."""
+        """Refuses numbers that are out of range."""
         if self.granularity is not None and self.granularity < 1:
             raise InvalidInputError(f"granularity must be at least 1 row, not {self.granularity}")
         if self.false_positive_rate is not None and not 0 < self.false_positive_rate <= 1:
@@ -61,21 +61,21 @@ class FulltextConfig:
             )
 
     def encode(self) -> str:
-        """The property's text; keys that say nothing are left out."""
+        """Returns the property's text; keys without a value are left out."""
         fields: dict[str, object] = {
             "analyzer": self.analyzer.value,
             "case_sensitive": self.case_sensitive,
             "granularity": self.granularity,
             "false_positive_rate": self.false_positive_rate,
         }
-        said = {name: value for name, value in fields.items() if value is not None}
-        return json.dumps(said, separators=(",", ":"))
+        given = {name: value for name, value in fields.items() if value is not None}
+        return json.dumps(given, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """The configuration a property holds; None, no property, is the default.
+        """Parses the configuration in a property; None, a missing property, gives the default.
 
-        The analyzer may be in any case. Keys that are not known are ignored.
+        The analyzer may be written in any case. Unknown keys are ignored.
         """
         if text is None:
             return cls()
@@ -83,9 +83,9 @@ class FulltextConfig:
         analyzer, case_sensitive = values.get("analyzer"), values.get("case_sensitive")
         known = {kind.lower(): kind for kind in Analyzer}
         if not isinstance(analyzer, str) or analyzer.lower() not in known:
-            raise _bad("analyzer", "English or Chinese", analyzer)
+            raise _config_error("analyzer", "English or Chinese", analyzer)
         if not isinstance(case_sensitive, bool):
-            raise _bad("case_sensitive", "true or false", case_sensitive)
+            raise _config_error("case_sensitive", "true or false", case_sensitive)
         return cls(
             analyzer=known[analyzer.lower()],
             case_sensitive=case_sensitive,
@@ -104,23 +104,24 @@ def _json_object(text: str) -> dict[str, Any]:
     return values
 
 
-def _granularity(found: object) -> int | None:
-    if found is None:
+def _granularity(value: object) -> int | None:
+    if value is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found < 1 << 63:
-        raise _bad("granularity", "a number of rows", found)
-    return found
+    # JSON's true and false are ints in Python.
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1 << 63:
+        raise _config_error("granularity", "a number of rows", value)
+    return value
 
 
-def _rate(found: object) -> float | None:
-    if found is None:
+def _rate(value: object) -> float | None:
+    if value is None:
         return None
-    if not isinstance(found, int | float) or isinstance(found, bool) or not 0 < found <= 1:
-        raise _bad("false_positive_rate", "a number above 0 and at most 1", found)
-    return float(found)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise _config_error("false_positive_rate", "a number above 0 and at most 1", value)
+    return float(value)
 
 
-def _bad(name: str, expected: str, got: object) -> FormatError:
+def _config_error(name: str, expected: str, got: object) -> FormatError:
     shown = repr(got)[:200]
     return FormatError(
         f"{FULLTEXT_CONFIG} has {name} {shown}: expected {expected}", expected=expected, got=shown

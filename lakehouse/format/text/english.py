@@ -1,6 +1,6 @@
-"""English tokens: the longest stretches of letters, digits and ``_``.
+"""Tokenizer of English text: tokens are the longest stretches of letters, digits and ``_``.
 
-A letter or digit is what :mod:`lakehouse.format.text.characters` says; in ASCII that is
+:mod:`lakehouse.format.text.characters` defines letters and digits; in ASCII they are
 ``[A-Za-z0-9]``. Unless the index is case sensitive, every token is lower-cased by itself.
 
 Invariant: a text gives the same tokens alone and among others, in ASCII texts and between
@@ -8,7 +8,7 @@ characters of other scripts.
 
 Whole columns are cut at once. A slice of some megabytes is one string of characters, bytes
 while it is ASCII and code points otherwise; tokens begin where a word character follows
-something else or begins a row. Only tokens with one of two special capitals are looked at
+something else or begins a row. Only tokens with one of two special capitals are lower-cased
 one by one.
 """
 
@@ -32,18 +32,18 @@ __all__ = ["TOKENS", "AsciiText", "ascii_text", "english_tokens", "lowered_point
 TOKENS = pa.list_(pa.binary())
 """Type of tokenized columns: for each row its tokens, in the order of the text."""
 _SLICE_BYTES = 1 << 21
-"""Text cut together; small enough for the processor's cache, large enough to forget the overhead."""
+"""Bytes of text cut together: few enough for the processor's cache, enough to make the overhead small."""
 _ASCII_END = 0x80
 
 
 def english_tokens(texts: pa.Array | pa.ChunkedArray, *, case_sensitive: bool = False) -> pa.ChunkedArray:
-    """The tokens of each row; a null has none."""
+    """Returns the tokens of each row; a null has none."""
     slices = text_slices(texts)
     return pa.chunked_array([_slice_tokens(piece, case_sensitive) for piece in slices], TOKENS)
 
 
 def text_slices(texts: pa.Array | pa.ChunkedArray) -> Iterator[pa.LargeStringArray]:
-    """The rows of a string column in order, nulls as empty texts, cut into slices of some megabytes."""
+    """Yields the rows of a string column in order, in slices of some megabytes; nulls are empty texts."""
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     for chunk in chunks:
         array = pc.fill_null(pc.cast(chunk, pa.large_string()), "")
@@ -58,23 +58,23 @@ def text_slices(texts: pa.Array | pa.ChunkedArray) -> Iterator[pa.LargeStringArr
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AsciiText:
-    """Rows of ASCII text, for loops that cut them."""
+    """Rows of ASCII text, as input of the loops that cut them."""
 
     words: U64
-    """The bytes, lower-cased unless case matters, as :func:`padded_words` has them."""
+    """The text, lower-cased unless case matters, as :func:`padded_words` returns it."""
     bounds: I64
-    """Where rows begin, and the last one ends."""
+    """Offset of each row in bytes, and the end of the last one."""
     is_word: Mask
-    """For each byte, whether tokens have it."""
+    """For each value of a byte, True if tokens may have it."""
 
     @property
     def data(self) -> U8:
-        """The same as bytes."""
+        """The text as bytes; zeros follow it."""
         return self.words.view(np.uint8)
 
 
 def ascii_text(texts: pa.LargeStringArray, *, case_sensitive: bool) -> AsciiText | None:
-    """A slice of :func:`text_slices` as it is; None when it has other characters than ASCII."""
+    """Returns a slice of :func:`text_slices` for the loops; None when it has other characters than ASCII."""
     raw, bounds = _raw(texts)
     if int(raw.max(initial=0)) >= _ASCII_END:
         return None
@@ -85,7 +85,7 @@ def ascii_text(texts: pa.LargeStringArray, *, case_sensitive: bool) -> AsciiText
 
 
 def _raw(texts: pa.LargeStringArray) -> tuple[U8, I64]:
-    """The bytes of a slice, and where in them its rows begin and the last one ends."""
+    """Returns the bytes of a slice, the offset of each row in them, and the end of the last one."""
     bounds = _bounds(texts)
     body = texts.buffers()[2]
     raw = np.frombuffer(body, np.uint8)[bounds[0] : bounds[-1]] if body else np.empty(0, np.uint8)
@@ -93,12 +93,12 @@ def _raw(texts: pa.LargeStringArray) -> tuple[U8, I64]:
 
 
 def _slice_tokens(texts: pa.LargeStringArray, case_sensitive: bool) -> pa.ListArray:
-    """The tokens of a slice."""
+    """Returns the tokens of a slice."""
     raw, bounds = _raw(texts)
     if int(raw.max(initial=0)) < _ASCII_END:
         data = raw.tobytes()
         starts, sizes = _spans(np.frombuffer(data.translate(_ascii().is_word), np.bool_), bounds)
-        # Without what lies between them, tokens stand one after another.
+        # With the bytes between them deleted, tokens follow one another.
         lowered = None if case_sensitive else _ascii().lower
         tokens = _as_array(data.translate(lowered, _ascii().others), np.cumsum(sizes))
     else:
@@ -113,7 +113,7 @@ def _slice_tokens(texts: pa.LargeStringArray, case_sensitive: bool) -> pa.ListAr
 
 
 def _spans(is_word: Mask, bounds: I64) -> tuple[I64, I64]:
-    """First character and number of characters of each token."""
+    """Returns the first character and the number of characters of each token."""
     begins, ends = is_word.copy(), is_word.copy()
     begins[1:] &= ~is_word[:-1]
     ends[:-1] &= ~is_word[1:]
@@ -126,12 +126,12 @@ def _spans(is_word: Mask, bounds: I64) -> tuple[I64, I64]:
 
 
 def lowered_points(kept: U32, ends: I64, case_sensitive: bool) -> pa.BinaryArray:
-    """Tokens that stand one after another in code points, lower-cased unless case matters.
+    """Makes an array of tokens from their code points, lower-cased unless case matters.
 
     Args:
-        kept: the tokens' code points.
+        kept: the tokens' code points, one token after another.
         ends: the place behind each token.
-        case_sensitive: leaves the tokens as they are.
+        case_sensitive: True keeps the case of tokens.
     """
     points = kept if case_sensitive else lower_table()[kept]
     sizes = 1 + (points >= 0x80) + (points >= 0x800) + (points >= 0x10000)
@@ -140,7 +140,7 @@ def lowered_points(kept: U32, ends: I64, case_sensitive: bool) -> pa.BinaryArray
     special = () if case_sensitive else np.flatnonzero(np.isin(kept, SPECIAL))
     if not len(special):
         return tokens
-    # Rare: a lower case that is longer, or goes by the neighbours.
+    # Rare: a lower case that is longer, or depends on the neighbours.
     texts = tokens.to_pylist()
     for place in np.searchsorted(ends, special, side="right").tolist():
         start = int(ends[place - 1]) if place else 0
@@ -150,14 +150,14 @@ def lowered_points(kept: U32, ends: I64, case_sensitive: bool) -> pa.BinaryArray
 
 
 def _as_array(data: bytes, ends: I64) -> pa.BinaryArray:
-    """Values that stand one after another, with the offset behind each."""
+    """Makes an array of values that follow one another, given the offset behind each."""
     offsets = np.append(0, ends).astype(np.int32)
     return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ascii:
-    """The tables' first half, for ``bytes.translate``, which is faster than indexing."""
+    """The first entries of the tables, for ``bytes.translate``, which is faster than indexing."""
 
     is_word: bytes
     lower: bytes
@@ -184,7 +184,7 @@ def _code_points(raw: U8) -> U32:
 
 
 def _bounds(texts: pa.LargeStringArray) -> I64:
-    """Offsets of the rows in the buffer of characters, and of the end."""
+    """Returns the offsets of the rows in the buffer of characters, and the end of the last one."""
     offsets = texts.buffers()[1]
     if len(texts) == 0 or offsets is None:
         return np.zeros(1, np.int64)

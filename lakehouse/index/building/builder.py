@@ -1,8 +1,8 @@
-"""Building the indexes of a data file from its rows, as blobs of one puffin file.
+"""Builder of the indexes of a data file from its rows, as blobs of one puffin file.
 
 Blobs come in GreptimeDB's order: the inverted indexes together in one blob, then fulltext
-indexes, then bloom filters, each by target key. In files of tables those follow that are no tantivy
-indexes, the largest first: small ones can be read together with the footer.
+indexes, then bloom filters, each by target key. In index files of our tables tantivy indexes come
+first, then the others, the largest first: small blobs can be read together with the footer.
 
 Invariant: the bytes depend on the rows, their order and the specifications alone, not on how the
 rows were cut into batches (files of a tantivy index excepted: tantivy names them at random).
@@ -38,27 +38,27 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """One index to build."""
+    """Specification of an index to build."""
 
     kind: IndexType
     target: IndexTarget
-    """What it is about; an expression is given by its normal form, ``ExpressionTarget.of(to_sql(expr))``."""
+    """Indexed values; an expression is given by its normal form, ``ExpressionTarget.of(to_sql(expr))``."""
     granularity: int = GRANULARITY
-    """Rows of a segment, of bloom filters."""
+    """Rows of a segment of bloom filters."""
     false_positive_rate: float = FALSE_POSITIVE_RATE
-    """Of bloom filters, above 0 and at most 1."""
+    """False positive rate of bloom filters, above 0 and at most 1."""
     segment_row_count: int = SEGMENT_ROW_COUNT
-    """Rows of a segment, of inverted indexes; the same for all of a file."""
+    """Rows of a segment of inverted indexes; the same for all of a file."""
     analyzer: Analyzer = Analyzer.ENGLISH
-    """How text becomes tokens, of fulltext indexes."""
+    """Analyzer of fulltext indexes, which cuts text into tokens."""
     case_sensitive: bool = False
-    """Of fulltext indexes."""
+    """True if tokens of fulltext indexes keep their case."""
     compress: bool = True
-    """Whether the files of a tantivy index are stored as zstd."""
+    """True if the files of a tantivy index are stored as zstd."""
 
     @property
     def fulltext_config(self) -> FulltextConfig:
-        """All there is to know about a fulltext index."""
+        """Full configuration of a fulltext index, as blobs of our tables note it."""
         return FulltextConfig(
             analyzer=self.analyzer,
             case_sensitive=self.case_sensitive,
@@ -68,7 +68,7 @@ class IndexSpec:
 
     @property
     def greptime_config(self) -> FulltextConfig:
-        """As much of :attr:`fulltext_config` as GreptimeDB notes."""
+        """The part of :attr:`fulltext_config` that GreptimeDB notes."""
         return replace(self.fulltext_config, granularity=None, false_positive_rate=None)
 
 
@@ -82,7 +82,7 @@ class IndexBlob:
 
 
 class PuffinIndexBuilder:
-    """Takes the rows of one data file and makes the blobs of its index file.
+    """Builds the blobs of an index file from the rows of its data file.
 
     ::
 
@@ -93,14 +93,14 @@ class PuffinIndexBuilder:
             await builder.finish(writer)
 
     Args:
-        specs: the indexes; each kind once for a target.
+        specs: the indexes; each kind at most once for a target.
         names: for each column id its name in the batches.
-        table_style: say and index more than GreptimeDB does, in ways that it ignores: fulltext
+        table_style: True notes and indexes more than GreptimeDB does, in ways that it ignores: fulltext
             configurations have granularity and false positive rate, Chinese tantivy indexes have
-            the tokens of ASCII words; blobs are in the order of files of tables.
-        wide: numbers are encoded as of the widest type that a column of theirs may become, so that
-            searches need not know the type at the time.
-        workspace: where tantivy keeps its files while it builds; needed for tantivy indexes only.
+            the tokens of ASCII words; blobs are in the order of our tables' index files.
+        wide: True encodes numbers in the widest type that their column may become, so that searches
+            need not know the type at the time of building.
+        workspace: directory for tantivy's files while it builds; needed for tantivy indexes only.
     """
 
     def __init__(
@@ -131,21 +131,21 @@ class PuffinIndexBuilder:
         self._finished = False
         self._small_last = table_style
         self.row_count = 0
-        """Rows taken so far."""
+        """Rows added so far."""
 
     def push(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Adds rows behind those before; pure computation, but for tantivy, which writes its files.
+        """Adds rows behind those before; pure computation, except for tantivy, which writes its files.
 
-        It takes its time for many rows: async code calls it in a thread.
+        It takes long for many rows: async code calls it in a thread.
         """
         self._check_open()
-        for one in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+        for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
             for index in self._indexes():
-                index.push(one)
-            self.row_count += one.num_rows
+                index.push(part)
+            self.row_count += part.num_rows
 
     async def push_all(self, tables: Sequence[pa.Table]) -> None:
-        """The same for rows that are in memory: indexes take them beside each other, in threads."""
+        """Adds rows that are in memory to all indexes at the same time, in threads."""
         self._check_open()
         batches = [batch for table in tables for batch in table.to_batches()]
 
@@ -160,19 +160,20 @@ class PuffinIndexBuilder:
         """Writes the blobs; the builder is used up."""
         self._check_open()
         self._finished = True
-        # Tantivy's files refer to blobs by their numbers, and are written as they come.
-        made = await _beside(_blob_of, self._indexes())
-        parts = [index if blob is None else blob for index, blob in zip(self._indexes(), made, strict=True)]
+        # A tantivy index is several blobs, whose directory refers to them by number: so it writes them
+        # itself, when its turn comes.
+        blobs = await _beside(_blob_of, self._indexes())
+        parts = [index if blob is None else blob for index, blob in zip(self._indexes(), blobs, strict=True)]
         if self._small_last:
-            parts.sort(key=lambda one: -len(one.data) if isinstance(one, IndexBlob) else -math.inf)
-        for one in parts:
-            if isinstance(one, IndexBlob):
-                await writer.add(one.type, one.data, properties=one.properties)
-            elif isinstance(one, _Tantivy):
-                await one.writer.finish(writer, one.type, one.properties, compress=one.compress)
+            parts.sort(key=lambda part: -len(part.data) if isinstance(part, IndexBlob) else -math.inf)
+        for part in parts:
+            if isinstance(part, IndexBlob):
+                await writer.add(part.type, part.data, properties=part.properties)
+            elif isinstance(part, _Tantivy):
+                await part.writer.finish(writer, part.type, part.properties, compress=part.compress)
 
     def finish_bytes(self) -> bytes:
-        """The whole puffin file, for builders without tantivy indexes; the builder is used up."""
+        """Returns the whole puffin file of a builder without tantivy indexes; the builder is used up."""
         self._check_open()
         self._finished = True
         file = PuffinBuilder()
@@ -196,16 +197,16 @@ class PuffinIndexBuilder:
 
 
 def _blob_of(index: _Index) -> IndexBlob | None:
-    """Of a finished index; None = it consists of several."""
+    """Finishes an index and returns its blob; None for tantivy, whose index consists of several."""
     return None if isinstance(index, _Tantivy) else index.finish()
 
 
 async def _beside(work: Callable[[_Index], R], indexes: Iterable[_Index]) -> list[R]:
-    """What work comes to for each index, done in threads."""
-    found = list(indexes)
-    results = map_bounded(lambda index: in_thread(work, index), found, max(1, len(found)))
+    """Returns the results of ``work`` on each index, in their order; all work runs at once, in threads."""
+    listed = list(indexes)
+    results = map_bounded(lambda index: in_thread(work, index), listed, max(1, len(listed)))
     async with aclosing(results):
-        return [one async for one in results]
+        return [result async for result in results]
 
 
 def _check(specs: list[IndexSpec]) -> None:
@@ -232,7 +233,7 @@ _OF_TEXT = (IndexType.FULLTEXT_BLOOM, IndexType.FULLTEXT_TANTIVY)
 
 
 class _Inverted:
-    """All inverted indexes of the file."""
+    """All inverted indexes of the file, which are one blob."""
 
     def __init__(self, specs: list[IndexSpec], names: Mapping[int, str], wide: bool) -> None:
         self._rows = {spec.target.key: TargetRows(spec.target, names, wide=wide) for spec in specs}
@@ -250,7 +251,7 @@ class _Inverted:
 
 
 class _Bloom:
-    """One bloom filter index."""
+    """A bloom filter index of one target."""
 
     def __init__(self, spec: IndexSpec, rows: TargetRows) -> None:
         self._type = blob_type(spec.kind, spec.target.key)
@@ -265,7 +266,7 @@ class _Bloom:
 
 
 class _FulltextBloom:
-    """One fulltext bloom index."""
+    """A fulltext bloom index of one target."""
 
     def __init__(self, spec: IndexSpec, rows: TargetRows, table_style: bool) -> None:
         self._type = blob_type(spec.kind, spec.target.key)
@@ -282,7 +283,7 @@ class _FulltextBloom:
 
 
 class _Tantivy:
-    """One tantivy index."""
+    """A tantivy index of one target."""
 
     def __init__(
         self, spec: IndexSpec, rows: TargetRows, workspace: Workspace | None, table_style: bool

@@ -1,9 +1,9 @@
-"""From rows to the values that an index is about, and what a blob says of an expression.
+"""Values of an index's target, computed from rows, and the blob properties of expressions.
 
 The text of an indexed expression names columns, and names change: a table may rename ``host`` and
-add another ``host``. So beside the text stands which column each name was, and a search compares.
-In the blob of all inverted indexes, which has one set of properties for all targets, the target
-key is added to the names of the properties.
+add another ``host``. So a property beside the text has the column id of each name, which a search
+compares. In the blob of all inverted indexes, which has one set of properties for all targets, the
+target key is added to the names of the properties.
 
 Invariant: the values of a row depend on that row alone.
 """
@@ -42,16 +42,16 @@ __all__ = [
 ]
 
 TARGET_COLUMNS = "target_columns"
-"""Blob property beside ``target_expr``: JSON object of the columns the text names, and their ids."""
+"""Blob property beside ``target_expr``: JSON object with the id of each column that the text names."""
 
 
 class TargetRows:
-    """Reads the values of one target from batches.
+    """Computes the values of one target from batches.
 
     Args:
-        target: what is indexed.
-        names: for each column id its name in the batches; a dot goes into structs.
-        wide: numbers are encoded as of the widest type that their type widens to.
+        target: the target of the index.
+        names: for each column id its name in the batches; a dot leads into structs.
+        wide: True encodes numbers in the widest type to which their type can be widened.
     """
 
     __slots__ = ("_expr", "_names", "_target", "_wide")
@@ -78,7 +78,7 @@ class TargetRows:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What a blob of this target alone says of it."""
+        """Properties of a blob of this target alone."""
         if self._expr is None:
             return {}
         ids = {name: self._id(name) for name in sorted(self._expr.columns())}
@@ -88,23 +88,23 @@ class TargetRows:
         }
 
     def encoded(self, batch: pa.RecordBatch) -> pa.Array:
-        """The values, as bloom and inverted indexes hold them."""
+        """Returns the encoded values, as bloom and inverted indexes hold them."""
         if isinstance(self._target, ColumnSetTarget):
-            columns = [self._column(batch, one) for one in self._target.column_ids]
-            return encode_column_set([widened(one) for one in columns] if self._wide else columns)
+            columns = [self._column(batch, column_id) for column_id in self._target.column_ids]
+            return encode_column_set([widened(column) for column in columns] if self._wide else columns)
         values = self._values(batch)
         return encode_array(widened(values) if self._wide else values)
 
     def texts(self, batch: pa.RecordBatch) -> pa.Array:
-        """The values as text, for fulltext indexes."""
+        """Returns the values as text, for fulltext indexes."""
         if isinstance(self._target, ColumnSetTarget):
             raise InvalidInputError(f"a set of columns ({self._target.key}) has no text to be indexed")
         return pc.cast(self._values(batch), pa.large_string())
 
     def _values(self, batch: pa.RecordBatch) -> pa.Array:
         if self._expr is not None:
-            found = evaluate(self._expr, batch)
-            return pa.repeat(found, batch.num_rows) if isinstance(found, pa.Scalar) else found
+            values = evaluate(self._expr, batch)
+            return pa.repeat(values, batch.num_rows) if isinstance(values, pa.Scalar) else values
         if isinstance(self._target, ColumnTarget):
             return self._column(batch, self._target.column_id)
         assert not isinstance(self._target, ColumnSetTarget | ExpressionTarget)
@@ -135,13 +135,13 @@ class TargetRows:
 
 
 def widened(values: pa.Array) -> pa.Array:
-    """The values as of :func:`wide_type`."""
+    """Returns the values cast to :func:`wide_type` of their type."""
     wide = wide_type(values.type)
     return values if wide == values.type else pc.cast(values, wide)
 
 
 def wide_type(kind: pa.DataType) -> pa.DataType:
-    """The widest type that a type of table columns may become, so that widening changes no index."""
+    """Returns the widest type to which a column's type can be widened, so that widening changes no index."""
     if pa.types.is_signed_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind):
@@ -152,29 +152,29 @@ def wide_type(kind: pa.DataType) -> pa.DataType:
 
 
 def expression_properties(rows_by_key: Mapping[str, TargetRows]) -> dict[str, str]:
-    """What a blob of several targets says of those that are expressions."""
+    """Returns the properties of a blob of several targets: those of each expression, under its key."""
     return {
         f"{name}.{key}": value for key, rows in rows_by_key.items() for name, value in rows.properties.items()
     }
 
 
 def expression_columns(key: str, properties: Mapping[str, str]) -> Mapping[str, int] | None:
-    """The columns that an indexed expression names, with their ids; None where the blob does not say."""
-    found = properties.get(TARGET_COLUMNS, properties.get(f"{TARGET_COLUMNS}.{key}"))
-    if found is None:
+    """Returns the ids of the columns that an indexed expression names; None if the blob lacks them."""
+    text = properties.get(TARGET_COLUMNS, properties.get(f"{TARGET_COLUMNS}.{key}"))
+    if text is None:
         return None
     try:
-        ids = json.loads(found)
+        ids = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _bad(key, found) from error
+        raise _columns_error(key, text) from error
     if not isinstance(ids, dict) or not all(type(value) is int for value in ids.values()):
-        raise _bad(key, found)
+        raise _columns_error(key, text)
     return ids
 
 
-def _bad(key: str, found: str) -> CorruptionError:
+def _columns_error(key: str, text: str) -> CorruptionError:
     return CorruptionError(
-        f"property {TARGET_COLUMNS} of target {key!r} is no JSON object of column ids: {found:.200}",
+        f"property {TARGET_COLUMNS} of target {key!r} is no JSON object of column ids: {text:.200}",
         target_key=key,
-        got=found[:200],
+        got=text[:200],
     )

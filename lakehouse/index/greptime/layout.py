@@ -1,10 +1,10 @@
-"""Where GreptimeDB keeps the files of a table: keys of objects, built and parsed.
+"""Keys of GreptimeDB's objects, built and parsed: the directories and files of a table.
 
 ::
 
     data/{catalog}/{schema}/{table id}/                        table directory
       {table id}_{region sequence, 10 digits}/                 region directory
-        [data/ | metadata/]                                    of a metric engine's two regions
+        [data/ | metadata/]                                    for a metric engine's two regions
           {file id}.parquet                                    data file
           index/{file id}.puffin                               index file, version 0
           index/{file id}.{version}.puffin                     index file, later versions
@@ -15,10 +15,10 @@
 
 The region group is in no key: two regions of a metric engine share a sequence and differ by
 the folder, group 0 in ``data/`` and group 1 in ``metadata/``. So a region id taken from a key is
-a conclusion; the id in the region's manifest is the word of the database.
+inferred; only the id in the region's manifest is certain.
 
 Invariants: directories end with ``/``, keys do not begin with it, slashes never double; parsing
-what was built gives what it was built from.
+a key that was built returns its parts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakehouse.index.region_ids import SEQUENCE_MAX, region_id_of, region_sequen
 __all__ = ["DROPPING_MARKER", "GreptimeFile", "PathType", "RegionDir", "parse_table_dir", "table_dir"]
 
 DROPPING_MARKER = ".dropping"
-"""Object in a region's directory: whoever opens the region next deletes what is left of it."""
+"""Object that marks a region's directory as being dropped: the next opening deletes the rest of it."""
 _U32_MAX = (1 << 32) - 1
 _U64_MAX = (1 << 64) - 1
 _REGION_NAME = re.compile(r"([0-9]{1,10})_([0-9]{10})")
@@ -43,18 +43,18 @@ _VERSION = re.compile(r"[0-9]{1,20}")
 
 
 class PathType(StrEnum):
-    """Which folder of a region's directory holds its files."""
+    """Folder of a region's directory that holds its files."""
 
     BARE = "bare"
-    """None: the directory itself."""
+    """No folder: the directory itself."""
     DATA = "data"
-    """The metric engine's rows."""
+    """Folder of the metric engine's rows."""
     METADATA = "metadata"
-    """The metric engine's table of logical tables."""
+    """Folder of the metric engine's table of logical tables."""
 
 
 def table_dir(catalog: str, schema: str, table: int) -> str:
-    """``data/{catalog}/{schema}/{table}/``."""
+    """Returns the directory of a table, ``data/{catalog}/{schema}/{table}/``."""
     for name in (catalog, schema):
         if not name or "/" in name:
             raise InvalidInputError(f"{name!r} is no name of a catalog or schema: it is one part of a key")
@@ -62,26 +62,26 @@ def table_dir(catalog: str, schema: str, table: int) -> str:
 
 
 def parse_table_dir(path: str) -> tuple[str, str, int]:
-    """Catalog, schema and table id of a table directory; what comes before ``data/`` is left aside."""
+    """Returns catalog, schema and table id of a table directory; ignores the part before ``data/``."""
     parts = _parts(path)
     if len(parts) < 4 or parts[-4] != "data" or not _is_table_id(parts[-1]):
-        raise _bad(path, "is no table directory", "data/{catalog}/{schema}/{table id}/")
+        raise _key_error(path, "is no table directory", "data/{catalog}/{schema}/{table id}/")
     return parts[-3], parts[-2], int(parts[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionDir:
-    """The directory in which the files of a region are, and what its name says."""
+    """The directory of a region's files, and the parts of its name."""
 
     table_dir: str
-    """Ends with ``/``; empty when the region's directory is at the root."""
+    """Directory of the table, ending with ``/``; empty when the region's directory is at the root."""
     table_id: int
     sequence: int
     path_type: PathType = PathType.BARE
 
     @classmethod
     def of(cls, table_dir: str, region_id: int, path_type: PathType = PathType.BARE) -> Self:
-        """The directory of a region; its group is not part of it."""
+        """Returns the directory of a region; its group is not part of it."""
         return cls(
             table_dir=_directory(_parts(table_dir)),
             table_id=table_id(region_id),
@@ -91,7 +91,7 @@ class RegionDir:
 
     @property
     def region_id(self) -> int:
-        """The id that a region in this directory has when GreptimeDB made it."""
+        """Id of the region in this directory, if GreptimeDB made it."""
         return region_id_of(self.table_id, self.sequence, int(self.path_type is PathType.METADATA))
 
     @property
@@ -101,11 +101,11 @@ class RegionDir:
         return f"{self.table_dir}{self.table_id}_{self.sequence:010}/{folder}"
 
     def sst(self, file_id: str) -> str:
-        """Key of a data file."""
+        """Returns the key of a data file."""
         return f"{self.path}{_checked(file_id)}.parquet"
 
     def index(self, file_id: str, version: int = 0) -> str:
-        """Key of an index file."""
+        """Returns the key of an index file."""
         if not 0 <= version <= _U64_MAX:
             raise InvalidInputError(f"an index version has 64 bits, {version} does not fit")
         middle = f".{version}" if version else ""
@@ -113,7 +113,7 @@ class RegionDir:
 
     @classmethod
     def split(cls, key: str) -> tuple[Self, str] | None:
-        """The region whose object this is, and the rest of the key; None when it is no region's.
+        """Splits a key into the region it belongs to and the rest; None when it is in no region's directory.
 
         The rest of a region's own directory is empty.
         """
@@ -138,12 +138,12 @@ class RegionDir:
 
     @classmethod
     def parse(cls, path: str) -> Self:
-        """The region of its directory."""
-        found = cls.split(path if path.endswith("/") else f"{path}/")
-        if found is None or found[1]:
+        """Parses the path of a region's directory."""
+        region_and_rest = cls.split(path if path.endswith("/") else f"{path}/")
+        if region_and_rest is None or region_and_rest[1]:
             expected = "{table directory}{table id}_{region sequence, 10 digits}/[data/|metadata/]"
-            raise _bad(path, "is no region directory", expected)
-        return found[0]
+            raise _key_error(path, "is no region directory", expected)
+        return region_and_rest[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +151,11 @@ class GreptimeFile:
     """A data file, or an index file of one."""
 
     region: RegionDir
-    """The region that made it: after a repartition another one may refer to it."""
+    """Region that made it: after a repartition another one may refer to it."""
     file_id: str
     """UUID in lower case with hyphens; a data file and its index files share it."""
     index_version: int | None
-    """None for a data file."""
+    """Version of an index file; None for a data file."""
 
     @property
     def key(self) -> str:
@@ -166,26 +166,26 @@ class GreptimeFile:
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The file of its key.
+        """Parses the key of a file.
 
-        Version 0 and versions with leading zeros are taken as GreptimeDB takes them, although it
-        never writes them so: to read a file, use the key it was found under.
+        Version 0 and versions with leading zeros are accepted as GreptimeDB does, although it
+        never writes them: to read a file, use the key under which it was listed.
         """
-        found = RegionDir.split(key)
-        if found is None:
-            raise _bad(key, "is in no region directory", "{table id}_{region sequence, 10 digits}/")
-        region, rest = found
+        region_and_rest = RegionDir.split(key)
+        if region_and_rest is None:
+            raise _key_error(key, "is in no region directory", "{table id}_{region sequence, 10 digits}/")
+        region, rest = region_and_rest
         folder, _, name = rest.rpartition("/")
         file_id, *versions = name.split(".")
         suffix = versions.pop() if versions else ""
         wanted = {"parquet": "", "puffin": "index"}.get(suffix)
         if wanted is None or folder != wanted or len(versions) > (suffix == "puffin"):
             expected = "{file id}.parquet, index/{file id}.puffin or index/{file id}.{version}.puffin"
-            raise _bad(key, "is neither a data nor an index file", expected)
+            raise _key_error(key, "is neither a data nor an index file", expected)
         if not _FILE_ID.fullmatch(file_id):
-            raise _bad(key, f"has {file_id!r} for a file id", "a UUID, lower case, with hyphens")
+            raise _key_error(key, f"has {file_id!r} for a file id", "a UUID, lower case, with hyphens")
         if versions and not (_VERSION.fullmatch(versions[0]) and int(versions[0]) <= _U64_MAX):
-            raise _bad(key, f"has {versions[0]!r} for an index version", f"a number up to {_U64_MAX}")
+            raise _key_error(key, f"has {versions[0]!r} for an index version", f"a number up to {_U64_MAX}")
         version = int(versions[0]) if versions else 0
         return cls(region=region, file_id=file_id, index_version=version if suffix == "puffin" else None)
 
@@ -208,5 +208,5 @@ def _checked(file_id: str) -> str:
     return file_id
 
 
-def _bad(path: str, why: str, expected: str) -> FormatError:
+def _key_error(path: str, why: str, expected: str) -> FormatError:
     return FormatError(f"{path!r} {why}: expected {expected}", key=path, expected=expected)

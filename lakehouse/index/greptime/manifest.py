@@ -1,19 +1,19 @@
-"""Manifests of GreptimeDB regions: which files a region has, from the bytes of its manifest objects.
+"""Manifests of GreptimeDB regions: computes the files of a region from the bytes of its manifest objects.
 
 A region's state is a checkpoint, when there is one, and the deltas behind it, folded in order.
 Names here are relative to the region's directory::
 
     manifest/{version, 20 digits}.json[.gz]           a delta: a list of actions
     manifest/{version, 20 digits}.checkpoint[.gz]     the state after all deltas up to that version
-    manifest/_last_checkpoint                         which checkpoint counts
+    manifest/_last_checkpoint                         the pointer to the checkpoint that counts
     staging/manifest/{version, 20 digits}.json[.gz]   deltas of a region that is being repartitioned
 
-:func:`plan_manifest` says which of the names to fetch, :func:`fold_manifest` makes the state of
+:func:`plan_manifest` chooses the names to fetch, :func:`fold_manifest` makes the state of
 their bytes; both are pure. ``docs/spec/v1/greptime-manifest.md`` has the details.
 
-Invariant: a manifest that was folded names the files that GreptimeDB would name with the region
-open. Where that cannot be known (deltas are missing, an action is of a kind nobody knew when this
-was written, bytes are damaged) there is an error, never a guess.
+Invariant: a folded manifest names the files that GreptimeDB would name with the region open. If
+they cannot be known (deltas are missing, an action is of a kind that this release does not know,
+bytes are damaged) the result is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ __all__ = [
 ]
 
 MANIFEST_BYTES_MAX = 128 << 20
-"""Most bytes that an object of a manifest may have when decompressed, unless the caller says otherwise."""
+"""Default maximum bytes of a manifest object when decompressed."""
 POINTER_NAME = "manifest/_last_checkpoint"
 """Name of the pointer to the checkpoint that counts."""
 _NAME = re.compile(r"(staging/)?manifest/([0-9]{1,20})\.(json|checkpoint)(\.gz)?")
 _U64_MAX = (1 << 64) - 1
 _VALUES_MAX = 5_000_000
-"""Most values of one object of a manifest: a checkpoint has some twenty for each file."""
+"""Maximum number of JSON values of a manifest object: a checkpoint has some twenty for each file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestName:
-    """The name of a delta or a checkpoint, taken apart."""
+    """The parsed name of a delta or a checkpoint."""
 
     name: str
     version: int
@@ -70,30 +70,30 @@ class ManifestName:
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """None when it is the name of something else."""
-        found = _NAME.fullmatch(name)
-        if found is None or (found[1] and found[3] == "checkpoint"):
+        """Parses a name; None when it is that of another object."""
+        match = _NAME.fullmatch(name)
+        if match is None or (match[1] and match[3] == "checkpoint"):
             return None
         return cls(
             name=name,
-            version=int(found[2]),
-            checkpoint=found[3] == "checkpoint",
-            staging=found[1] is not None,
+            version=int(match[2]),
+            checkpoint=match[3] == "checkpoint",
+            staging=match[1] is not None,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestPointer:
-    """What ``_last_checkpoint`` says."""
+    """Content of ``_last_checkpoint``: the checkpoint that counts."""
 
     version: int
-    """Of the checkpoint."""
+    """Version of the checkpoint."""
     checksum: int | None
     """CRC-32 of the checkpoint's JSON; None in files before 2024-04-09."""
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The pointer from its bytes, which are never compressed."""
+        """Decodes the pointer, whose bytes are never compressed."""
         document = _load(POINTER_NAME, data, MANIFEST_BYTES_MAX)
         checksum = document.get("checksum")
         return cls(
@@ -104,26 +104,26 @@ class ManifestPointer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestPlan:
-    """Which objects make up the state of a region."""
+    """The manifest objects that make up the state of a region."""
 
     checkpoint: ManifestName | None
     deltas: tuple[ManifestName, ...]
-    """Behind the checkpoint, in order."""
+    """Deltas behind the checkpoint, in order."""
     staging: tuple[ManifestName, ...]
     """Deltas of a staging region, in order."""
     checksum: int | None
-    """Of the checkpoint, where the pointer has it."""
+    """Checksum of the checkpoint; None if the pointer does not have it."""
 
     @property
     def version(self) -> int:
-        """Of the state, staging deltas aside."""
-        return max(found.version for found in (self.checkpoint, *self.deltas) if found is not None)
+        """Version of the state, staging deltas aside."""
+        return max(name.version for name in (self.checkpoint, *self.deltas) if name is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What to fetch."""
+        """Names of the objects to fetch."""
         first = () if self.checkpoint is None else (self.checkpoint,)
-        return tuple(found.name for found in (*first, *self.deltas, *self.staging))
+        return tuple(name.name for name in (*first, *self.deltas, *self.staging))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +132,11 @@ class ManifestFile:
 
     file_id: str
     region_id: int
-    """The region that made it, in whose directory it is."""
+    """Region that made it, in whose directory it is."""
     index_file_size: int
     """Bytes of its index file; 0 when it has none."""
     index_version: int
-    """Which of its index files counts."""
+    """Version of its index file that counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,16 +145,16 @@ class RegionManifest:
 
     region_id: int
     version: int
-    """Of the last delta that is in it, staging deltas aside."""
+    """Version of the last delta that is in it, staging deltas aside."""
     files: Mapping[str, ManifestFile]
-    """By file id."""
+    """Data files by file id."""
 
     def index_files(
         self, table_dir: str, path_type: PathType, *, node_id: int | None = None
     ) -> list[IndexFileLocator]:
-        """Where the index files are, by file id; files without an index are left out."""
+        """Returns the locators of the index files, by file id; leaves out files without an index."""
         origins: dict[int, RegionDir] = {}
-        found = []
+        locators = []
         for file_id, file in sorted(self.files.items()):
             if file.index_file_size:
                 origin = origins.get(file.region_id)
@@ -168,25 +168,25 @@ class RegionManifest:
                     index_file_path=origin.index(file_id, file.index_version),
                     index_file_size=file.index_file_size,
                 )
-                found.append(locator)
-        return found
+                locators.append(locator)
+        return locators
 
 
 def plan_manifest(names: Iterable[str], pointer: ManifestPointer | None = None) -> ManifestPlan:
-    """Which objects to fetch, of a listing of a region's directory.
+    """Chooses the objects to fetch from a listing of a region's directory.
 
     Args:
-        names: relative to the region's directory; names of other things are passed over.
-        pointer: what ``_last_checkpoint`` says. Without it the newest checkpoint counts, and its
+        names: names relative to the region's directory; those of other objects are ignored.
+        pointer: content of ``_last_checkpoint``. Without it the newest checkpoint counts, and its
             bytes cannot be checked against the pointer's checksum.
 
     Raises:
-        NotFoundError: there is no manifest; GreptimeDB would say that there is no region.
-        CorruptionError: deltas are missing, so the state cannot be told.
+        NotFoundError: there is no manifest; GreptimeDB would report that there is no region.
+        CorruptionError: deltas are missing, so the state cannot be known.
     """
-    found = sorted(filter(None, map(ManifestName.parse, names)), key=lambda name: name.version)
-    checkpoints = {name.version: name for name in found if name.checkpoint}
-    deltas = [name for name in found if not name.checkpoint and not name.staging]
+    parsed = sorted(filter(None, map(ManifestName.parse, names)), key=lambda name: name.version)
+    checkpoints = {name.version: name for name in parsed if name.checkpoint}
+    deltas = [name for name in parsed if not name.checkpoint and not name.staging]
     if not checkpoints and not deltas:
         raise NotFoundError("there is no manifest in the region's directory: it is no region of GreptimeDB")
     pointed = checkpoints.get(pointer.version) if pointer is not None else None
@@ -205,26 +205,26 @@ def plan_manifest(names: Iterable[str], pointer: ManifestPointer | None = None) 
         staging=(),
         checksum=pointer.checksum if pointer is not None and pointed is not None else None,
     )
-    # Staging deltas up to the state's version are merged into it; a crash kept them from being cleared.
-    staging = tuple(name for name in found if name.staging and name.version > plan.version)
+    # Staging deltas up to the state's version are merged into it already, and were left by a crash.
+    staging = tuple(name for name in parsed if name.staging and name.version > plan.version)
     return replace(plan, staging=staging)
 
 
 def fold_manifest(
     plan: ManifestPlan, contents: Mapping[str, bytes], *, max_bytes: int = MANIFEST_BYTES_MAX
 ) -> RegionManifest:
-    """The state of a region.
+    """Computes the state of a region.
 
     Args:
-        plan: what :func:`plan_manifest` chose.
-        contents: the bytes of each of the plan's names.
-        max_bytes: most bytes that one of them may have when decompressed.
+        plan: the objects that :func:`plan_manifest` chose.
+        contents: the bytes of the object of each of the plan's names.
+        max_bytes: maximum bytes of one of them when decompressed.
     """
 
-    def load(found: ManifestName, checksum: int | None = None) -> Mapping[str, Any]:
-        if found.name not in contents:
-            raise InvalidInputError(f"pass the bytes of all of the plan's names: {found.name!r} is missing")
-        return _load(found.name, contents[found.name], max_bytes, checksum)
+    def load(item: ManifestName, checksum: int | None = None) -> Mapping[str, Any]:
+        if item.name not in contents:
+            raise InvalidInputError(f"pass the bytes of all of the plan's names: {item.name!r} is missing")
+        return _load(item.name, contents[item.name], max_bytes, checksum)
 
     state = _State()
     if plan.checkpoint is not None:
@@ -240,19 +240,19 @@ def fold_manifest(
     files = dict(state.files)
     for delta in plan.staging:
         state.apply(delta.name, load(delta))
-    # What a staging region took out of its manifest stays listed until it leaves staging.
+    # Files that a staging region removed stay listed until it leaves staging, hence the union.
     return RegionManifest(region_id=state.region_id, version=plan.version, files=files | state.files)
 
 
 class _State:
-    """A region's files while actions are applied to them."""
+    """State of a region while actions are applied to it."""
 
     def __init__(self) -> None:
         self.region_id: int | None = None
         self.files: dict[str, ManifestFile] = {}
 
     def restore(self, name: str, document: Mapping[str, Any]) -> None:
-        """Begins with a checkpoint."""
+        """Starts from a checkpoint; an empty one changes nothing."""
         manifest = document.get("checkpoint")
         if manifest is None:
             return
@@ -266,7 +266,7 @@ class _State:
         for action in _list(document, "actions", name):
             tagged = _object(action, "action", name)
             if len(tagged) != 1:
-                raise _bad(name, "an action is not one of its kind", "one key", sorted(tagged))
+                raise _manifest_error(name, "an action is not one of its kind", "one key", sorted(tagged))
             ((kind, value),) = tagged.items()
             body = _object(value, kind, name)
             match kind:
@@ -277,13 +277,13 @@ class _State:
                         self._add(file, name)
                     self._remove(body, name)
                 case "Truncate":
-                    # Two forms share the tag: one with two numbers empties the region, one has a list.
+                    # Two forms share the tag: one has two numbers and empties the region, one has a list.
                     if body.get("truncated_entry_id") is not None:
                         self.files.clear()
                     else:
                         self._remove(body, name)
                 case "Remove" | "PartitionExprChange":
-                    pass
+                    pass  # they change no list of files
                 case _:
                     raise UnsupportedVersionError(
                         f"{name}: GreptimeDB's action {short(kind)} is unknown to this release: upgrade "
@@ -312,11 +312,11 @@ class _State:
 
 
 def _load(name: str, data: bytes, max_bytes: int, checksum: int | None = None) -> Mapping[str, Any]:
-    """The JSON object of a manifest object's bytes."""
+    """Decompresses, verifies and parses the bytes of a manifest object."""
     if name.endswith(".gz"):
         data = inflate("gzip", data, max_bytes=max_bytes, what=name)
     if checksum is not None and (got := zlib.crc32(data)) != checksum:
-        raise _bad(name, "the checkpoint does not match its checksum", checksum, got)
+        raise _manifest_error(name, "the checkpoint does not match its checksum", checksum, got)
     try:
         document = parse_json(data, values_max=_VALUES_MAX)
     except ValueError as error:
@@ -326,24 +326,24 @@ def _load(name: str, data: bytes, max_bytes: int, checksum: int | None = None) -
 
 def _object(value: object, what: str, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise _bad(name, f"{what} is no JSON object", "object", value)
+        raise _manifest_error(name, f"{what} is no JSON object", "object", value)
     return value
 
 
 def _list(table: Mapping[str, Any], key: str, name: str) -> list[Any]:
     value = table.get(key)
     if not isinstance(value, list):
-        raise _bad(name, f"{key} is no list", "list", value)
+        raise _manifest_error(name, f"{key} is no list", "list", value)
     return value
 
 
 def _number(table: Mapping[str, Any], key: str, name: str, default: int | None = None) -> int:
-    """A u64; region ids may be text, which serde's flattening needs."""
+    """Reads a u64; a region id may be text, which serde's flattening requires."""
     value = table.get(key, default)
     if key == "region_id" and isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
         value = int(value)
     if type(value) is not int or not 0 <= value <= _U64_MAX:
-        raise _bad(name, f"{key} is no number of 64 bits", "0..2^64-1", value)
+        raise _manifest_error(name, f"{key} is no number of 64 bits", "0..2^64-1", value)
     return value
 
 
@@ -352,8 +352,8 @@ def _file_id(table: Mapping[str, Any], name: str) -> str:
     try:
         return str(uuid.UUID(value))
     except (AttributeError, TypeError, ValueError) as error:
-        raise _bad(name, "file_id is no UUID", "a UUID", value) from error
+        raise _manifest_error(name, "file_id is no UUID", "a UUID", value) from error
 
 
-def _bad(name: str, what: str, expected: object, got: object) -> CorruptionError:
+def _manifest_error(name: str, what: str, expected: object, got: object) -> CorruptionError:
     return CorruptionError(f"{name}: {what}: {short(got)}", key=name, expected=expected, got=short(got))

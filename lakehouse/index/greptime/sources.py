@@ -1,11 +1,10 @@
-"""The index files that GreptimeDB's regions refer to, as their manifests say.
+"""Source of the index files that the manifests of GreptimeDB's regions name.
 
-A listing finds the regions; each region's manifest is fetched and folded, several regions
-side by side. That is what GreptimeDB's own enumeration goes by: a file counts when a
-manifest names it, belongs to the region that refers to it, and has the size and version
-the manifest gives. Files that no manifest names are reported, those of a region that is being
-dropped among them, and so is a region whose manifest cannot be read, whose files are then
-taken from the listing.
+A listing finds the regions; each region's manifest is fetched and folded, several regions at the same
+time. GreptimeDB's own enumeration follows the same rules: a file counts when a manifest names it,
+belongs to the region that refers to it, and has the size and version in the manifest. Files that no
+manifest names are reported, those of a region that is being dropped among them. A region whose
+manifest cannot be read is reported too; its files are then taken from the listing.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _UNREFERENCED_MAX = 10_000
 
 @dataclass(slots=True)
 class _Region:
-    """What a listing found in one region's directory."""
+    """Objects listed in one region's directory."""
 
     directory: RegionDir
     manifest: list[str] = field(default_factory=list)
@@ -49,7 +48,7 @@ class _Region:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A region with what its manifest says."""
+    """A region with the index files that its manifest names, or that were listed."""
 
     region: _Region
     locators: list[IndexFileLocator]
@@ -63,7 +62,7 @@ class GreptimeManifests:
         self._store = store
         self._root = root
         self.unreferenced: list[str] = []
-        """Puffin files that no manifest names, the first 10,000 of them; complete when iterated."""
+        """Keys of the first 10,000 puffin files that no manifest names; complete after the iteration."""
         self.unreferenced_count = 0
 
     @property
@@ -72,12 +71,12 @@ class GreptimeManifests:
         return self._store
 
     def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files, region by region in key order, by file id within a region."""
+        """Returns an iterator over the files, region by region in key order, by file id within a region."""
         return self.visible_files(_all_visible)
 
     async def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
-        """The same, with no manifest read of a table that is not visible: its files come as listed."""
-        # After a repartition one region refers to files of another, never of another table's.
+        """Yields the same files, but reads no manifest of hidden tables: their files come as listed."""
+        # By table, since after a repartition a region refers to files of another region of its table.
         table, listed, named = None, dict[str, ObjectMeta](), set[str]()
         async with aclosing(map_bounded(self._load, self._regions(is_visible), _REGIONS_AT_ONCE)) as regions:
             async for loaded in regions:
@@ -102,8 +101,8 @@ class GreptimeManifests:
         self.unreferenced += lost[: _UNREFERENCED_MAX - len(self.unreferenced)]
 
     async def _regions(self, is_visible: IsVisible) -> AsyncIterator[_Region]:
-        """Regions in key order; a region's data and metadata folders are regions of their own."""
-        place, found = None, dict[RegionDir, _Region]()
+        """Yields regions in key order; a region's data and metadata folders are regions of their own."""
+        place, pending = None, dict[RegionDir, _Region]()
         async for meta in self._store.list(self._root):
             split = RegionDir.split(meta.key)
             if split is None:
@@ -111,20 +110,20 @@ class GreptimeManifests:
             directory, rest = split
             here = (directory.table_dir, directory.table_id, directory.sequence)
             if here != place:
-                for region in found.values():
+                for region in pending.values():
                     yield region
-                place, found = here, {}
-            if directory not in found:
+                place, pending = here, {}
+            if directory not in pending:
                 visible = await is_visible(directory.table_dir)
-                found[directory] = _Region(directory, is_visible=visible)
-            region = found[directory]
+                pending[directory] = _Region(directory, is_visible=visible)
+            region = pending[directory]
             if rest == DROPPING_MARKER:
                 region.is_dropping = True
             elif rest.startswith(("manifest/", "staging/manifest/")):
                 region.manifest.append(rest)
             elif rest.endswith(".puffin"):
                 region.indexes[meta.key] = meta
-        for region in found.values():
+        for region in pending.values():
             yield region
 
     async def _load(self, region: _Region) -> _Loaded:
@@ -132,7 +131,7 @@ class GreptimeManifests:
         if not region.is_visible:
             return _Loaded(region, _from_listing(region))
         if region.is_dropping or not region.manifest:
-            # A folder without a manifest is a file store of another region, or not GreptimeDB's.
+            # A folder without a manifest holds files that another region refers to, or is not GreptimeDB's.
             return _Loaded(region, [])
         try:
             pointer = None
@@ -164,15 +163,15 @@ def _from_listing(region: _Region) -> list[IndexFileLocator]:
         try:
             locators.append(greptime_locator(meta))
         except FormatError:
-            continue  # no file that GreptimeDB would open
+            continue  # GreptimeDB would not open such a file
     return locators
 
 
 class GreptimeListing:
-    """The index files in a GreptimeDB data directory, as a listing finds them.
+    """Source of the index files in a GreptimeDB data directory, from a listing.
 
-    Their region is the one that made them. Which of them a region still refers to, only its
-    manifest knows.
+    Their region is the one that made them. Only a region's manifest tells which of them it still
+    refers to.
     """
 
     def __init__(self, store: ObjectStore, root: str = "data/") -> None:
@@ -185,7 +184,7 @@ class GreptimeListing:
         return self._store
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files in key order; a puffin file under a name that GreptimeDB does not give is a problem."""
+        """Yields the files in key order; puffin files with names that GreptimeDB never gives are problems."""
         async for meta in self._store.list(self._root):
             if not meta.key.endswith(".puffin"):
                 continue
@@ -199,7 +198,7 @@ class GreptimeListing:
 
 
 def greptime_locator(meta: ObjectMeta) -> IndexFileLocator:
-    """Where a listed index file of GreptimeDB is, going by its key; a FormatError when it is none."""
+    """Returns the locator of a listed index file of GreptimeDB; FormatError when its key is not one's."""
     file = GreptimeFile.parse(meta.key)
     return IndexFileLocator(
         table_dir=file.region.table_dir,

@@ -1,9 +1,9 @@
-"""Enumerating the metadata of every index: one entry per (file, index, target), one request per file.
+"""Enumeration of the metadata of every index: one entry per (file, index, target), one request per file.
 
-``iterate_index_metas`` returns a scan that is iterated once. Files are read side by side
+``iterate_index_metas`` returns a scan that is iterated once. Files are read concurrently
 within a bound, results come as they finish or in the source's order, and memory does not
 grow with the number of files. A file that cannot be read is a problem in the scan's
-report, never the end of it.
+report and does not end the scan.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _log = get_logger(__name__)
 
 _PROBLEMS_MAX = 10_000
 _TABLES_MAX = 10_000
-"""Answers of the authoriser that are kept."""
+"""Maximum number of the authoriser's answers that are kept."""
 _MASK_CHARS = 16
 
 Authorise = Callable[[str], bool | Awaitable[bool]]
-"""Whether the caller may see a table, by its directory."""
+"""Function that tells whether the caller may see a table, given its directory."""
 
 
 @dataclass(slots=True)
 class ScanStats:
-    """What a scan did so far."""
+    """Counts and costs of a scan so far."""
 
     files: int = 0
     """Files read or answered from the cache."""
@@ -53,18 +53,18 @@ class ScanStats:
     """Entries by index type."""
     cache_hits: int = 0
     failed_files: int = 0
-    """Files that gave nothing."""
+    """Files that could not be read at all."""
     broken_blobs: int = 0
-    """Blobs, or targets of an inverted one, that could not be read in full, of files that gave something."""
+    """Blobs, or targets of an inverted one, that could not be read in full, in files that could be read."""
     hidden_files: int = 0
     """Files of tables that the authoriser withheld."""
     seconds: float = 0.0
-    """Wall time."""
+    """Wall time of the scan in seconds."""
     cost: Cost = field(default_factory=Cost)
-    """Requests and bytes."""
+    """Requests to the store and bytes."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON output."""
+        """Returns the statistics as a dict for JSON output."""
         return {
             "files": self.files,
             "entries": dict(sorted(self.entries.items())),
@@ -89,17 +89,17 @@ def iterate_index_metas(
     mask_locations: bool = False,
     settings: IndexSettings | None = None,
 ) -> IndexMetaScan:
-    """The metadata of every index in the files of a source.
+    """Returns a scan of the metadata of every index in the files of a source.
 
     Args:
-        source: which files; see :mod:`lakehouse.index.metas.sources`.
+        source: the files; see :mod:`lakehouse.index.metas.sources`.
         concurrency: files read at once; ``index.concurrency`` when not given.
-        kinds: only indexes of these kinds, or words for them; the others cost nothing.
-        errors: ``raise`` ends the scan with the first problem as an error; ``collect`` goes on and
+        kinds: only indexes of these kinds, given as words or members; the others cost nothing.
+        errors: ``raise`` ends the scan with the first problem as an error; ``collect`` continues and
             reports.
-        order: entries of files as they are read, or in the order of the source.
-        cache: keeps what was read; a second scan of the same files makes no request. A file is known by
-            its size and version, as far as the source tells them.
+        order: ``completed`` yields entries of files as they are read, ``listing`` in the source's order.
+        cache: keeps what was read; a second scan of the same files makes no request. A file is identified
+            by its key, its size and its version, if the source has them.
         authorise: asked once for each table directory, before any object of it is read; files of
             tables it refuses are left out, and so are their problems.
         mask_locations: directories and paths in entries, problems, errors and logs are replaced by
@@ -132,7 +132,7 @@ def iterate_index_metas(
 
 
 class IndexMetaScan:
-    """An enumeration: iterate it once, then read ``stats`` and ``problems``."""
+    """A scan: iterate it once, then read ``stats`` and ``problems``."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class IndexMetaScan:
         self._allowed: dict[str, bool] = {}
         self._begun = False
         self.stats = ScanStats()
-        """Grows while the scan runs."""
+        """Statistics, which grow while the scan runs."""
         self.problems: list[FileProblem] = []
         """The first 10,000 problems, one per bad file; ``stats`` counts all of them."""
 
@@ -171,9 +171,9 @@ class IndexMetaScan:
     async def batches(
         self, shape: RowShape = COMPACT, *, rows: int = 8192
     ) -> AsyncGenerator[pa.RecordBatch, None]:
-        """The entries as rows of that shape, in batches of at least ``rows`` (the last may be smaller).
+        """Yields the entries as rows of a shape, in batches of ``rows`` rows (the last may be smaller).
 
-        Entries whose metadata could not be read in full are rows of GreptimeDB's shape alone.
+        Entries whose metadata could not be read in full are left out, except in GreptimeDB's shape.
         """
         waiting: list[IndexEntry] = []
         async with aclosing(self._entries()) as entries:
@@ -188,7 +188,7 @@ class IndexMetaScan:
             yield shape.to_batch(waiting)
 
     async def to_arrow(self, shape: RowShape = COMPACT) -> pa.Table:
-        """All entries as one table."""
+        """Returns all entries as one table; see :meth:`batches`."""
         return pa.Table.from_batches([batch async for batch in self.batches(shape)], schema=shape.schema)
 
     async def _entries(self) -> AsyncGenerator[IndexEntry, None]:
@@ -214,7 +214,7 @@ class IndexMetaScan:
             self._summarise()
 
     async def _visible(self) -> AsyncIterator[IndexFile]:
-        """The files of the source that may be read; problems of the source are noted on the way."""
+        """Yields the files of the source that may be read; notes problems of the source on the way."""
         source = self._source
         if self._authorise is not None and isinstance(source, GuardedSource):
             files = source.visible_files(self._is_allowed)
@@ -243,20 +243,20 @@ class IndexMetaScan:
         allowed = self._allowed.get(table_dir)
         if allowed is None:
             answer = self._authorise(table_dir)
-            if len(self._allowed) >= _TABLES_MAX:
+            if len(self._allowed) >= _TABLES_MAX:  # bounded memory; files of a table mostly follow each other
                 self._allowed.clear()
             allowed = self._allowed[table_dir] = bool(await answer if inspect.isawaitable(answer) else answer)
         return allowed
 
     async def _read(self, file: IndexFile) -> tuple[IndexFile, FileMetas | None]:
-        """One file; None when it gives nothing."""
+        """Reads the metadata of one file; None when it cannot be read."""
         key = (self._store.url, file.key, file.size, file.version, self._kinds)
         if self._cache is not None:
-            found: FileMetas | None = self._cache.get_if_present(key)
-            if found is not None:
+            cached: FileMetas | None = self._cache.get_if_present(key)
+            if cached is not None:
                 self.stats.files += 1
                 self.stats.cache_hits += 1
-                return file, found
+                return file, cached
         prefetch = self._prefetch if file.tail_bytes is None else file.tail_bytes
         reader = PuffinReader(
             self._store, file.key, size=file.size, prefetch_bytes=prefetch, settings=self._settings
@@ -267,7 +267,7 @@ class IndexMetaScan:
                 metas = await read_file_metas(reader, settings=self._settings, kinds=self._kinds)
         except LakehouseError as error:
             failed = error
-        # Noted outside the handler: what is raised here must not bring the first error along.
+        # Noted outside the handler: an error raised here must not have the first one as its context.
         if failed is not None:
             self.stats.failed_files += 1
             self._note(FileProblem.of(file.key, failed))
@@ -284,7 +284,7 @@ class IndexMetaScan:
         return file, metas
 
     def _note(self, problem: FileProblem) -> None:
-        """One record and one log line; or the end of the scan."""
+        """Records and logs a problem; raises it instead if problems are not collected."""
         error, problem = problem.error, replace(problem, error=None)
         if self._mask:
             problem, error = _masked_problem(problem, error)
@@ -297,7 +297,7 @@ class IndexMetaScan:
         )
 
     def _shown(self, locator: IndexFileLocator, size: int) -> IndexFileLocator:
-        """The locator as callers see it, with the size the store says when nobody else did."""
+        """Returns the locator for callers: masked if asked for, with the store's size if it had none."""
         if locator.index_file_size is None:
             locator = replace(locator, index_file_size=size)
         if not self._mask:
@@ -331,7 +331,7 @@ def _kind(word: str) -> IndexType:
 
 
 def _masked(location: str) -> str:
-    """A pseudonym: the same for the same location, in every scan."""
+    """Returns a pseudonym for a location, the same in every scan."""
     return "masked:" + xxhash.xxh3_128_hexdigest(location.encode())[:_MASK_CHARS]
 
 
@@ -347,11 +347,12 @@ def _table_of(file: IndexFile | FileProblem) -> str:
 def _masked_problem(
     problem: FileProblem, error: LakehouseError | None
 ) -> tuple[FileProblem, LakehouseError | None]:
-    """The problem without locations, and an error that says the same."""
+    """Returns the problem without locations, and an error with the same message."""
     path = _masked(problem.path)
-    # What stands behind the path was said by code that knows bytes and no places. Stores know places.
-    told = isinstance(error, FormatError) and problem.message.startswith(problem.path)
-    rest = problem.message[len(problem.path) :] if told else f": {KINDS.get(problem.kind, problem.kind)}"
+    # Errors of formats come from code that knows bytes but no locations, so the text behind the path may
+    # stay. Other errors may come from stores, which know locations.
+    safe = isinstance(error, FormatError) and problem.message.startswith(problem.path)
+    rest = problem.message[len(problem.path) :] if safe else f": {KINDS.get(problem.kind, problem.kind)}"
     table_dir = None if problem.table_dir is None else _masked(problem.table_dir)
     problem = replace(problem, path=path, message=path + rest, table_dir=table_dir)
     if error is not None:

@@ -1,6 +1,6 @@
-"""The metadata of every index in one puffin file, without the bodies of the indexes.
+"""Reader of the metadata of every index in one puffin file, without the bodies of the indexes.
 
-One request when everything lies in the fetched tail. Otherwise the tails of all blobs that
+It makes one request when everything lies in the fetched tail. Otherwise the tails of all blobs that
 are still needed are fetched together; only metadata longer than expected costs a further
 round. A blob that cannot be read costs its own targets, never the others.
 """
@@ -35,7 +35,7 @@ __all__ = ["FileMetas", "TargetMeta", "read_file_metas"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetMeta:
-    """One index of a file: an :class:`IndexEntry` without the place."""
+    """Metadata of an index of a file: an :class:`IndexEntry` without the locator."""
 
     index_type: IndexType
     target_key: str
@@ -45,7 +45,7 @@ class TargetMeta:
     error: str | None = None
 
     def entry(self, locator: IndexFileLocator) -> IndexEntry:
-        """The entry of this index in that file."""
+        """Returns the entry of this index in the file at ``locator``."""
         return IndexEntry(
             locator=locator,
             index_type=self.index_type,
@@ -59,15 +59,16 @@ class TargetMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMetas:
-    """All indexes of a file, by index type and target key."""
+    """Metadata of all indexes of a file."""
 
     targets: tuple[TargetMeta, ...]
+    """Metadata of each index, by index type and target key, ascending."""
     broken: tuple[FormatError, ...]
-    """Why metadata cannot be read: of each blob once, of an inverted one of each target."""
+    """Errors of metadata that cannot be read, of each blob, and of each target whose key is wrong."""
     size: int
-    """Of the file, as the store has it."""
+    """Size of the file in bytes, from the store."""
     tail_bytes: int
-    """How much of the file's end would have held all of this."""
+    """Bytes of the file's end that hold all of the metadata."""
 
 
 _PARSERS: Mapping[IndexType, TailParser[BloomSummary | InvertedMetas]] = {
@@ -75,7 +76,7 @@ _PARSERS: Mapping[IndexType, TailParser[BloomSummary | InvertedMetas]] = {
     IndexType.FULLTEXT_BLOOM: BloomSummary.from_tail,
     IndexType.INVERTED: functools.partial(InvertedMetas.from_tail, stats=False),
 }
-"""What ends a blob; the metadata of a tantivy index are properties."""
+"""Parsers of the metadata at a blob's end, by kind; a tantivy index has its metadata in properties."""
 
 
 async def read_file_metas(
@@ -84,13 +85,13 @@ async def read_file_metas(
     """Reads the footer and the metadata of the indexes of the given kinds (all by default).
 
     Raises:
-        FormatError: the footer cannot be read, so the file gives nothing.
+        FormatError: the footer cannot be read, and so nothing of the file.
     """
     footer = await reader.footer()
     wanted = [
-        (blob, *found)
+        (blob, *kind_and_key)
         for blob in footer.blobs
-        if (found := classify(blob.type)) is not None and (kinds is None or found[0] in kinds)
+        if (kind_and_key := classify(blob.type)) is not None and (kinds is None or kind_and_key[0] in kinds)
     ]
     tails: TailMetas[BloomSummary | InvertedMetas] = await read_tails(
         reader,
@@ -130,10 +131,10 @@ async def read_file_metas(
 def _infos(
     blob: BlobMeta, kind: IndexType, key: str | None, meta: BloomSummary | InvertedMetas | FormatError | None
 ) -> list[tuple[str, MetaInfo | None]]:
-    """The target keys of a blob, each with what is known of its index."""
+    """Returns the target keys of a blob, each with the metadata of its index."""
     if key is None:
         if not isinstance(meta, InvertedMetas):
-            return []  # which targets there are, only the metadata know
+            return []  # only the metadata, which cannot be read, have the targets
         return [
             (name, MetaInfo(inverted=InvertedInfo.of(column, meta))) for name, column in meta.columns.items()
         ]
@@ -145,11 +146,11 @@ def _infos(
 
 
 def _decoded(key: str, properties: Mapping[str, str]) -> tuple[IndexTarget | None, CorruptionError | None]:
-    """The target of a key, where it is one; an error where the blob says another expression."""
+    """Returns the target of a valid key; an error where the blob has the text of another expression."""
     return _decoded_key(key, expression_text(key, properties) if properties else None)
 
 
-# The files of a table repeat the same few keys and configurations.
+# Cached, because the files of a table repeat the same few keys and configurations.
 
 
 @functools.lru_cache(maxsize=4096)
@@ -164,9 +165,9 @@ def _decoded_key(key: str, expr: str | None) -> tuple[IndexTarget | None, Corrup
 
 @functools.lru_cache(maxsize=256)
 def _fulltext_info(raw: str | None, rows_per_segment: int | None) -> FulltextInfo:
-    """The configuration; English and in any case where it is missing or broken, as upstream reads it.
+    """Returns the configuration; if it is missing or broken, English and not case sensitive, as upstream.
 
-    One without granularity takes that of the filters.
+    Without a granularity it gets that of the filters.
     """
     try:
         config = FulltextConfig.parse(raw)

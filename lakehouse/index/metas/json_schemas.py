@@ -1,7 +1,7 @@
 """JSON Schemas (draft 2020-12) of the JSON columns in rows of index metadata.
 
 ===================  =====================================================
-name                 of
+name                 column
 ===================  =====================================================
 ``target``           ``target_json`` of a compact row
 ``meta``             ``meta_json`` of a compact row
@@ -9,7 +9,7 @@ name                 of
 ``greptime_meta``    ``meta_json`` of a GreptimeDB row
 ===================  =====================================================
 
-Those of compact rows let unknown keys pass, because later releases add some; GreptimeDB's rows
+Schemas of compact rows allow unknown keys, because later releases may add some; GreptimeDB's rows
 have exactly the keys of the schema.
 
 Invariant: every row that :mod:`lakehouse.index.metas.rows` makes of an entry validates.
@@ -26,11 +26,11 @@ from lakehouse.errors import InvalidInputError
 __all__ = ["SCHEMA_NAMES", "json_schema"]
 
 SCHEMA_NAMES = ("target", "meta", "greptime_target", "greptime_meta")
-"""The schemas there are."""
+"""Names of all schemas."""
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """A fresh copy of the schema of that name."""
+    """Returns a fresh copy of the schema of that name."""
     if name not in SCHEMA_NAMES:
         raise InvalidInputError(f"there is no JSON schema {name!r}: take one of {', '.join(SCHEMA_NAMES)}")
     data = pkgutil.get_data("lakehouse.index", f"schemas/{name}.json")

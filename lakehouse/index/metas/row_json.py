@@ -1,11 +1,11 @@
-"""The JSON columns of rows of index metadata: written fast, read back with whatever they lack.
+"""JSON columns of rows of index metadata: written fast, and read whatever keys they lack.
 
-Two dialects. That of compact rows is ours: any target, lower-case analyzers, the configuration of
-fulltext indexes in full, and ``meta_schema_version`` beside the parts. GreptimeDB's knows
-columns only. Keys stand in alphabetical order in both, so equal metadata is equal text.
+There are two dialects. That of compact rows is ours: any target, lower-case analyzers, the configuration
+of fulltext indexes in full, and ``meta_schema_version`` beside the parts. GreptimeDB's dialect knows
+columns only. Keys are in alphabetical order in both, so equal metadata is equal text.
 
-Invariant: what was written reads back as it was; a key that is missing reads as None and a
-key nobody knows is passed over, so rows of older and of newer releases can be read.
+Invariant: everything written reads back unchanged; a missing key reads as None and an unknown key is
+ignored, so rows of older and of newer releases can be read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 META_SCHEMA_VERSION = 1
-"""Stands in every ``meta_json`` of a compact row."""
+"""Version of the schema of ``meta_json``, which is in every compact row."""
 _TARGET_UNKNOWN = '{"error":"failed_to_decode"}'
 """``target_json`` of a key that could not be decoded."""
 _TARGET_TYPES: Mapping[type, str] = {
@@ -72,19 +72,19 @@ _value: Callable[[object], str] = json.JSONEncoder(ensure_ascii=False, allow_nan
 
 
 def target_type(target: IndexTarget | None) -> str:
-    """``column``, ``columns``, ``json_path``, ``expression`` or ``unknown``."""
+    """Returns the type of a target: ``column``, ``columns``, ``json_path``, ``expression`` or ``unknown``."""
     return _TARGET_TYPES[type(target)]
 
 
 def target_columns(target: IndexTarget | None) -> tuple[int, ...] | None:
-    """Ids of the columns that a target names, ascending; None when it names none."""
+    """Returns the ids of the columns that a target names, ascending; None when it names none."""
     if isinstance(target, ColumnTarget | JsonPathTarget):
         return (target.column_id,)
     return target.column_ids if isinstance(target, ColumnSetTarget) else None
 
 
 def target_json(target: IndexTarget | None) -> str:
-    """``target_json`` of a compact row."""
+    """Writes ``target_json`` of a compact row."""
     match target:
         case ColumnTarget():
             return f'{{"columns":[{target.column_id}]}}'
@@ -99,9 +99,9 @@ def target_json(target: IndexTarget | None) -> str:
 
 
 def greptime_target(target: IndexTarget | None, target_key: str) -> tuple[str, str]:
-    """``target_type`` and ``target_json`` of a GreptimeDB row, where only columns are known."""
+    """Writes ``target_type`` and ``target_json`` of a GreptimeDB row, which knows columns only."""
     if target is None:
-        # GreptimeDB has no longest key, so a column may be known to it and not to us.
+        # GreptimeDB does not limit the length of keys, so it may decode a column's key that we refuse.
         try:
             target = decode_column_target(target_key)
         except FormatError:
@@ -112,7 +112,7 @@ def greptime_target(target: IndexTarget | None, target_key: str) -> tuple[str, s
 
 
 def meta_json(index_type: IndexType, meta: MetaInfo | None) -> str | None:
-    """``meta_json`` of a compact row."""
+    """Writes ``meta_json`` of a compact row."""
     if meta is None:
         return None
     parts = _parts(meta)
@@ -128,7 +128,7 @@ def meta_json(index_type: IndexType, meta: MetaInfo | None) -> str | None:
 
 
 def greptime_meta_json(meta: MetaInfo | None) -> str | None:
-    """``meta_json`` of a GreptimeDB row."""
+    """Writes ``meta_json`` of a GreptimeDB row."""
     if meta is None:
         return None
     parts = _parts(meta)
@@ -139,7 +139,7 @@ def greptime_meta_json(meta: MetaInfo | None) -> str | None:
 
 
 def _parts(meta: MetaInfo) -> list[str]:
-    """What both dialects say in the same words."""
+    """Writes the parts that are the same in both dialects."""
     parts = []
     if (bloom := meta.bloom) is not None:
         numbers = (bloom.bloom_filter_size, bloom.row_count, bloom.rows_per_segment, bloom.segment_count)
@@ -167,7 +167,7 @@ def _or_null(values: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def parse_target(target_key: str, document: object) -> IndexTarget | None:
-    """The target of a row: its key's, and from ``target_json`` the text of an expression."""
+    """Returns the target of a row's key, with the text of an expression from ``target_json``."""
     expr = None if document is None else _json_object(document, "target_json").get("expr")
     try:
         return decode_target_key(target_key, {TARGET_EXPR: expr} if isinstance(expr, str) else None)
@@ -176,7 +176,7 @@ def parse_target(target_key: str, document: object) -> IndexTarget | None:
 
 
 def parse_meta(document: object) -> MetaInfo | None:
-    """The metadata of a row from its ``meta_json``, text or parsed; None when there is none."""
+    """Reads the metadata in ``meta_json`` of a row, text or parsed; None when there are none."""
     if document is None:
         return None
     table = _json_object(document, "meta_json")
@@ -211,7 +211,7 @@ def _part(kind: type[_Part], document: Mapping[str, Any], name: str) -> _Part | 
 
 
 def _json_object(document: object, where: str) -> Mapping[str, Any]:
-    """The JSON object of a column, which engines with a JSON type hand out parsed."""
+    """Returns the JSON object in a column; engines with a JSON type return it parsed already."""
     if isinstance(document, str):
         try:
             document = json.loads(document)

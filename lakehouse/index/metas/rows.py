@@ -1,14 +1,14 @@
 """Index entries as rows: the compact, the flat and GreptimeDB's own shape.
 
-*Compact* rows have ten columns for good: where, which index, which target, and two JSON columns
-for what differs from kind to kind. *Flat* rows say the same with a column for each fact, null
-where it does not apply. *GreptimeDB* rows are those of ``information_schema.ssts_index_meta``, to
-the letter.
+*Compact* rows will always have these ten columns: file, index, target, and two JSON columns with the
+metadata that differ from kind to kind. *Flat* rows have the same content with a column for each fact,
+null where it does not apply. *GreptimeDB* rows are exactly those of
+``information_schema.ssts_index_meta``.
 
 Invariants: within version 1 columns are neither renamed nor removed nor retyped; ``parse_row``
 of an entry's compact row is that entry, but for the file's path and size, which compact rows
-do not have. An entry with an ``error`` belongs in GreptimeDB rows alone, where ``meta_json`` says
-what is known; whoever makes other rows leaves it out.
+do not have. An entry with an ``error`` belongs in GreptimeDB rows alone, whose ``meta_json`` has the
+metadata that are known; callers that make other rows leave it out.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class _Column:
     type: pa.DataType
     nullable: bool
     per_file: bool
-    """Whether ``get`` takes the locator; else it takes the entry."""
+    """True if ``get`` takes the locator; else it takes the entry."""
     get: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """One way to write entries as rows."""
+    """Shape of rows: the columns, and how they are computed from entries."""
 
     name: str
     schema: pa.Schema
@@ -65,17 +65,19 @@ class RowShape:
 
     @classmethod
     def _of(cls, name: str, *columns: _Column) -> Self:
-        schema = pa.schema([pa.field(one.name, one.type, nullable=one.nullable) for one in columns])
+        schema = pa.schema(
+            [pa.field(column.name, column.type, nullable=column.nullable) for column in columns]
+        )
         return cls(name=name, schema=schema, _columns=columns)
 
     def to_dict(self, entry: IndexEntry) -> dict[str, Any]:
-        """The row of an entry."""
+        """Returns the row of an entry as a dict by column name."""
         locator = entry.locator
         return {column.name: column.get(locator if column.per_file else entry) for column in self._columns}
 
     def to_batch(self, entries: Sequence[IndexEntry]) -> pa.RecordBatch:
-        """The rows of many entries."""
-        # Entries of a file follow each other and share their locator: its values are asked for once.
+        """Returns the rows of entries as a record batch."""
+        # Entries of a file follow each other and share their locator: its values are computed once.
         locators: list[IndexFileLocator] = []
         owners = []
         for entry in entries:
@@ -92,34 +94,34 @@ class RowShape:
 
 
 def _file(name: str, kind: pa.DataType, *, nullable: bool = False) -> _Column:
-    """A column that is an attribute of the locator."""
+    """Makes a column of an attribute of the locator."""
     return _Column(name=name, type=kind, nullable=nullable, per_file=True, get=attrgetter(name))
 
 
 def _entry(
     name: str, kind: pa.DataType, get: Callable[[IndexEntry], Any], *, nullable: bool = False
 ) -> _Column:
-    """A column that differs from entry to entry."""
+    """Makes a column of values that differ from entry to entry."""
     return _Column(name=name, type=kind, nullable=nullable, per_file=False, get=get)
 
 
 def _parts(part: str, kind: type) -> list[_Column]:
-    """Columns of a flat row: the fields of one part of the metadata, named after it."""
-    return [_part_field(part, each.name, _ARROW_TYPES[str(each.type)]) for each in fields(kind)]
+    """Makes columns of a flat row: the fields of one part of the metadata, named after it."""
+    return [_part_field(part, field_.name, _ARROW_TYPES[str(field_.type)]) for field_ in fields(kind)]
 
 
 def _part_field(part: str, key: str, kind: pa.DataType) -> _Column:
     part_of, value_of = attrgetter(part), attrgetter(key)
 
     def get(entry: IndexEntry) -> Any:
-        found = entry.meta and part_of(entry.meta)
-        return found and value_of(found)
+        info = entry.meta and part_of(entry.meta)
+        return info and value_of(info)
 
     return _entry(key if key.startswith(part) else f"{part}_{key}", kind, get, nullable=True)
 
 
 def _target_field(name: str, attribute: str, kind: pa.DataType, target: type) -> _Column:
-    """A column of a flat row: a field that targets of one type have."""
+    """Makes a column of a flat row: a field of targets of one type, null for other targets."""
     value_of = attrgetter(attribute)
 
     def get(entry: IndexEntry) -> Any:
@@ -129,7 +131,7 @@ def _target_field(name: str, attribute: str, kind: pa.DataType, target: type) ->
 
 
 def _greptime_blob_size(entry: IndexEntry) -> int:
-    """Of an inverted index the share of its column, of all others the blob."""
+    """Returns the bytes of an index: for an inverted one those of its column, for others the blob's."""
     inverted = entry.meta and entry.meta.inverted
     size = inverted.inverted_index_size if inverted else entry.blob_size
     if size is None:
@@ -168,7 +170,7 @@ COMPACT = RowShape._of(
     _entry("target_json", _STRING, lambda entry: target_json(entry.target), nullable=True),
     _entry("meta_json", _STRING, lambda entry: meta_json(entry.index_type, entry.meta), nullable=True),
 )
-"""Ten columns, two of them JSON."""
+"""Compact rows: ten columns, two of them JSON."""
 
 FLAT = RowShape._of(
     "flat",
@@ -184,7 +186,7 @@ FLAT = RowShape._of(
     *_parts("fulltext", FulltextInfo),
     *_parts("inverted", InvertedInfo),
 )
-"""The compact row with a column for each key of its JSON."""
+"""Flat rows: compact rows with a column for each key of their JSON."""
 
 GREPTIME = RowShape._of(
     "greptime",
@@ -205,21 +207,21 @@ GREPTIME = RowShape._of(
     _entry("meta_json", _STRING, lambda entry: greptime_meta_json(entry.meta), nullable=True),
     _file("node_id", _U64, nullable=True),
 )
-"""The 16 columns of GreptimeDB's ``information_schema.ssts_index_meta``."""
+"""GreptimeDB rows: the 16 columns of its ``information_schema.ssts_index_meta``."""
 
 SHAPES: Mapping[str, RowShape] = {shape.name: shape for shape in (COMPACT, FLAT, GREPTIME)}
-"""By name."""
+"""All shapes by name."""
 
 
 def parse_row(row: Mapping[str, Any]) -> IndexEntry:
-    """The entry of a compact row, of this release, an older or a newer one.
+    """Returns the entry of a compact row, of this release, an older or a newer one.
 
-    What the row lacks is None; columns and JSON keys that this release does not know are passed
-    over. JSON columns may be text, or values that an engine has parsed already.
+    Missing columns and keys read as None; columns and JSON keys that this release does not know are
+    ignored. JSON columns may be text, or values that an engine has parsed already.
 
     Raises:
         UnsupportedVersionError: the index is of a kind that this release does not know.
-        FormatError: the row is no such row.
+        FormatError: the row is no compact row.
     """
     word = _given(row, "index_type", str)
     try:

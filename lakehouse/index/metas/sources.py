@@ -1,8 +1,7 @@
-"""Where index files come from: a prefix, a list, a GreptimeDB data directory.
+"""Sources of index files: a prefix, a list, a GreptimeDB data directory.
 
-A source says which files there are, how large they are and what they belong to; it opens
-none of them. Sizes come from listings and manifests, so that reading a file needs one
-request.
+A source yields files with their sizes and the tables they belong to; it opens none of the files.
+Sizes come from listings and manifests, so that reading a file needs one request.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """A file to read."""
+    """An index file to read."""
 
     locator: IndexFileLocator
     size: int | None
-    """Bytes, when a listing or a manifest says."""
+    """Size in bytes, from a listing or a manifest; None = not known."""
     version: str | None = None
-    """Its version when it was listed; the cache tells replaced files by it."""
+    """Version when it was listed, by which the cache notices replaced files; None = not known."""
     tail_bytes: int | None = None
-    """How much of its end holds all metadata, where a manifest says."""
+    """Bytes of its end that hold all metadata, from a manifest; None = not known."""
 
     @property
     def key(self) -> str:
@@ -46,26 +45,26 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProblem:
-    """What is wrong with one file, or with blobs of it."""
+    """Problem of one file, or of blobs in it."""
 
     path: str
     kind: str
-    """A word of :data:`lakehouse.errors.KINDS`."""
+    """Kind of the error, a word of :data:`lakehouse.errors.KINDS`."""
     message: str
     blob: str | None = None
-    """Type of the first broken blob; None: the whole file."""
+    """Type of the first broken blob; None = the whole file is broken."""
     offset: int | None = None
-    """Where in the file."""
+    """Offset in the file; None = not known."""
     further: int = 0
-    """How many more blobs of the file, or targets in them, are broken."""
+    """Number of further blobs of the file, or targets in them, that are broken."""
     table_dir: str | None = None
-    """Directory of the table it belongs to; None: the directory of the file."""
+    """Directory of the table it belongs to; None = the directory of the file."""
     error: LakehouseError | None = field(default=None, repr=False, compare=False)
     """The error itself, until the scan has noted it."""
 
     @classmethod
     def of(cls, path: str, error: LakehouseError, *, table_dir: str | None = None, further: int = 0) -> Self:
-        """The problem that an error is."""
+        """Makes a problem of an error."""
         blob = error.context.get("blob")
         return cls(
             path=path,
@@ -80,33 +79,33 @@ class FileProblem:
 
 
 IsVisible: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Whether the caller may see a table, by its directory."""
+"""Function that tells whether the caller may see a table, given its directory."""
 
 
 class IndexSource(Protocol):
-    """Says which index files there are."""
+    """Protocol of a source, which yields the index files to read."""
 
     @property
     def store(self) -> ObjectStore:
-        """Where they are."""
+        """Store that holds the files."""
         ...
 
     def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files, in a stable order; what cannot even be named comes as a problem."""
+        """Returns an iterator over the files in a stable order; those without a valid name are problems."""
         ...
 
 
 @runtime_checkable
 class GuardedSource(IndexSource, Protocol):
-    """A source that reads objects of tables to know their files, and so must be told which it may."""
+    """Protocol of a source that reads objects of tables, and so must be told which tables it may read."""
 
     def visible_files(self, is_visible: IsVisible) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files, with nothing read of tables that are not visible; their files may come all the same."""
+        """Returns the files but reads no object of hidden tables, whose files may be among them."""
         ...
 
 
 class PrefixSource:
-    """Every puffin file whose key begins with a prefix, whatever it belongs to.
+    """Source of every puffin file whose key begins with a prefix, whatever it belongs to.
 
     The table directory of an entry is the directory of its file, the file id the name up to
     the first dot; there are no regions.
@@ -123,14 +122,14 @@ class PrefixSource:
         return self._store
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files in key order."""
+        """Yields the files in key order."""
         async for meta in self._store.list(self._prefix):
             if meta.key.endswith(self._suffix):
                 yield _loose_file(meta)
 
 
 class FileListSource:
-    """The files of a list of (key, size); a size of None costs nothing more on stores with suffix reads."""
+    """Source of listed files, (key, size); a size of None costs nothing more on stores with suffix reads."""
 
     def __init__(self, store: ObjectStore, files: Iterable[tuple[str, int | None]]) -> None:
         self._store = store
@@ -142,7 +141,7 @@ class FileListSource:
         return self._store
 
     async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
-        """The files in the order of the list."""
+        """Yields the files in the order of the list."""
         for key, size in self._files:
             yield IndexFile(locator=_locator(key, size), size=size)
 

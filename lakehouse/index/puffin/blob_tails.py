@@ -1,10 +1,10 @@
-"""Metadata at the ends of blobs, read with as few requests as their places in the file allow.
+"""Reader of the metadata at the ends of blobs, with as few requests as their places in the file allow.
 
-What lies in the tail at hand costs nothing. The ends of all other blobs are fetched together; only
-metadata longer than expected costs a further round.
+Metadata in the tail that was fetched cost nothing. The ends of all other blobs are fetched together;
+only metadata longer than expected cost a further round.
 
-Invariant: a blob whose metadata cannot be read is an error of its own, which names file, blob and
-place, and takes nothing from the others.
+Invariant: a blob whose metadata cannot be read gives an error of its own, which names file, blob and
+place, and does not affect the other blobs.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ TAIL = "lakehouse.tail"
 """Blob property: the metadata at the blob's end, with their length behind them, in base64."""
 
 _GUESS_BYTES = 8192
-"""How much of a blob's end is fetched when nothing of it is at hand; upstream's own number."""
+"""Bytes of a blob's end that are fetched when none of it was fetched before; upstream's own number."""
 
 Meta = TypeVar("Meta")
 
 
 TailParser: TypeAlias = Callable[[bytes | memoryview, int], Meta | NeedMore]
-"""Makes metadata of the last bytes of a blob and its size, or says which tail would hold it."""
+"""Function that parses metadata from a blob's last bytes and its size, or returns the tail that it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailMetas(Generic[Meta]):
-    """What was found at the ends of blobs."""
+    """Metadata at the ends of blobs."""
 
     metas: list[Meta | FormatError | None]
-    """For each blob its metadata, or why it cannot be read; None where none was asked for."""
+    """For each blob its metadata, or the error of reading them; None where none were asked for."""
     start: int
     """First byte of the file that had to be read."""
 
@@ -51,12 +51,12 @@ async def read_tails(
     *,
     settings: IndexSettings,
 ) -> TailMetas[Meta]:
-    """Reads the metadata of blobs, each as its parser makes it.
+    """Reads the metadata of blobs, each with its parser.
 
     Args:
-        reader: the file; its footer was read.
-        blobs: a blob without a parser has no metadata at its end.
-        settings: how far apart tails may lie that share a request, and how long metadata may be.
+        reader: reader of the file, whose footer must have been read.
+        blobs: blobs with their parsers; a blob without a parser has no metadata at its end.
+        settings: limits of the gap between tails that share a request, and of the length of metadata.
     """
     base, window = reader.window
     at_hand = memoryview(window)
@@ -91,7 +91,7 @@ async def read_tails(
             elif meta.length <= settings.footer_max_bytes:
                 needs.append((place, (blob.offset + meta.start, blob.offset + meta.end)))
             else:
-                metas[place] = about(_too_long(meta, settings), reader.key, blob)
+                metas[place] = about(_too_long_error(meta, settings), reader.key, blob)
         if not needs:
             return TailMetas(metas=metas, start=start)
         fetched = await reader.ranges([span for _, span in needs], gap_bytes=settings.metadata_gap_bytes)
@@ -100,24 +100,24 @@ async def read_tails(
 
 
 def _noted(blob: BlobMeta) -> bytes | None:
-    """The blob's end where the footer has it too."""
-    said = blob.properties.get(TAIL)
+    """Returns the blob's end from the footer, if the footer has it."""
+    encoded = blob.properties.get(TAIL)
     try:
-        return None if said is None else base64.b64decode(said, validate=True)
+        return None if encoded is None else base64.b64decode(encoded, validate=True)
     except ValueError:
         return None  # the blob itself has it
 
 
 def _from_footer(tail: bytes, blob: BlobMeta, parse: TailParser[Meta]) -> Meta | None:
-    """The metadata of a blob whose end the footer has; None when that is no such end."""
+    """Parses the metadata of a blob whose end the footer has; None when they are invalid there."""
     try:
-        found = parse(tail, blob.length)
+        meta = parse(tail, blob.length)
     except (FormatError, InvalidInputError):
         return None
-    return None if isinstance(found, NeedMore) else found
+    return None if isinstance(meta, NeedMore) else meta
 
 
-def _too_long(more: NeedMore, settings: IndexSettings) -> FormatError:
+def _too_long_error(more: NeedMore, settings: IndexSettings) -> FormatError:
     return FormatError(
         f"the metadata has {more.length} bytes, more than index.footer_max_bytes allows: raise it if that is "
         "sound",

@@ -1,4 +1,4 @@
-"""Which index a blob is, by its type.
+"""Classification of blobs by their types: the kind of index, and its target key.
 
 ==========================================  ====================  ==========
 blob type                                   index                 target key
@@ -9,9 +9,9 @@ blob type                                   index                 target key
 ``greptime-inverted-index-v1``              inverted              in the blob, one per column
 ==========================================  ====================  ==========
 
-Anything else is no index that we know: the files of a tantivy directory (their types are
-UUIDs), vector indexes, Iceberg's blobs. A target may be any text, also an empty one; whether it
-is a key is the business of ``decode_target_key``.
+Other types are no index that we know: the files of a tantivy directory (their types are
+UUIDs), vector indexes, Iceberg's blobs. A target may be any text, also an empty one;
+``decode_target_key`` checks whether it is a key.
 
 Invariant: ``classify(blob_type(kind, key)) == (kind, key)``.
 """
@@ -30,23 +30,23 @@ _PREFIXES = {
     IndexType.FULLTEXT_TANTIVY: "greptime-fulltext-index-v1-",
 }
 _COMMON = "greptime-"
-"""What all types of indexes begin with: quickly passed over are the files of tantivy indexes."""
+"""Prefix of all types of indexes, by which the many files of tantivy indexes are skipped quickly."""
 
 
-def classify(found: str) -> tuple[IndexType, str | None] | None:
-    """Kind and target key of a blob's type; the key is None where the blob has one per column."""
-    if not found.startswith(_COMMON):
+def classify(type_: str) -> tuple[IndexType, str | None] | None:
+    """Returns kind and target key of a blob's type; the key is None if the blob has one per column."""
+    if not type_.startswith(_COMMON):
         return None
-    if found == INVERTED_BLOB_TYPE:
+    if type_ == INVERTED_BLOB_TYPE:
         return IndexType.INVERTED, None
     for kind, prefix in _PREFIXES.items():
-        if found.startswith(prefix):
-            return kind, found[len(prefix) :]
+        if type_.startswith(prefix):
+            return kind, type_[len(prefix) :]
     return None
 
 
 def blob_type(kind: IndexType, target_key: str | None = None) -> str:
-    """The blob type of an index; an inverted one takes no key."""
+    """Returns the blob type of an index; an inverted one takes no key."""
     if (kind is IndexType.INVERTED) != (target_key is None):
         raise InvalidInputError(
             f"target key {target_key!r} does not go with {kind}: an inverted index has its keys inside, "

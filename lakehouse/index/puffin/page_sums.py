@@ -1,11 +1,11 @@
 """Index files of tables: puffin files whose every byte can be checked, and whose metadata are in the footer.
 
 A search reads a few kilobytes here and there, so a checksum of the whole file, or of a blob, would not
-help it. The footer's properties have one for every page of the file in front of the footer, and who
-refers to the file has the footer's. Metadata that stand at the ends of blobs are in the footer as
+help it. The footer's properties have a checksum for every page of the file in front of the footer, and
+the reference to the file has the footer's own. The metadata at the ends of blobs are in the footer as
 well, so that enumerating them takes one request.
 
-Invariant: what :class:`PageSums` lets pass are bytes that were written.
+Invariant: pages that :class:`PageSums` accepts have the bytes that were written.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PAGE_BYTES = "lakehouse.page_bytes"
 _PAGE_SUMS = "lakehouse.page_crc32c"
 _PAGE_MIN = 8 * 1024
 _PAGES_MAX = 1024
-"""Pages are larger in files that would have more."""
+"""Maximum number of pages; larger files have larger pages."""
 
 
 def page_bytes_of(end: int) -> int:
-    """Bytes of a page of a file whose footer begins there."""
+    """Returns the bytes of a page in a file whose footer begins at ``end``."""
     page = _PAGE_MIN
     while page * _PAGES_MAX < end:
         page *= 2
@@ -54,14 +54,14 @@ class PuffinImage:
     """CRC32C of the footer."""
 
     def reach(self, blob_type: str) -> int:
-        """Bytes from where a blob begins to the end of the file."""
-        found = self.footer.find(blob_type)
-        assert found is not None
-        return len(self.data) - found.offset
+        """Returns the bytes from the start of a blob to the end of the file."""
+        blob = self.footer.find(blob_type)
+        assert blob is not None
+        return len(self.data) - blob.offset
 
 
 class PuffinBytes:
-    """Takes blobs and makes a file of them in memory; see :class:`lakehouse.index.puffin.writer.BlobSink`."""
+    """Sink that makes a file of blobs in memory; see :class:`lakehouse.index.puffin.writer.BlobSink`."""
 
     def __init__(self) -> None:
         self._builder = PuffinBuilder()
@@ -69,7 +69,7 @@ class PuffinBytes:
 
     @property
     def footer(self) -> PuffinFooter:
-        """What it took so far."""
+        """Footer for the blobs added so far."""
         return self._builder.footer
 
     async def add(
@@ -80,17 +80,17 @@ class PuffinBytes:
         codec: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Takes a blob."""
+        """Adds a blob; notes its metadata in the footer unless it is compressed."""
         more = {} if codec is not None else _tail_property(type, data)
         self._chunks += self._builder.add(type, data, codec=codec, properties={**(properties or {}), **more})
 
     def finish(self, properties: Mapping[str, str]) -> PuffinImage:
-        """The file of one blob or more, with these properties; computes, for a thread."""
+        """Returns the file of one blob or more, with these properties; takes long: call it in a thread."""
         body = b"".join(self._chunks)
         page = page_bytes_of(len(body))
         sums = [google_crc32c.value(body[at : at + page]) for at in range(0, len(body), page)]
-        said = base64.b64encode(np.array(sums, "<u4").tobytes()).decode()
-        last = self._builder.finish(properties={**properties, _PAGE_BYTES: str(page), _PAGE_SUMS: said})
+        encoded = base64.b64encode(np.array(sums, "<u4").tobytes()).decode()
+        last = self._builder.finish(properties={**properties, _PAGE_BYTES: str(page), _PAGE_SUMS: encoded})
         return PuffinImage(
             data=body + last,
             footer=self.footer,
@@ -100,9 +100,9 @@ class PuffinBytes:
 
 
 def _tail_property(blob_type: str, data: bytes | memoryview) -> dict[str, str]:
-    """The metadata at a blob's end, for the footer."""
-    found = classify(blob_type)
-    if found is None or found[0] is IndexType.FULLTEXT_TANTIVY:
+    """Returns the property with the metadata at a blob's end; none for blobs without such metadata."""
+    kind_and_key = classify(blob_type)
+    if kind_and_key is None or kind_and_key[0] is IndexType.FULLTEXT_TANTIVY:
         return {}
     length = int.from_bytes(data[-LENGTH_BYTES:], "little") + LENGTH_BYTES
     return {TAIL: base64.b64encode(data[len(data) - length :]).decode()}
@@ -115,11 +115,11 @@ class PageSums:
     page_bytes: int
     sums: I64
     end: int
-    """Where the footer begins."""
+    """Offset of the footer in the file."""
 
     @classmethod
     def of(cls, footer: PuffinFooter, end: int, key: str) -> Self:
-        """Those that a footer has.
+        """Reads the checksums in a footer.
 
         Raises:
             CorruptionError: it has none, or not as many as there are pages.
@@ -136,24 +136,24 @@ class PageSums:
         return cls(page_bytes=page, sums=sums.astype(np.int64), end=end)
 
     def span(self, page: int) -> tuple[int, int]:
-        """First byte of a page, and the one behind its last."""
+        """Returns the place of a page in the file, ``[start, end)``."""
         return page * self.page_bytes, min(self.end, (page + 1) * self.page_bytes)
 
     def check(self, page: int, data: bytes, key: str) -> bytes:
-        """The page itself if it is what was written.
+        """Returns the page if its bytes match the checksum.
 
         Raises:
-            CorruptionError: it is not; names file and byte.
+            CorruptionError: they do not; the message names file and bytes.
         """
-        found = google_crc32c.value(data)
-        if found != int(self.sums[page]):
+        crc = google_crc32c.value(data)
+        if crc != int(self.sums[page]):
             start, end = self.span(page)
             raise CorruptionError(
-                f"{key} is damaged between bytes {start} and {end}: CRC32C {found:08x}, its footer says "
+                f"{key} is damaged between bytes {start} and {end}: CRC32C {crc:08x}, its footer says "
                 f"{int(self.sums[page]):08x}",
                 key=key,
                 offset=start,
                 expected=int(self.sums[page]),
-                got=found,
+                got=crc,
             )
         return data

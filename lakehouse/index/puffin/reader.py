@@ -1,9 +1,9 @@
-"""One puffin file, read with as few requests as its layout allows.
+"""Reader of a puffin file that makes as few requests as the file's layout allows.
 
-The first request fetches a tail. What lies within it is not fetched again; everything else
+The first request fetches a tail, whose bytes are not fetched again; everything else
 is read in ranges, several blobs in one coalesced call. A cache of footers saves the first
-request, too. All bytes handed out are of one version of the object: later requests insist on
-the version the footer is of.
+request, too. All bytes returned are of one version of the object: later requests require
+the version of the footer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["MetaCache", "PuffinReader", "about", "naming"]
 
 
 class MetaCache(Protocol):
-    """What is asked of a cache of metadata (:class:`lakehouse.cache.CacheRegion` is one)."""
+    """Protocol of a cache of metadata, such as :class:`lakehouse.cache.CacheRegion`."""
 
     def get_if_present(self, key: Any) -> Any: ...
     def put(self, key: Any, value: Any) -> Any: ...
@@ -33,29 +33,30 @@ class MetaCache(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Footer:
-    """A footer, and what it is the footer of."""
+    """A footer, with size and version of its file."""
 
     footer: PuffinFooter
     start: int
-    """Where it begins in the file."""
+    """Offset of the footer in the file."""
     size: int
-    """Of the file."""
+    """Size of the file in bytes."""
     version: str | None
+    """Version of the object; None if the store has no versions."""
 
 
 class PuffinReader:
     """Reads the footer and the blobs of one file.
 
     Args:
-        store: where the file is.
-        key: its key.
-        size: its size when known (a listing, a manifest); saves nothing but a suffix read, and
-            a wrong one is noticed and put right.
-        version: insist on this version of the object from the first request on.
-        prefetch_bytes: how much of the tail the first request fetches.
-        cache: keeps footers, for all readers of the file. Without a version it takes the file for one
-            that never changes; a read of a blob notices when it did.
-        settings: limits.
+        store: store that holds the file.
+        key: key of the file.
+        size: size of the file when known (from a listing, a manifest); saves only a suffix read, and
+            a wrong size is noticed and corrected.
+        version: version of the object that every request requires, from the first one on.
+        prefetch_bytes: bytes of the tail that the first request fetches.
+        cache: keeps footers, for all readers of the file. Without a version it assumes that the file
+            never changes; a read of a blob notices when it did.
+        settings: limits of sizes and requests.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class PuffinReader:
         self._store = store
         self._settings = settings or IndexSettings()
         self._prefetch = prefetch_bytes or self._settings.prefetch_bytes
-        self._hint = size or None  # a file of no bytes is none: whoever said so did not know
+        self._hint = size or None  # a puffin file has bytes: a size of 0 means that it is not known
         self._version = version
         self._cache = cache
         self._window: Fetched | None = None
@@ -86,7 +87,7 @@ class PuffinReader:
 
     @property
     def version(self) -> str | None:
-        """Version of the object, where the store has versions; known once something was read."""
+        """Version of the object, None if the store has no versions; known once something was read."""
         return self._read_window.version
 
     @property
@@ -96,28 +97,28 @@ class PuffinReader:
         return window.start, window.data
 
     def has_at_hand(self, blob: BlobMeta) -> bool:
-        """Whether the first request fetched a blob, all of it."""
+        """Returns whether the first request fetched all of a blob."""
         return self._window is not None and self._window.start <= blob.offset
 
     @property
     def footer_start(self) -> int:
         """Offset of the footer in the file; known once it was read."""
         if self._footer is None:
-            raise self._unread()
+            raise self._unread_error()
         return self._footer.start
 
     async def footer(self) -> PuffinFooter:
-        """What the file holds; one request, two when the footer is longer than the prefetch."""
+        """Returns the footer; takes one request, two when the footer is longer than the prefetch."""
         if self._footer is None:
             self._footer = self._cached() or await self._read_footer()
         return self._footer.footer
 
     async def blob(self, blob: BlobMeta | str) -> bytes:
-        """A whole blob, decompressed."""
+        """Returns a whole blob, decompressed."""
         return (await self.blobs([blob]))[0]
 
     async def blobs(self, blobs: Sequence[BlobMeta | str]) -> list[bytes]:
-        """Several whole blobs, decompressed; near ones share a request."""
+        """Returns several whole blobs, decompressed; near ones share a request."""
         metas = [await self._meta(blob) for blob in blobs]
         limit = self._settings.blob_max_bytes
         for meta in metas:
@@ -134,7 +135,7 @@ class PuffinReader:
             ]
 
     async def blob_range(self, blob: BlobMeta | str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)`` of an uncompressed blob, cut at its end."""
+        """Returns the bytes ``[start, end)`` of an uncompressed blob, cut at its end."""
         meta = await self._meta(blob)
         if meta.codec is not None:
             raise InvalidInputError(
@@ -149,7 +150,7 @@ class PuffinReader:
         return (await self.ranges([(meta.offset + start, meta.offset + end)]))[0]
 
     async def ranges(self, ranges: Sequence[tuple[int, int]], *, gap_bytes: int | None = None) -> list[bytes]:
-        """Byte ranges of the file: from the tail at hand, or fetched in few requests.
+        """Returns byte ranges of the file, from the tail that was fetched or by few requests.
 
         Ranges at most ``gap_bytes`` apart share a request (``io.coalesce_gap_bytes`` by default).
         """
@@ -166,7 +167,7 @@ class PuffinReader:
                     self._cache.invalidate(self._cache_key)
                 raise
         fetched = dict(zip(missing, parts, strict=True))
-        found = []
+        contents = []
         for start, end in ranges:
             data = fetched.get((start, end))
             if data is None:
@@ -179,8 +180,8 @@ class PuffinReader:
                     expected=end - start,
                     got=len(data),
                 )
-            found.append(data)
-        return found
+            contents.append(data)
+        return contents
 
     async def _meta(self, blob: BlobMeta | str) -> BlobMeta:
         if isinstance(blob, BlobMeta):
@@ -193,10 +194,10 @@ class PuffinReader:
     @property
     def _read_window(self) -> Fetched:
         if self._window is None:
-            raise self._unread()
+            raise self._unread_error()
         return self._window
 
-    def _unread(self) -> InvalidInputError:
+    def _unread_error(self) -> InvalidInputError:
         return InvalidInputError(f"{self.key!r} was not read yet: await footer() first", key=self.key)
 
     @property
@@ -204,13 +205,15 @@ class PuffinReader:
         return ("puffin-footer", self._store.url, self.key, self._hint, self._version)
 
     def _cached(self) -> _Footer | None:
-        """The footer from the cache. Nothing else of the file is at hand then."""
-        found: _Footer | None = None if self._cache is None else self._cache.get_if_present(self._cache_key)
-        if found is not None and self._window is None:
+        """Returns the footer from the cache, if it is there; the tail of the file is empty then."""
+        if self._cache is None:
+            return None
+        footer: _Footer | None = self._cache.get_if_present(self._cache_key)
+        if footer is not None and self._window is None:
             self._window = Fetched(
-                key=self.key, data=b"", start=found.size, size=found.size, version=found.version
+                key=self.key, data=b"", start=footer.size, size=footer.size, version=footer.version
             )
-        return found
+        return footer
 
     async def _read_footer(self) -> _Footer:
         window = await self._tail()
@@ -220,40 +223,40 @@ class PuffinReader:
                 window = self._window = await self._end_from(parsed.start, window)
         payload = int.from_bytes(window.data[-12:-8], "little")
         start = window.size - TRAILER_BYTES - payload - len(MAGIC)
-        found = _Footer(footer=parsed, start=start, size=window.size, version=window.version)
+        footer = _Footer(footer=parsed, start=start, size=window.size, version=window.version)
         if self._cache is not None:
-            self._cache.put(self._cache_key, found)
-        return found
+            self._cache.put(self._cache_key, footer)
+        return footer
 
     async def _tail(self) -> Fetched:
-        """The tail of the file, however wrong the size we were told is."""
+        """Returns the tail of the file; fetches it on first use, even if the given size is wrong."""
         if self._window is None:
             window = await self._store.get_tail(
                 self.key, self._prefetch, size=self._hint, version=self._version
             )
             if window.end != window.size or (window.size and not window.data):
-                # The object is longer than we were told, or so much shorter that nothing came.
+                # The object is longer than the given size, or so much shorter that nothing came.
                 window = await self._end_from(max(0, window.size - self._prefetch), window)
             self._window = window
         return self._window
 
     async def _end_from(self, start: int, window: Fetched) -> Fetched:
-        """The file from a byte to its end."""
+        """Fetches the file from a byte to its end."""
         end = max(window.size, start + 1)
-        found = await self._store.get_range(self.key, start, end, version=window.version)
-        if found.end != found.size:
+        fetched = await self._store.get_range(self.key, start, end, version=window.version)
+        if fetched.end != fetched.size:
             raise FormatError(
-                f"{self.key!r} has {found.size} bytes, and the store sent those up to {found.end} alone",
+                f"{self.key!r} has {fetched.size} bytes, and the store sent those up to {fetched.end} alone",
                 key=self.key,
-                offset=found.end,
-                expected=found.size,
-                got=found.end,
+                offset=fetched.end,
+                expected=fetched.size,
+                got=fetched.end,
             )
-        return found
+        return fetched
 
 
 async def _parsed(window: Fetched, limit: int) -> PuffinFooter | NeedMore:
-    """The footer of a file's tail; a long one is parsed in a thread, for the loop's sake."""
+    """Parses the footer from a file's tail; a long one in a thread, so that the event loop is not blocked."""
 
     def parse() -> PuffinFooter | NeedMore:
         return PuffinFooter.parse(window.data, window.size, max_bytes=limit)
@@ -262,7 +265,7 @@ async def _parsed(window: Fetched, limit: int) -> PuffinFooter | NeedMore:
 
 
 class naming:  # noqa: N801 - reads as a verb, as contextlib's own do
-    """Makes errors about bytes say which file they are about, and which blob of it."""
+    """Context manager that adds the file, and the blob of it, to errors about bytes."""
 
     __slots__ = ("_blob", "_key")
 
@@ -280,7 +283,7 @@ class naming:  # noqa: N801 - reads as a verb, as contextlib's own do
 
 
 def about(error: FormatError, key: str, blob: BlobMeta | None = None) -> FormatError:
-    """The same error with the file, and the blob where it is about one, in message and context."""
+    """Returns the error with the file, and the blob if there is one, added to message and context."""
     context = {**error.context, "key": key}
     where = key
     if blob is not None:

@@ -1,19 +1,18 @@
 """Fulltext indexes by tantivy: written to a directory by the ``tantivy`` package, and searched there.
 
 The index is GreptimeDB's: text field ``greptime_fulltext_text`` with positions, stored number
-``greptime_fulltext_rowid``, one thread that adds rows in order. What differs, because the package
-leaves no choice or because it makes searches faster, says ``docs/spec/v1/index-tantivy.md``.
+``greptime_fulltext_rowid``, one thread that adds rows in order. ``docs/spec/v1/index-tantivy.md`` lists the
+differences, which the package requires or which make searches faster.
 
 Its tokens are not quite those of :func:`lakehouse.format.text.match.matches`: English words are
-cut at ``_`` too. So a query becomes phrases, and tokens that the two spell in different ways are
-left out of it.
+cut at ``_`` too. So a query becomes phrases, without the tokens that the two spell in different ways.
 
-Invariant: the rows found hold every row that ``matches`` finds. They hold others where the parts of a
-name with ``_`` count as words (``full`` finds ``disk_full``, and ``disk_full`` finds ``disk full``), and
-where a token was left out. That is so for indexes of the package's own versions of Unicode and
-jieba; which ones another writer had, no file says.
+Invariant: the result has every row that ``matches`` finds. It has others where the parts of a name
+with ``_`` count as words (``full`` finds ``disk_full``, and ``disk_full`` finds ``disk full``), and
+where a token was left out. This holds for indexes of the package's own versions of Unicode and
+jieba; files do not record the versions of another writer.
 
-The package is optional. Everything here imports it when it is called, and is called in threads.
+The package is optional. The functions here import it when they are called, and are called in threads.
 """
 
 from __future__ import annotations
@@ -48,22 +47,22 @@ __all__ = [
 ]
 
 TEXT_FIELD = "greptime_fulltext_text"
-"""Field of the text."""
+"""Name of the field with the text."""
 ROW_FIELD = "greptime_fulltext_rowid"
-"""Field of the row number, from 0."""
+"""Name of the field with the row number, from 0."""
 OWN_TOKENS = "fulltext_tokens"
-"""Blob property; ``row`` says that all tokens of :func:`tokenize` are terms of the index."""
+"""Blob property; its value ``row`` means that all tokens of :func:`tokenize` are terms of the index."""
 _TOKENIZER = "default"
 _HEAP_BYTES = 128 << 20
-"""Memory for a segment; text beyond it begins another one."""
+"""Bytes of memory for a segment; text beyond it begins another one."""
 _TERM_BYTES_MAX = 65_000
-"""tantivy leaves longer terms out."""
+"""Maximum bytes of a term that is searched; tantivy leaves out longer ones."""
 _SIGMAS = frozenset("Σσς")
-"""Letters whose lower case goes by their neighbours for us, and does not for tantivy."""
+"""Letters whose lower case depends on their neighbours for us, but not for tantivy."""
 
 
 def is_installed() -> bool:
-    """Whether the package is there."""
+    """Returns whether the package is installed."""
     return importlib.util.find_spec("tantivy") is not None
 
 
@@ -71,7 +70,7 @@ def _package() -> Any:
     try:
         import tantivy
     except ImportError as error:
-        raise _missing("tantivy indexes need the tantivy package") from error
+        raise _missing_package_error("tantivy indexes need the tantivy package") from error
     return tantivy
 
 
@@ -79,23 +78,23 @@ def _jieba() -> Any:
     try:
         import rjieba
     except ImportError as error:
-        raise _missing("cutting Chinese text needs the rjieba package") from error
+        raise _missing_package_error("cutting Chinese text needs the rjieba package") from error
     return rjieba
 
 
-def _missing(what: str) -> InvalidInputError:
+def _missing_package_error(what: str) -> InvalidInputError:
     return InvalidInputError(f"{what}: {install_command('fulltext')}", kind="missing-extra")
 
 
 class TantivyWriter:
-    """Indexes a column of text that comes in pieces.
+    """Builder of the index of a text column that comes in pieces.
 
     Args:
-        workspace: where the package keeps its files.
-        config: how text becomes tokens.
-        own_tokens: of Chinese texts, also add those tokens of :func:`tokenize` that GreptimeDB's
-            analyzer does not make, so that ASCII words can be searched. A search has to know of
-            them, from the property :data:`OWN_TOKENS`.
+        workspace: space in which the package keeps its files.
+        config: analyzer and case of the index.
+        own_tokens: True adds for Chinese texts also those tokens of :func:`tokenize` that GreptimeDB's
+            analyzer does not make, so that ASCII words can be searched. The property
+            :data:`OWN_TOKENS` informs a search of them.
     """
 
     def __init__(self, workspace: Workspace, config: FulltextConfig, *, own_tokens: bool = False) -> None:
@@ -115,7 +114,7 @@ class TantivyWriter:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What a search has to know beside the configuration."""
+        """Blob properties that a search needs beside the configuration."""
         return {OWN_TOKENS: "row"} if self._own_tokens else {}
 
     def push(self, texts: pa.Array) -> None:
@@ -124,29 +123,29 @@ class TantivyWriter:
         contents: Any = texts.to_pylist()
         if self._config.analyzer is Analyzer.CHINESE:
             own = tokenize(texts, self._config).to_pylist() if self._own_tokens else [[]] * len(texts)
-            contents = [self._cut(text or "", found) for text, found in zip(contents, own, strict=True)]
+            contents = [self._cut(text or "", tokens) for text, tokens in zip(contents, own, strict=True)]
         for row, content in enumerate(contents, start=self._rows):
-            one = document()
+            row_document = document()
             if isinstance(content, str):
-                one.add_text(TEXT_FIELD, content)
+                row_document.add_text(TEXT_FIELD, content)
             elif content is not None:
-                one.add_pre_tokenized_text(TEXT_FIELD, content)
-            one.add_unsigned(ROW_FIELD, row)
-            add(one)
+                row_document.add_pre_tokenized_text(TEXT_FIELD, content)
+            row_document.add_unsigned(ROW_FIELD, row)
+            add(row_document)
         self._rows += len(texts)
 
     def _cut(self, text: str, own: list[bytes]) -> Any:
-        """A Chinese text with GreptimeDB's tokens, and behind them these, where they are others."""
+        """Returns a Chinese text with GreptimeDB's tokens, and behind them those of ``own`` that it lacks."""
         token = self._tantivy.Token
         lower = (lambda word: word) if self._config.case_sensitive else _lower_each
-        # A token's position is its first character's place, as upstream has it.
+        # A token's position is the place of its first character, as upstream has it.
         cuts = self._jieba.tokenize(text, mode="search")
-        found = [token(lower(word), start, start, end) for word, start, end in cuts]
-        known = {one.text for one in found}
+        tokens = [token(lower(word), start, start, end) for word, start, end in cuts]
+        known = {cut.text for cut in tokens}
         others = [word for word in dict.fromkeys(map(bytes.decode, own)) if word not in known]
-        # With gaps, so that no phrase goes on from the text into the words behind it.
-        found += [token(word, len(text) + 2 * at, 0, 0) for at, word in enumerate(others, start=1)]
-        return self._tantivy.PreTokenizedString(text, found)
+        # With gaps in their positions, so that no phrase continues from the text into the added words.
+        tokens += [token(word, len(text) + 2 * at, 0, 0) for at, word in enumerate(others, start=1)]
+        return self._tantivy.PreTokenizedString(text, tokens)
 
     async def finish(
         self, writer: BlobSink, blob_type: str, properties: Mapping[str, str], *, compress: bool
@@ -169,34 +168,34 @@ class TantivyWriter:
 
 
 def english_analyzer(config: FulltextConfig) -> Any:
-    """GreptimeDB's English analyzer; without the package's own, which drops long words."""
+    """Returns GreptimeDB's English analyzer; the package's own would drop long words."""
     tantivy = _package()
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     return (builder if config.case_sensitive else builder.filter(tantivy.Filter.lowercase())).build()
 
 
 def _lower_each(word: str) -> str:
-    """Lower case letter by letter, as tantivy has it."""
+    """Returns a word in lower case, letter by letter, as tantivy does it."""
     return "".join(map(str.lower, word))
 
 
 def phrases_of(
     terms: str, config: FulltextConfig, *, own_tokens: bool = False
 ) -> tuple[tuple[str, ...], ...]:
-    """The phrases that a row with all words of a query has in the index; none = any row may match.
+    """Returns the phrases in the index of a row with all words of a query; empty = any row may match.
 
     Args:
         terms: the query.
-        config: of the index.
-        own_tokens: whether the index has the property :data:`OWN_TOKENS`.
+        config: configuration of the index.
+        own_tokens: True if the index has the property :data:`OWN_TOKENS`.
     """
     if own_tokens:
         return tuple((token.decode(),) for token in query_tokens(terms, config) if _is_short(token))
-    # Letters as they stand: tantivy's lower case is not ours, and it cuts before it lowers.
+    # In the query's case: tantivy's lower case differs from ours, and it cuts words before it lowers them.
     plain = FulltextConfig(analyzer=config.analyzer, case_sensitive=True)
     words = [token.decode() for token in query_tokens(terms, plain) if _is_short(token)]
     if config.analyzer is Analyzer.CHINESE:
-        # Of ASCII words jieba makes other tokens than we do: 3.14 stays whole.
+        # jieba cuts ASCII words otherwise than we do: 3.14 stays whole.
         return tuple((word,) for word in words if not any(map(_has_spellings, word)))
     if not config.case_sensitive:
         words = [word for word in words if not _SIGMAS.intersection(word)]
@@ -214,7 +213,7 @@ def _has_spellings(char: str) -> bool:
 
 
 def rows_with_phrases(path: str, phrases: tuple[tuple[str, ...], ...]) -> tuple[I64, int]:
-    """The rows that have all phrases, ascending, and how many rows the index has."""
+    """Returns the rows that have all phrases, ascending, and the number of rows of the index."""
     tantivy = _package()
     with _reporting(path):
         index = tantivy.Index.open(path)
@@ -225,8 +224,8 @@ def rows_with_phrases(path: str, phrases: tuple[tuple[str, ...], ...]) -> tuple[
             else make.phrase_query(schema, TEXT_FIELD, list(phrase))
             for phrase in phrases
         ]
-        query = make.boolean_query([(tantivy.Occur.Must, one) for one in queries])
-        # The package makes room for as many hits as it is told to expect.
+        query = make.boolean_query([(tantivy.Occur.Must, part) for part in queries])
+        # The package allocates memory for ``limit`` hits, so they are counted first.
         count = searcher.search(query, limit=1).count
         rows = _hits(tantivy, searcher, query, count) if count else np.empty(0, np.int64)
         return np.sort(rows), int(searcher.num_docs)
@@ -234,16 +233,15 @@ def rows_with_phrases(path: str, phrases: tuple[tuple[str, ...], ...]) -> tuple[
 
 def _hits(tantivy: Any, searcher: Any, query: Any, count: int) -> I64:
     try:
-        found = searcher.search(
+        result = searcher.search(
             query, limit=count, count=False, order_by_field=ROW_FIELD, order=tantivy.Order.Asc
         )
-        return np.fromiter((row for row, _ in found.hits), np.int64, len(found.hits))
+        return np.fromiter((row for row, _ in result.hits), np.int64, len(result.hits))
     except ValueError:
         # GreptimeDB's files have row numbers in documents only. One thread wrote them in order and
-        # nothing was merged, so within a segment they go on from the first.
-        places = [
-            (one.segment_ord, one.doc) for _, one in searcher.search(query, limit=count, count=False).hits
-        ]
+        # nothing was merged, so within a segment they count up from the first.
+        result = searcher.search(query, limit=count, count=False)
+        places = [(address.segment_ord, address.doc) for _, address in result.hits]
         firsts = {
             segment: searcher.doc(tantivy.DocAddress(segment, 0))[ROW_FIELD][0]
             for segment in {segment for segment, _ in places}
@@ -253,11 +251,11 @@ def _hits(tantivy: Any, searcher: Any, query: Any, count: int) -> I64:
 
 @contextlib.contextmanager
 def _reporting(path: str) -> Iterator[None]:
-    """Makes one of our errors of what the package raises on files that are none."""
+    """Turns errors of the package about damaged files into CorruptionErrors."""
     try:
         yield
     except BaseException as error:
-        # A panic of the package is no Exception.
+        # A panic of the package is no subclass of Exception.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise CorruptionError(f"tantivy cannot search the index unpacked at {path}: {error}") from error
         raise

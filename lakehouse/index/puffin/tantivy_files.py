@@ -1,7 +1,7 @@
-"""Tantivy indexes unpacked from puffin files into scratch space.
+"""Unpacking of tantivy indexes from puffin files into scratch space.
 
-Invariant: what lies under a name was unpacked from exactly the directory blob the name is made of.
-File blobs have random types that the directory lists, so no two indexes share a name.
+Invariant: the files under a name were unpacked from exactly the directory blob that the name is made
+of. File blobs have random types that the directory lists, so no two indexes share a name.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["unpacked"]
 
 @asynccontextmanager
 async def unpacked(reader: PuffinReader, blob: BlobMeta, scratch: ScratchSpace) -> AsyncIterator[str]:
-    """The path of a directory that holds the files of a tantivy index, for as long as the block lasts.
+    """Yields the path of a directory with the files of a tantivy index, which exists while the block lasts.
 
-    Costs no request when the directory blob lies in the file's tail and the files are there
-    already; else the files come in as few as their places allow.
+    Makes no request when the directory blob lies in the file's tail and the files were unpacked
+    before; else it fetches the files in as few requests as their places allow.
     """
     listing = await reader.blob(blob)
     with naming(reader.key, blob):
         directory = TantivyDirectory.decode(listing)
         blobs = (await reader.footer()).blobs
-        directory.check_blobs([one.type for one in blobs])
+        directory.check_blobs([listed.type for listed in blobs])
 
     async def fetch() -> Mapping[str, bytes]:
         contents = await reader.blobs([blobs[file.blob_index] for file in directory.files])

@@ -1,4 +1,7 @@
-"""Writing a puffin file to the store, blob by blob."""
+"""Writer of a puffin file to the store, blob by blob.
+
+Invariant: the file appears in the store when it is complete, and not at all when writing fails.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ __all__ = ["BlobSink", "PuffinWriter"]
 
 
 class BlobSink(Protocol):
-    """Takes blobs one after another."""
+    """Protocol of a sink that takes blobs one after another."""
 
     @property
     def footer(self) -> PuffinFooter:
-        """What it took so far."""
+        """Footer for the blobs added so far."""
         ...
 
     async def add(
@@ -29,7 +32,7 @@ class BlobSink(Protocol):
         codec: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Any:
-        """Takes a blob."""
+        """Adds a blob behind the others."""
         ...
 
 
@@ -37,11 +40,11 @@ class PuffinWriter:
     """Streams blobs into one file; the file appears when the block ends without an error.
 
     Args:
-        store: where the file will be.
-        key: its key.
-        properties: of the file.
-        lz4_footer: whether the footer is compressed.
-        allow_duplicates: whether a type may occur more than once, as Iceberg's deletion vectors do.
+        store: store of the file.
+        key: key of the file.
+        properties: properties of the file.
+        lz4_footer: True compresses the footer.
+        allow_duplicates: True allows a type to occur more than once, as Iceberg's deletion vectors do.
 
     ::
 
@@ -91,12 +94,12 @@ class PuffinWriter:
 
     @property
     def footer(self) -> PuffinFooter:
-        """What the file holds so far."""
+        """Footer for the blobs added so far."""
         return self._builder.footer
 
     @property
     def stored(self) -> Stored:
-        """The receipt, once the block has ended; its size is what manifests keep."""
+        """The store's receipt, once the block has ended; manifests keep its size."""
         if self._sink.stored is None:
             raise InvalidInputError(f"the puffin file {self.key!r} is not finished")
         return self._sink.stored

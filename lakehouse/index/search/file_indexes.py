@@ -1,8 +1,8 @@
-"""The indexes of one file that can be searched: their metadata, read when first asked for and kept.
+"""Searchable indexes of one file: their metadata, read on first use and kept.
 
-Invariant: all indexes of a file are about the same number of rows; a file where they are not, or
-where a caller knows better, is damaged. A target whose key cannot be read is as if it were not
-there, which loses nothing but speed.
+Invariant: all indexes of a file have the same number of rows, that of the data file if the caller
+gives it; otherwise the file is damaged. A target whose key cannot be read is ignored, which costs
+nothing but speed.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ __all__ = ["BloomIndex", "FileIndexReader", "FileIndexes", "InvertedIndex", "Tan
 
 _Meta: TypeAlias = BloomMeta | InvertedMetas
 _Target: TypeAlias = tuple[BlobMeta, IndexType, IndexTarget | None]
-"""A blob, what kind of index it is and of what; the blob of all inverted indexes has no target."""
+"""A blob, with kind and target of its index; the blob of all inverted indexes has no target."""
 _PARSERS: Mapping[IndexType, TailParser[_Meta]] = {
     IndexType.BLOOM_SKIPPING: BloomMeta.from_tail,
     IndexType.FULLTEXT_BLOOM: BloomMeta.from_tail,
     IndexType.INVERTED: InvertedMetas.from_tail,
 }
-"""What ends a blob; the metadata of a tantivy index are properties."""
+"""Parsers of the metadata at a blob's end, by kind; a tantivy index has its metadata in properties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BloomIndex:
-    """A bloom blob of a file."""
+    """A bloom filter index, of values or of tokens, with its metadata."""
 
     blob: BlobMeta
     meta: BloomMeta
     config: FulltextConfig | None = None
-    """Of a fulltext index."""
+    """Configuration of a fulltext index; None for an index of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InvertedIndex:
-    """The inverted blob of a file."""
+    """The blob of all inverted indexes of a file, with its metadata."""
 
     blob: BlobMeta
     metas: InvertedMetas
@@ -57,16 +57,17 @@ class InvertedIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TantivyIndex:
-    """A tantivy directory of a file."""
+    """A tantivy index, by its directory blob."""
 
     blob: BlobMeta
     config: FulltextConfig
     own_tokens: bool
+    """True if the index has all our own tokens of Chinese text, beside those of GreptimeDB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIndexes:
-    """What can be searched in a file, by target key."""
+    """The searchable indexes of a file, by target key."""
 
     row_count: int
     """Rows of the data file."""
@@ -77,16 +78,16 @@ class FileIndexes:
     sets: tuple[tuple[int, ...], ...] = ()
     """Ids of columns that are indexed together."""
     expressions: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """Target keys of expressions, with the ids of the columns their texts name, where known."""
+    """Target keys of expressions, with the ids of the columns their texts name; None where not known."""
 
 
 class FileIndexReader:
-    """Reads what a file says of its indexes.
+    """Reader of the metadata of a file's indexes.
 
     Args:
-        reader: the index file.
-        row_count: rows of the data file; from the indexes when not given.
-        settings: limits.
+        reader: reader of the index file.
+        row_count: rows of the data file; taken from the indexes when not given.
+        settings: limits of requests.
     """
 
     def __init__(self, reader: PuffinReader, *, row_count: int | None, settings: IndexSettings) -> None:
@@ -94,20 +95,24 @@ class FileIndexReader:
         self._settings = settings
         self._row_count = row_count
         self._metas: dict[tuple[str, int], _Meta] = {}
-        """By type and offset: blobs without bytes may share an offset."""
+        """Metadata by type and offset of the blob: blobs without bytes may share an offset."""
 
     async def load(self, wanted: Callable[[IndexTarget], bool], *, inverted: bool) -> FileIndexes:
-        """The indexes of the wanted targets; one coalesced read for metadata that is not at hand yet.
+        """Returns the indexes of the wanted targets; fetches metadata not read before in one coalesced read.
 
         Args:
-            wanted: whether an index of that target is of use.
-            inverted: whether the inverted indexes are, which are one blob for all targets.
+            wanted: tells whether an index of that target is of use.
+            inverted: True if the inverted indexes are, which are one blob for all targets.
         """
         targets = await self._targets()
-        chosen = [one for one in targets if (inverted if one[2] is None else wanted(one[2]))]
+        chosen = [
+            (blob, kind, target)
+            for blob, kind, target in targets
+            if (inverted if target is None else wanted(target))
+        ]
         await self._read(chosen)
-        if self._row_count is None:
-            await self._read([one for one in targets if one[1] in _PARSERS][:1])
+        if self._row_count is None:  # any other index has it, too
+            await self._read([target for target in targets if target[1] in _PARSERS][:1])
         if self._row_count is None:
             raise InvalidInputError(
                 f"{self._reader.key!r} has no index that says how many rows there are: pass row_count",
@@ -121,19 +126,19 @@ class FileIndexReader:
         fulltexts: dict[str, BloomIndex] = {}
         tantivys: dict[str, TantivyIndex] = {}
         inverted: InvertedIndex | None = None
-        found: dict[str, tuple[IndexTarget, Mapping[str, str]]] = {}
-        # Of a type that occurs twice the first blob counts, as it does for GreptimeDB.
+        by_key: dict[str, tuple[IndexTarget, Mapping[str, str]]] = {}
+        # In reverse, so that of blobs of one type the first counts, as it does for GreptimeDB.
         for blob, kind, target in reversed(targets):
             meta = self._metas.get((blob.type, blob.offset))
             if isinstance(meta, InvertedMetas):
                 inverted = InvertedIndex(blob=blob, metas=meta)
                 for name in meta.columns:
                     if (column := _decoded(name, blob.properties)) is not None:
-                        found[name] = (column, blob.properties)
+                        by_key[name] = (column, blob.properties)
                 continue
             assert target is not None
             key = target.key
-            found[key] = (target, blob.properties)
+            by_key[key] = (target, blob.properties)
             config = None if kind is IndexType.BLOOM_SKIPPING else _config(blob)
             if kind is IndexType.BLOOM_SKIPPING and isinstance(meta, BloomMeta):
                 blooms[key] = BloomIndex(blob=blob, meta=meta)
@@ -148,29 +153,31 @@ class FileIndexReader:
             fulltexts=fulltexts,
             tantivys=tantivys,
             inverted=inverted,
-            sets=tuple(one.column_ids for one, _ in found.values() if isinstance(one, ColumnSetTarget)),
+            sets=tuple(
+                target.column_ids for target, _ in by_key.values() if isinstance(target, ColumnSetTarget)
+            ),
             expressions={
                 key: expression_columns(key, properties)
-                for key, (one, properties) in found.items()
-                if isinstance(one, ExpressionTarget)
+                for key, (target, properties) in by_key.items()
+                if isinstance(target, ExpressionTarget)
             },
         )
 
     async def _targets(self) -> list[_Target]:
-        """The indexes of the file, without those whose key cannot be read."""
+        """Returns the indexes of the file, without those whose key cannot be read."""
         targets: list[_Target] = []
         for blob in (await self._reader.footer()).blobs:
-            found = classify(blob.type)
-            if found is None:
+            kind_and_key = classify(blob.type)
+            if kind_and_key is None:
                 continue
-            kind, key = found
+            kind, key = kind_and_key
             target = None if key is None else _decoded(key, blob.properties)
             if key is None or target is not None:
                 targets.append((blob, kind, target))
         return targets
 
     async def _read(self, targets: list[_Target]) -> None:
-        """Reads the metadata that are not at hand yet, together."""
+        """Reads the metadata that were not read before, all together."""
         wanted: list[tuple[BlobMeta, TailParser[_Meta] | None]] = [
             (blob, _PARSERS[kind])
             for blob, kind, _ in targets
@@ -202,11 +209,11 @@ def _decoded(key: str, properties: Mapping[str, str]) -> IndexTarget | None:
     try:
         return decode_target_key(key, properties)
     except FormatError:
-        return None  # no key, or that of another expression than the blob says
+        return None  # an invalid key, or that of another expression than the blob's
 
 
 def _config(blob: BlobMeta) -> FulltextConfig | None:
-    """How the index made tokens; None where it says something that is not understood."""
+    """Returns the configuration of a fulltext index; None where it is not understood."""
     try:
         return FulltextConfig.parse(blob.properties.get(FULLTEXT_CONFIG))
     except FormatError:

@@ -1,7 +1,7 @@
-"""Which indexes of a file answer which conditions, and what of them has to be read; without I/O.
+"""Planner of index searches, without I/O: chooses the indexes that answer conditions, and the bytes to read.
 
-Invariant: a probe's answer holds every row that fulfils the condition it was made for. Where an
-index cannot tell, would cost more than the limit, or is not there, there is no probe, and the
+Invariant: a probe's answer holds every row that fulfils the condition it was made for. If an
+index cannot answer, would cost more than the limit, or does not exist, there is no probe, and the
 condition counts as true of any row.
 """
 
@@ -45,39 +45,39 @@ __all__ = [
 ]
 
 _Needs: TypeAlias = tuple[tuple[tuple[int, ...], ...], ...]
-"""Places of values: of every group some alternative is needed as a whole."""
+"""Numbers of values: every group must have an alternative all of whose values are there."""
 _LOOKUPS_MAX = 1 << 20
-"""Values times filters that a probe looks up; more would take seconds."""
+"""Maximum of values times filters that a probe looks up; more would take seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Filters:
-    """Some of the filters of a bloom blob."""
+    """Selection of the filters of a bloom blob."""
 
     meta: BloomMeta
-    """Of just those filters, one after another."""
+    """Metadata of these filters alone, as if they followed one another in the bytes of ``spans``."""
     segments: I64
     """Numbers of their segments in the file."""
     spans: list[tuple[int, int]]
-    """Where they lie in the blob."""
+    """Places of the filters in the blob, ``[start, end)``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BloomProbe:
-    """Looks encoded values up in bloom filters."""
+    """Probe that looks encoded values up in bloom filters."""
 
     index: BloomIndex
     values: tuple[bytes, ...]
     needs: _Needs
-    """A segment may match when of every group some alternative has all its values there."""
+    """A segment may match when every group has an alternative all of whose values may be in it."""
 
     @property
     def hashes(self) -> U64:
-        """Of the values."""
+        """Hashes of the values."""
         return _hashes_of(self.values)
 
     def filters(self, within: RowSelection) -> Filters:
-        """The filters of the segments that have one of these rows."""
+        """Returns the filters of the segments that have any of these rows."""
         meta = self.index.meta
         if within.is_all:
             every = np.arange(meta.segment_count)
@@ -106,24 +106,24 @@ class BloomProbe:
         )
 
     def answer(self, filters: Filters, data: bytes) -> RowSelection:
-        """The rows of the segments whose filters let them pass; ``data`` is what lies in the spans."""
+        """Returns the rows of the segments that may match, given the bytes of the filters' spans."""
         return self.rows_of(filters.segments, segments_with_hashes(filters.meta, data, self.hashes))
 
     def rows_of(self, segments: I64, held: Mask) -> RowSelection:
-        """The rows that may match, given for each value and segment whether the filter lets it pass."""
-        found = np.ones(len(segments), np.bool_)
+        """Returns the rows that may match, given for each value and segment whether its filter passes it."""
+        matching = np.ones(len(segments), np.bool_)
         for alternatives in self.needs:
             passed = _all_held(held, alternatives[0])
             for together in alternatives[1:]:
                 passed = passed | _all_held(held, together)
-            found &= passed
+            matching &= passed
         meta = self.index.meta
-        return RowSelection.of_segments(segments[found], meta.rows_per_segment, meta.row_count)
+        return RowSelection.of_segments(segments[matching], meta.rows_per_segment, meta.row_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InvertedProbe:
-    """Looks a condition up in the inverted index of a target."""
+    """Probe that looks a condition up in the inverted index of a target."""
 
     index: InvertedIndex
     column: InvertedColumn
@@ -132,23 +132,23 @@ class InvertedProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TantivyProbe:
-    """Searches a tantivy index for phrases."""
+    """Probe that searches a tantivy index for phrases."""
 
     index: TantivyIndex
     phrases: tuple[tuple[str, ...], ...]
 
 
 Probe: TypeAlias = BloomProbe | InvertedProbe | TantivyProbe
-"""A question to one index."""
+"""A question to one index, whose answer is a selection of rows."""
 
 
 def plan(tree: Tree[Holds | HasWords], indexes: FileIndexes, *, tantivy: bool = False) -> Tree[Probe]:
-    """The questions to ask of a file's indexes, combined as the conditions are.
+    """Returns the probes of a file's indexes, combined as the conditions are.
 
     Args:
-        tree: conditions.
-        indexes: what the file has.
-        tantivy: whether tantivy indexes can be searched here.
+        tree: conditions on targets.
+        indexes: the indexes of the file.
+        tantivy: True if tantivy indexes can be searched here.
     """
     if isinstance(tree, Every):
         return every(plan(part, indexes, tantivy=tantivy) for part in tree.parts)
@@ -163,7 +163,7 @@ def _of_value(holds: Holds, indexes: FileIndexes) -> Iterator[Tree[Probe]]:
     if inverted is not None and holds.target_key in inverted.metas.columns:
         yield _of_column(inverted, holds)
         if bloom is not None and bloom.meta.rows_per_segment >= inverted.metas.segment_row_count:
-            return  # of segments that are no larger the inverted index says more
+            return  # the inverted index is exact, and its segments are no larger
     if bloom is not None and values is not None:
         needs = (tuple((place,) for place in range(len(values))),)
         yield _probe(bloom, values, needs)
@@ -180,11 +180,11 @@ def _of_column(inverted: InvertedIndex, holds: Holds) -> Tree[Probe]:
 
 
 def _values(condition: Condition) -> tuple[bytes, ...] | None:
-    """Values one of which must be there for the condition to hold; None when any may do."""
+    """Returns the values one of which must be there for the condition to hold; None when any may suffice."""
     if isinstance(condition, OneOf):
         return condition.values
     if isinstance(condition, AllOf):
-        return next((one.values for one in condition.conditions if isinstance(one, OneOf)), None)
+        return next((part.values for part in condition.conditions if isinstance(part, OneOf)), None)
     return None
 
 
@@ -202,34 +202,34 @@ def _of_words(words: HasWords, indexes: FileIndexes, tantivy: bool) -> Iterator[
     except InvalidInputError as error:
         if error.kind != "missing-extra":
             raise
-        yield ANY_ROW  # without the package nobody can tell what the words are
+        yield ANY_ROW  # without the package the query cannot be cut into words
 
 
 @functools.lru_cache(maxsize=256)  # a query is asked of many files
 def _words_needed(terms: str, config: FulltextConfig) -> tuple[tuple[bytes, ...], _Needs]:
-    """The tokens to look up, and which of them a segment must have."""
+    """Returns the tokens to look up, and the groups of them that a segment must have."""
     places: dict[bytes, int] = {}
     needs: list[tuple[tuple[int, ...], ...]] = []
     for token in query_tokens(terms, config):
         alternatives: list[tuple[bytes, ...]] = [(token,)]
         if b"_" in token and config.granularity is None:
-            # Until 2025-08-06 (pull request 6660) GreptimeDB cut words at "_"; files do not say when
-            # they were written. Ours, which say their granularity, are newer.
+            # Until 2025-08-06 (pull request 6660) GreptimeDB cut words at "_", and files do not tell when
+            # they were written. Our own files, which state their granularity, are newer.
             alternatives.append(tuple(part for part in token.split(b"_") if part))
         if all(alternatives):
             needs.append(
-                tuple(tuple(places.setdefault(one, len(places)) for one in many) for many in alternatives)
+                tuple(tuple(places.setdefault(part, len(places)) for part in parts) for parts in alternatives)
             )
     return tuple(places), tuple(needs)
 
 
 def _all_held(held: Mask, values: tuple[int, ...]) -> Mask:
-    """Which segments have all of these values."""
+    """Returns for each segment whether it may have all of these values."""
     if len(values) == 1:
-        one: Mask = held[values[0]]
-        return one
-    found: Mask = np.logical_and.reduce(held[list(values)])
-    return found
+        single: Mask = held[values[0]]
+        return single
+    combined: Mask = np.logical_and.reduce(held[list(values)])
+    return combined
 
 
 @functools.lru_cache(maxsize=256)

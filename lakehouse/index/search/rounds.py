@@ -1,16 +1,16 @@
-"""Asking the probes of a plan, in rounds: each is one coalesced read, and cheap answers come first.
+"""Execution of the probes of a plan in rounds: each is one coalesced read, and cheap answers come first.
 
-1. What is small or has to be read anyway: small indexes of a target whole, the term lists of
-   others, small bloom filters, and the bitmaps of terms where the list is known already.
+1. Parts that are small or must be read anyway: small indexes of a target whole, the term lists of
+   others, small bloom filters, and the bitmaps of terms whose list is known already.
 2. Bitmaps of the terms that were found.
 3. Large bloom filters, of the segments that are left.
 4. Large term lists in which few values are looked up, node by node.
-5. Tantivy indexes, where any row is left; they are unpacked to scratch space.
+5. Tantivy indexes, if any row is left; they are unpacked to scratch space.
 
-A probe is left out where the answers so far leave no row for it, and a round that has nothing to
+A probe is skipped when the answers so far leave no row for it, and a round that has nothing to
 read costs nothing.
 
-Invariant: a probe that was left out, or whose index would cost more than ``index.search_max_bytes``,
+Invariant: a probe that was skipped, or whose index would cost more than ``index.search_max_bytes``,
 counts as true of any row.
 """
 
@@ -50,41 +50,41 @@ from lakehouse.io.work import in_thread
 __all__ = ["ProbeRounds"]
 
 _TERMS_MAX = 1 << 22
-"""Terms that a condition is compared with one by one; more would take seconds."""
+"""Maximum number of terms that a condition is compared with one by one; more would take seconds."""
 _AT_ONCE = 1 << 12
-"""Terms, or lookups, that are not worth a thread."""
+"""Maximum number of terms, or lookups, that are not worth a thread."""
 _BITMAP_GAP_BYTES = 1 << 12
 _PAGES_LEAST = 4
-"""Pages that a filter has for each look, where looking is less than reading it."""
+"""Minimum pages of a filter per lookup for which reading single pages costs less than the filter."""
 _TERM_PAGES_LEAST = 16
-"""The same of a list of terms and its lookups: each reads some pages, one after another."""
+"""Minimum pages of a term list per lookup, likewise: a lookup reads some pages, one after another."""
 
 _NO_PLACES = np.empty(0, np.int64)
 
 _Answers: TypeAlias = dict[Probe, RowSelection]
 _Terms: TypeAlias = dict[str, tuple[Fst, int]]
-"""Term lists by target key, with their bytes."""
+"""Term lists by target key, with their sizes in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What a probe has to read next."""
+    """The next read of a probe."""
 
     probe: Probe
     spans: Sequence[tuple[int, int]]
-    """Ranges of the file."""
+    """Ranges of the file to read, ``[start, end)``."""
     finish: Callable[[list[bytes]], Awaitable[RowSelection | None]]
-    """The answer, or None when there is more to read."""
+    """Makes the answer of the bytes of the ranges; None when there is more to read."""
 
 
 class ProbeRounds:
-    """Asks probes of one file, and keeps the term lists it met, as many as one index may cost.
+    """Runs probes of one file, and keeps the term lists it read, up to ``index.search_max_bytes``.
 
     Args:
-        reader: the index file.
-        scratch: where tantivy indexes are unpacked; needed for probes of such only.
-        settings: limits.
-        page_bytes: how much of a large filter is worth a request; None = they are read whole.
+        reader: reader of the index file.
+        scratch: space in which tantivy indexes are unpacked; needed for probes of those only.
+        settings: limits of requests.
+        page_bytes: bytes of a large filter or term list per request; None = they are read whole.
     """
 
     def __init__(
@@ -103,9 +103,10 @@ class ProbeRounds:
         self._terms: _Terms = {}
 
     async def select(self, tree: Tree[Probe], total_rows: int) -> RowSelection:
-        """The rows that may match, of a file of so many."""
+        """Returns the rows that may match, of a file with ``total_rows`` rows."""
         answers: _Answers = {}
         terms = dict(self._terms)
+        # Rounds 1 to 3. In the first two, large filters wait for the answers of inverted indexes.
         for may_wait in (True, True, False):
             open_ = _worth_asking(tree, answers, total_rows)
             may_wait &= any(isinstance(probe, InvertedProbe) for probe in open_)
@@ -161,22 +162,22 @@ class ProbeRounds:
         return _Read(probe=probe, spans=spans, finish=finish)
 
     def _is_paged(self, probe: BloomProbe) -> bool:
-        """Whether few looks at large filters are to be made, each of which mostly settles the matter."""
+        """Returns whether to read large filters by pages: for few lookups, most of which decide at once."""
         if self._page_bytes is None or self._reader.has_at_hand(probe.index.blob):
             return False
         looks = len(probe.values) * probe.index.meta.segment_count
         return looks * _PAGES_LEAST * self._page_bytes <= probe.index.meta.bloom_filter_size
 
     async def _ask_pages(self, probe: BloomProbe, within: RowSelection) -> RowSelection:
-        """Reads what the first look is at, then the second, then the others, until no value is there."""
+        """Reads the blocks of the first lookup, then the second, then the others, until no value is left."""
         meta, offset = probe.index.meta, probe.index.blob.offset
         segments = probe.filters(within).segments
         locs = meta.segment_loc_indices[segments]
         held = np.zeros((len(probe.values), len(meta.sizes)), np.bool_)
         held[:, locs] = True
         answer, every = within, looks(meta, probe.hashes)
-        for some in (every[:1], every[1:2], every[2:4], every[4:]):
-            left = [look.among(held) for look in some]
+        for lookups in (every[:1], every[1:2], every[2:4], every[4:]):
+            left = [look.among(held) for look in lookups]
             starts = np.unique(np.concatenate([_NO_PLACES, *(look.places for look in left)]))
             spans = [(offset + at, offset + at + BLOCK_BYTES) for at in starts.tolist()]
             data = b"".join(await self._reader.ranges(spans, gap_bytes=0))
@@ -189,7 +190,7 @@ class ProbeRounds:
         return answer
 
     def _is_in_parts(self, probe: InvertedProbe, terms: _Terms) -> bool:
-        """Whether few values are to be found in a list of terms that is much larger than what that takes."""
+        """Returns whether to read a term list by pages: for few values in a list that is much larger."""
         column, condition = probe.column, probe.condition
         if self._page_bytes is None or self._reader.has_at_hand(probe.index.blob):
             return False
@@ -199,7 +200,7 @@ class ProbeRounds:
         return column.inverted_index_size > self._whole_bytes and column.fst_size >= least
 
     async def _ask_parts(self, probe: InvertedProbe, total_rows: int) -> RowSelection:
-        """Reads the pages of a list of terms that lookups come to, then the bitmaps they find."""
+        """Reads the pages of a term list that the lookups need, then the bitmaps they find."""
         column, blob = probe.column, probe.index.blob
         first = blob.offset + column.fst_range[0]
         assert self._page_bytes is not None
@@ -219,11 +220,11 @@ class ProbeRounds:
                     wanted = [self._page_of(first, place, column.fst_size) for place in missing.places]
             read = self._read_bitmaps(probe, bitmaps, total_rows)
             answer = await read.finish(await self._reader.ranges(read.spans))
-        assert answer is not None  # bitmaps are the end of it
+        assert answer is not None  # nothing is to be read after the bitmaps
         return answer
 
     def _page_of(self, first: int, place: int, size: int) -> tuple[int, int]:
-        """What of a list of terms, which begins at ``first``, is in one page with one of its places."""
+        """Returns the part of a term list, which begins at ``first``, in the page of one of its places."""
         assert self._page_bytes is not None
         start = (first + place) // self._page_bytes * self._page_bytes - first
         return max(0, start), min(size, start + self._page_bytes)
@@ -240,9 +241,9 @@ class ProbeRounds:
             async def finish_whole(parts: list[bytes]) -> RowSelection:
                 first = column.relative_fst_offset
                 with naming(self._reader.key, probe.index.blob):
-                    found = Fst.parse(parts[0][first : first + column.fst_size])
-                    terms[column.name] = (found, column.fst_size)
-                    bitmaps = await self._find(probe, found)
+                    fst = Fst.parse(parts[0][first : first + column.fst_size])
+                    terms[column.name] = (fst, column.fst_size)
+                    bitmaps = await self._find(probe, fst)
                     if bitmaps is None:
                         return RowSelection.every(total_rows)
                     return self._rows_of(probe, bitmaps, [(column.base_offset, parts[0])])
@@ -261,7 +262,7 @@ class ProbeRounds:
         return _Read(probe=probe, spans=[(offset + first, offset + last)], finish=finish_terms)
 
     def _keep(self, terms: _Terms) -> None:
-        """Keeps the lists of a search for the next, the newest that fit."""
+        """Keeps the term lists of a search for the next one: the newest that fit."""
         kept = {**self._terms, **terms}
         total = sum(size for _, size in kept.values())
         for name, (_, size) in list(kept.items()):
@@ -272,7 +273,7 @@ class ProbeRounds:
         self._terms = kept
 
     async def _find(self, probe: InvertedProbe, terms: Fst) -> BitmapPlan | None:
-        """The bitmaps of the terms that fulfil the condition; None where that would take too long."""
+        """Returns the bitmaps of the terms that fulfil the condition; None when that would take too long."""
         if _scans_terms(probe.condition) and terms.key_count > _AT_ONCE:
             if terms.key_count > _TERMS_MAX:
                 return None
@@ -298,7 +299,7 @@ class ProbeRounds:
         self, probe: InvertedProbe, bitmaps: BitmapPlan, reads: list[tuple[int, bytes]]
     ) -> RowSelection:
         metas = probe.index.metas
-        # As many numbers as bits of bitmaps without runs can be; GreptimeDB writes no others.
+        # The most numbers that bitmaps without runs can hold in so many bytes; GreptimeDB writes no runs.
         segments = segments_of(bitmaps, reads, metas, numbers_max=8 * self._max_bytes)
         return RowSelection.of_segments(segments, metas.segment_row_count, metas.total_row_count)
 
@@ -319,7 +320,7 @@ class ProbeRounds:
 
 
 def _worth_asking(tree: Tree[Probe], answers: _Answers, total_rows: int) -> _Answers:
-    """The probes without an answer, and the rows for which theirs would matter, where there are any."""
+    """Returns the probes without an answer that matter for some row, each with those rows."""
     open_ = still_open(tree, answers, total_rows)
     return {probe: within for probe, within in open_.items() if not within.is_empty}
 
@@ -332,7 +333,7 @@ def _left_out(probe: Probe, total_rows: int) -> _Read:
 
 
 def _null_bitmap(column: InvertedColumn) -> BitmapPlan:
-    """A null is one more term, whose bitmap the metadata name."""
+    """Returns the plan of the bitmap of nulls, which the metadata name; without such a bitmap it is empty."""
     start = column.base_offset + column.relative_null_bitmap_offset
     there = slice(None) if column.null_bitmap_size else slice(0)
     return BitmapPlan(
@@ -343,7 +344,7 @@ def _null_bitmap(column: InvertedColumn) -> BitmapPlan:
 
 
 def _scans_terms(condition: Condition) -> bool:
-    """Whether a condition goes through the terms of an index instead of looking some up."""
+    """Returns whether a condition is compared with the terms of an index instead of looking some up."""
     if isinstance(condition, AllOf | AnyOf):
         return any(map(_scans_terms, condition.conditions))
     return not isinstance(condition, OneOf | IsNull)

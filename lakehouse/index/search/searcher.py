@@ -1,11 +1,11 @@
-"""Searching a file's indexes: an expression gives the rows that may match.
+"""Search of a file's indexes by an expression, for the rows that may match.
 
-The steps: what the expression says of targets (:mod:`lakehouse.index.search.target_conditions`), which
-indexes of the file can tell (:mod:`lakehouse.index.search.probes`), and asking them
-(:mod:`lakehouse.index.search.rounds`).
+The steps: translate the expression into conditions on targets
+(:mod:`lakehouse.index.search.target_conditions`), choose the indexes that can answer them
+(:mod:`lakehouse.index.search.probes`), and run the probes (:mod:`lakehouse.index.search.rounds`).
 
-Invariant: no row that the expression is true of is outside the selection. Damage that shows is an
-error that names the file, never a smaller selection; scanning every row is always right.
+Invariant: the selection has every row for which the expression is true. Damage that is noticed gives
+an error that names the file, never a smaller selection; scanning every row is always right.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = ["IndexSearcher"]
 
 
 class IndexSearcher:
-    """Searches one index file, and may be asked any number of times, also at the same time.
+    """Searches one index file, any number of times, also concurrently.
 
-    It keeps metadata and term lists of what it was asked, so that a later search costs one read.
+    It keeps the metadata and term lists that it read, so that a later search costs one read.
 
     Args:
-        reader: the index file.
+        reader: reader of the index file.
         columns: for each name in expressions a column's id and its type **as the data file has
             it**: a column that was widened since is indexed by its narrower type.
-        row_count: rows of the data file; what the indexes say when not given.
-        scratch: where tantivy indexes are unpacked; without it, or without the package, they are
-            not used.
-        settings: limits.
+        row_count: rows of the data file; taken from the indexes when not given.
+        scratch: space in which tantivy indexes are unpacked; without it, or without the package, they
+            are not used.
+        settings: limits of requests.
 
     Example::
 
@@ -68,11 +68,11 @@ class IndexSearcher:
         self._lookup = ProbeRounds(reader, scratch=scratch, settings=settings)
 
     async def may_match(self, expr: Expr) -> RowSelection:
-        """The rows for which the condition may be true.
+        """Returns the rows for which the condition may be true.
 
         Raises:
             InvalidInputError: the expression does not fit the columns.
-            FormatError: the index file is damaged; scanning every row is right all the same.
+            FormatError: the index file is damaged; scanning every row still gives the right result.
         """
         bound = bind(expr, self._schema)
         tree = conditions(bound, self._columns)
@@ -83,7 +83,7 @@ class IndexSearcher:
         return await self._search(tree, indexes)
 
     async def search(self, wanted: Tree[Holds | HasWords]) -> RowSelection:
-        """The rows that may fulfil conditions on targets, for those that no expression can name.
+        """Returns the rows that may fulfil conditions on targets, also on those that no expression can name.
 
         Example::
 
@@ -101,18 +101,18 @@ class IndexSearcher:
 
 
 class _Concern:
-    """Which indexes may say something about an expression, before any is looked at."""
+    """Predicate of the targets whose indexes may answer an expression, used before any index is read."""
 
     def __init__(self, expr: Expr, tree: Tree[Holds | HasWords]) -> None:
         asked: list[Holds | HasWords] = list(leaves(tree))
         self._keys = {leaf.target_key for leaf in asked}
-        # Words are looked up as such; no index has the truth of a query.
+        # Words are looked up as such; no index has the truth values of ``matches``.
         self._nodes = [
             node for node in expr.walk() if isinstance(node, FunctionCall) and node.name != "matches"
         ]
         self._expressions: frozenset[str] | None = None
         self.values = bool(self._nodes) or any(isinstance(leaf, Holds) for leaf in asked)
-        """Whether values are asked for, and not words alone."""
+        """True if there are conditions on values, not on words alone."""
 
     def __call__(self, target: IndexTarget) -> bool:
         if isinstance(target, ExpressionTarget):

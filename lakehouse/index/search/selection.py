@@ -1,9 +1,9 @@
-"""Which rows of a file may be wanted: ranges of rows, and how they combine.
+"""Selections of the rows of a file that may match, as ranges, and their union and intersection.
 
 Invariant: ranges are half-open, ascending, not empty, inside the file, and do not touch each
-other, so a set of rows has one form. There is no complement on purpose: a selection says which
-rows *may* match, and the rows outside a "may" are certain while those inside are not, so the
-contrary of a selection is nothing an index knows.
+other, so a set of rows has one form. There is no complement on purpose: a selection has the rows
+that *may* match, so that rows outside certainly do not; rows inside are uncertain, so its
+complement would be no such selection for the negated condition.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class RowSelection:
     """A set of rows of one file."""
 
     ranges: I64
-    """One line ``[start, end)`` for each stretch of rows; make selections with :meth:`of`."""
+    """Array with one line ``[start, end)`` for each range of rows; make selections with :meth:`of`."""
     total_rows: int
-    """Rows of the file."""
+    """Number of rows of the file."""
 
     @classmethod
     def of(cls, ranges: npt.ArrayLike | Iterable[tuple[int, int]], total_rows: int) -> Self:
-        """The rows in any of the ranges, which may overlap and come in any order."""
+        """Selects the rows in any of the ranges, which may overlap and come in any order."""
         pairs = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges), np.int64)  # type: ignore[arg-type]
         pairs = np.clip(pairs.reshape(-1, 2), 0, total_rows)
         pairs = pairs[pairs[:, 0] < pairs[:, 1]]
@@ -50,17 +50,17 @@ class RowSelection:
 
     @classmethod
     def every(cls, total_rows: int) -> Self:
-        """All rows of a file."""
+        """Selects all rows of a file."""
         return cls(ranges=np.array([[0, total_rows]]) if total_rows else _NO_RANGES, total_rows=total_rows)
 
     @classmethod
     def none(cls, total_rows: int) -> Self:
-        """No row of a file."""
+        """Selects no row of a file."""
         return cls(ranges=_NO_RANGES, total_rows=total_rows)
 
     @classmethod
     def of_segments(cls, segments: npt.ArrayLike, rows_per_segment: int, total_rows: int) -> Self:
-        """The rows of some segments, given by their numbers."""
+        """Selects the rows of some segments, given by their numbers."""
         starts = np.asarray(segments, np.int64) * rows_per_segment
         if not len(starts):
             return cls.none(total_rows)
@@ -68,24 +68,24 @@ class RowSelection:
 
     @classmethod
     def of_rows(cls, rows: npt.ArrayLike, total_rows: int) -> Self:
-        """Single rows, given by their numbers."""
+        """Selects single rows, given by their numbers."""
         return cls.of_segments(rows, 1, total_rows)
 
     @property
     def row_count(self) -> int:
-        """How many rows it has."""
+        """Number of selected rows."""
         return int((self.ranges[:, 1] - self.ranges[:, 0]).sum())
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row is in it."""
+        """True if no row is selected."""
         return len(self.ranges) == 0
 
     @property
     def is_all(self) -> bool:
-        """Whether every row of the file is in it."""
-        found = len(self.ranges)
-        return found == (self.total_rows > 0) and (not found or self.row_count == self.total_rows)
+        """True if every row of the file is selected."""
+        count = len(self.ranges)
+        return count == (self.total_rows > 0) and (not count or self.row_count == self.total_rows)
 
     def __and__(self, other: Self) -> Self:
         self._check(other)
@@ -94,7 +94,7 @@ class RowSelection:
         if other.is_all or self.is_empty:
             return self
         mine, theirs = self.ranges, other.ranges
-        # Of each of my ranges, which of theirs it overlaps: they are neighbours.
+        # The ranges of theirs that each of mine overlaps are neighbours: the first of them, and their count.
         first = np.searchsorted(theirs[:, 1], mine[:, 0], side="right")
         counts = np.searchsorted(theirs[:, 0], mine[:, 1], side="left") - first
         owner = np.repeat(np.arange(len(mine)), counts)
@@ -113,14 +113,15 @@ class RowSelection:
         return self.of(np.concatenate([self.ranges, other.ranges]), self.total_rows)
 
     def segments(self, rows_per_segment: int) -> I64:
-        """Numbers of the segments that have a row in it, ascending."""
+        """Returns the numbers of the segments that have a selected row, ascending."""
         firsts = self.ranges[:, 0] // rows_per_segment
         counts = -(-self.ranges[:, 1] // rows_per_segment) - firsts
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.unique(np.repeat(firsts, counts) + within)
 
     def mask(self) -> Mask:
-        """For each row of the file whether it is in it."""
+        """Returns for each row of the file whether it is selected."""
+        # Ranges do not touch, so each place has one turn at most, and their running sum is 0 or 1.
         turns = np.zeros(self.total_rows + 1, np.int8)
         turns[self.ranges[:, 0]] += 1
         turns[self.ranges[:, 1]] -= 1

@@ -1,12 +1,12 @@
-"""From an expression over rows to conditions on the targets of indexes, without looking at any index.
+"""Translation of an expression over rows into conditions on the targets of indexes, without any index.
 
-An expression becomes a tree of conditions that is true wherever the expression is; what no index
-can say anything about becomes :data:`lakehouse.index.search.tree.ANY_ROW`. So the tree is wider than the
-expression, never narrower, and whoever searches by it loses no row.
+An expression becomes a tree of conditions that is true wherever the expression is; parts that no
+index can answer become :data:`lakehouse.index.search.tree.ANY_ROW`. So the tree is wider than the
+expression, never narrower, and a search by it loses no row.
 
-Negation is where that could go wrong, since the contrary of something wider is narrower. So only
-conditions that say exactly what the expression says are turned round, and they are turned round on
-values, not on rows: ``a <> 1`` is a value below or above, ``a NOT IN (1, 5)`` a value between.
+Negation could break this, since the negation of something wider is narrower. So only conditions
+that are equal to the expression are negated, and they are negated on values, not on rows: ``a <> 1``
+is a value below or above, ``a NOT IN (1, 5)`` a value between.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from lakehouse.index.search.tree import ANY_ROW, NO_ROW, Every, Some, Tree, ever
 __all__ = ["ColumnTypes", "HasWords", "Holds", "conditions"]
 
 ColumnTypes: TypeAlias = Mapping[str, tuple[int, pa.DataType]]
-"""For each name a column's id and its type."""
+"""Id and type of each column, by name."""
 
 _COMBINATIONS_MAX = 1024
-"""Values of a set of columns that are looked up at once."""
+"""Maximum number of values of a set of columns that are looked up."""
 _GAPS_MAX = 64
-"""Values of a NOT IN that are turned round."""
+"""Maximum number of values of a NOT IN that becomes ranges."""
 _POINTER = re.compile(r"(/([^~/]|~[01])*)*")
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$])")
 
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """The target's value fulfils a condition."""
+    """Leaf of a tree: the target's value fulfils a condition."""
 
     target_key: str
     condition: Condition
@@ -62,7 +62,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class HasWords:
-    """The target's text has all words of a query."""
+    """Leaf of a tree: the target's text has all words of a query."""
 
     target_key: str
     terms: str
@@ -78,10 +78,10 @@ def conditions(
     expressions: Mapping[str, Mapping[str, int] | None] | None = None,
     sets: Collection[tuple[int, ...]] = (),
 ) -> _Tree:
-    """The conditions that hold for every row the expression is true of.
+    """Returns conditions that hold for every row for which the expression is true.
 
     Args:
-        expr: bound to the columns (:func:`lakehouse.expr.bind`).
+        expr: an expression bound to the columns (:func:`lakehouse.expr.bind`).
         columns: ids and types of the columns, as the data file has them.
         expressions: target keys of indexed expressions, each with the ids of the columns its text
             names, or None where they are not known.
@@ -92,7 +92,7 @@ def conditions(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a condition is about."""
+    """Target of a condition: its key, and the type of its values."""
 
     key: str
     type: pa.DataType
@@ -105,7 +105,7 @@ class _Target:
         )
 
     def encoded(self, values: Sequence[Any]) -> tuple[bytes, ...] | None:
-        """The values as an index has them; None where the type has no encoding."""
+        """Returns the values as an index has them; None where the type has no encoding."""
         try:
             return tuple(encode_array(pa.array(values, self.type)).to_pylist())
         except (InvalidInputError, pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -133,7 +133,7 @@ class _Reader:
             return _some(self.tree(arg) for arg in expr.args)
         if isinstance(expr, Constant):
             truth = expr.value.as_py() if isinstance(expr.value, pa.Scalar) else expr.value
-            return ANY_ROW if truth else NO_ROW
+            return ANY_ROW if truth else NO_ROW  # null selects no row, as false does
         if isinstance(expr, Not):
             return self._not(expr.arg)
         if isinstance(expr, Compare):
@@ -143,6 +143,7 @@ class _Reader:
         if isinstance(expr, IsNull):
             return self._about(expr.arg, ValueIsNull())
         if isinstance(expr, FunctionCall):
+            # Indexes may be on the call's text, or on the call itself as an expression.
             return self._every([self._call(expr), self._is(expr, True)])
         return self._is(expr, True)
 
@@ -158,7 +159,7 @@ class _Reader:
         return ANY_ROW if target is None else Holds(target.key, condition)
 
     def _is(self, expr: Expr, truth: bool) -> _Tree:
-        """A condition that is itself the value of a column or of an indexed expression."""
+        """Returns the condition that a boolean column or indexed expression has the value ``truth``."""
         target = self._target(expr)
         if target is None or not pa.types.is_boolean(target.type):
             return ANY_ROW
@@ -189,7 +190,7 @@ class _Reader:
     def _not_in(self, expr: In) -> _Tree:
         values = [_plain(value) for value in expr.values]
         if any(value is None for value in values):
-            return NO_ROW  # the comparison with null makes it unknown, or false
+            return NO_ROW  # comparison with null makes the whole null, or false, for every row
         target = self._target(expr.arg)
         exact = [] if target is None else [_exact(value, target.type) for value in values]
         if target is None or any(value is None for value in exact):
@@ -197,31 +198,31 @@ class _Reader:
         return _outside(target, target.encoded(exact))
 
     def _call(self, expr: FunctionCall) -> _Tree:
-        """A function of a text and a constant text."""
+        """Returns the condition of a function of a text and a constant text."""
         if len(expr.args) != 2 or not isinstance(expr.args[1], Constant):
             return ANY_ROW
-        said = _plain(expr.args[1].value)
+        constant = _plain(expr.args[1].value)
         target = self._target(expr.args[0])
-        if target is None or not isinstance(said, str) or not target.is_text:
+        if target is None or not isinstance(constant, str) or not target.is_text:
             return ANY_ROW
         if expr.name == "matches":
-            return HasWords(target.key, said)
-        condition = _text_condition(expr.name, said)
+            return HasWords(target.key, constant)
+        condition = _text_condition(expr.name, constant)
         return ANY_ROW if condition is None else Holds(target.key, condition)
 
     def _target(self, expr: Expr) -> _Target | None:
-        """The target that a value may be looked up by."""
+        """Returns the target whose indexes can answer conditions on a value; None when none can."""
         if isinstance(expr, Column):
-            found = self._columns.get(expr.name)
-            if found is None:
+            column = self._columns.get(expr.name)
+            if column is None:
                 return None
-            return _Target(ColumnTarget(column_id=found[0]).key, _value_type(found[1]))
+            return _Target(ColumnTarget(column_id=column[0]).key, _value_type(column[1]))
         match expr:
             case FunctionCall("json_extract_string", (Column(name), Constant(str() as pointer))):
-                found = self._columns.get(name)
-                if found is None or not _POINTER.fullmatch(pointer):
+                column = self._columns.get(name)
+                if column is None or not _POINTER.fullmatch(pointer):
                     return None
-                return _Target(JsonPathTarget(column_id=found[0], pointer=pointer).key, pa.large_string())
+                return _Target(JsonPathTarget(column_id=column[0], pointer=pointer).key, pa.large_string())
         if not self._expressions or isinstance(expr, Constant):
             return None
         key = ExpressionTarget.of(to_sql(expr)).key
@@ -231,7 +232,7 @@ class _Reader:
         return _Target(key, _value_type(evaluate(expr, schema.empty_table()).type))
 
     def _same_columns(self, expr: Expr, noted: Mapping[str, int] | None) -> bool:
-        """Whether the names that the text has mean today what they meant when it was indexed."""
+        """Returns whether the names in the expression mean the same columns as when it was indexed."""
         if noted is None:
             return True
         return all(
@@ -245,10 +246,10 @@ class _Reader:
         merged, others = _merged(both.parts, all_conditions)
         looked_up = [self._of_set(ids, merged) for ids in self._sets]
         holds = [_holds(key, condition) for key, condition in merged.items()]
-        return every([*holds, *others, *(one for one in looked_up if one is not None)])
+        return every([*holds, *others, *(leaf for leaf in looked_up if leaf is not None)])
 
     def _of_set(self, ids: tuple[int, ...], merged: Mapping[str, Condition]) -> Holds | None:
-        """The values of a set of columns, when every column is compared with some."""
+        """Returns the condition on a set of columns, if every column is compared with values; else None."""
         parts: list[list[bytes]] = []
         for key in map(str, ids):
             condition = merged.get(key)
@@ -262,7 +263,7 @@ class _Reader:
         count = 1
         for part in parts:
             count *= len(part)
-        if count > _COMBINATIONS_MAX:
+        if count > _COMBINATIONS_MAX:  # the conditions on the single columns still hold
             return None
         values = tuple(map(b"".join, itertools.product(*parts)))
         return Holds(ColumnSetTarget(column_ids=ids).key, OneOf(values=values))
@@ -277,7 +278,7 @@ def _some(parts: Iterable[_Tree]) -> _Tree:
 
 
 def _merged(parts: Sequence[_Tree], combine: Any) -> tuple[dict[str, Condition], list[_Tree]]:
-    """The conditions on each target as one, and what is no condition on a value."""
+    """Returns the conditions on each target combined into one, and the parts that are no such conditions."""
     by_key: dict[str, list[Condition]] = {}
     others: list[_Tree] = []
     for part in parts:
@@ -285,7 +286,7 @@ def _merged(parts: Sequence[_Tree], combine: Any) -> tuple[dict[str, Condition],
             by_key.setdefault(part.target_key, []).append(part.condition)
         else:
             others.append(part)
-    return {key: combine(found) for key, found in by_key.items()}, others
+    return {key: combine(parts_of_key) for key, parts_of_key in by_key.items()}, others
 
 
 def _holds(key: str, condition: Condition) -> _Tree:
@@ -293,8 +294,8 @@ def _holds(key: str, condition: Condition) -> _Tree:
 
 
 def _outside(target: _Target, encoded: tuple[bytes, ...] | None) -> _Tree:
-    """The value is none of these."""
-    # Of floats 0 and -0, and all NaNs, have one encoding each, while comparisons may tell them apart.
+    """Returns the condition that the value is none of these: that it lies in a gap between them."""
+    # 0 and -0 have one encoding, and all NaNs have one, while comparisons of floats may tell them apart.
     if encoded is None or len(encoded) > _GAPS_MAX or pa.types.is_floating(target.type):
         return ANY_ROW
     edges = sorted(set(encoded))
@@ -316,21 +317,21 @@ def _compared(op: CompareOp, value: bytes) -> Condition:
     return InRange(keys=KeyRange(low=value, low_closed=closed))
 
 
-def _text_condition(function: str, said: str) -> Condition | None:
-    """What a text function that is true says of the text."""
+def _text_condition(function: str, constant: str) -> Condition | None:
+    """Returns the condition on a text under which a text function is true; None for other functions."""
     if function == "starts_with":
-        return _begins(said)
+        return _begins(constant)
     if function == "ends_with":
-        return MatchesRegex(pattern=rf"{_quoted(said)}\z")
+        return MatchesRegex(pattern=rf"{_quoted(constant)}\z")
     if function == "contains":
-        return MatchesRegex(pattern=_quoted(said))
+        return MatchesRegex(pattern=_quoted(constant))
     if function == "regexp_matches":
-        return MatchesRegex(pattern=said)
-    return _like(said) if function == "like" else None
+        return MatchesRegex(pattern=constant)
+    return _like(constant) if function == "like" else None
 
 
 def _like(pattern: str) -> Condition:
-    """SQL's LIKE. A backslash may or may not escape, so what stands behind one is not looked at."""
+    """Returns the condition of SQL's LIKE, up to a backslash: engines differ on whether it escapes."""
     plain = re.split(r"[%_\\]", pattern, maxsplit=1)[0]
     rest = pattern[len(plain) :]
     if not rest:
@@ -346,7 +347,7 @@ def _begins(prefix: str) -> Condition:
 
 
 def _quoted(text: str) -> str:
-    """A pattern that the text alone matches."""
+    """Escapes a text to a pattern that matches this text alone."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
@@ -355,14 +356,14 @@ def _value_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of a dictionary or null as Python has it; other scalars as they are."""
+    """Converts a scalar of a dictionary, or null, to a Python value; returns other values unchanged."""
     if isinstance(value, pa.Scalar) and (not value.is_valid or pa.types.is_dictionary(value.type)):
         return value.as_py()
     return value
 
 
 def _exact(value: Any, type_: pa.DataType) -> Any:
-    """The constant as a value of the type; None unless it is exactly one."""
+    """Returns the constant as a value of the type; None if no value of the type equals it."""
     value = _plain(value)
     if isinstance(value, pa.Scalar):
         return value if value.type == type_ else None
@@ -370,8 +371,8 @@ def _exact(value: Any, type_: pa.DataType) -> Any:
     if isinstance(value, str) or not any(is_number(type_) for is_number in numbers):
         return value if isinstance(value, str) and _Target("", type_).is_text else None
     try:
-        found = pa.scalar(value)
-        fitted = found.cast(type_)
-        return fitted if fitted.cast(found.type).equals(found) else None
+        scalar = pa.scalar(value)
+        fitted = scalar.cast(type_)
+        return fitted if fitted.cast(scalar.type).equals(scalar) else None
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None
