@@ -1,4 +1,4 @@
-"""Declared options: what each is called, which values it takes, and how text is read as one.
+"""Declared options: their names, types, bounds and meanings, and how text is read as a value.
 
 Settings, the options of tables and those of Spark sources are declared with :class:`Option`, so that the same
 words mean true, the same units mean bytes and a refusal reads alike wherever an option is given.
@@ -36,7 +36,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What there is to know about one option."""
+    """Declaration of one option."""
 
     name: str
     """As users write it."""

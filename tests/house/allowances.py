@@ -9,12 +9,10 @@ from __future__ import annotations
 __all__ = [
     "ASSERTS",
     "BROAD_EXCEPTS",
-    "FRAGMENTS",
     "IO_MARKS",
     "LAZY_IMPORTS",
     "PRINTS",
     "SHARED_NAMES",
-    "UNPLAIN_MAX",
     "Allowance",
 ]
 
@@ -38,18 +36,6 @@ BROAD_EXCEPTS: Allowance = {
     "lakehouse/sync/bridge.py": (1, "the top of a task: whoever called from another thread raises it"),
 }
 """Handlers that swallow every error, outside ``lakehouse/io/backends``."""
-
-FRAGMENTS: dict[str, int] = {
-    "lakehouse": 5,
-    "lakehouse/expr": 12,
-    "lakehouse/format": 96,
-    "lakehouse/index": 43,
-    "lakehouse/reports": 1,
-    "lakehouse/storage": 208,
-    "lakehouse/sync": 5,
-}
-"""How many docstrings of a part's folder begin with neither a verb nor a noun; ``lakehouse`` counts the
-modules beside the parts. A sentence that is mended lowers its number."""
 
 IO_MARKS: Allowance = {
     "lakehouse/cli/index_metas.py": (1, "a ParquetWriter over a sink in memory"),
@@ -123,6 +109,3 @@ SHARED_NAMES: dict[str, str] = {
     "KeyRange": "of row keys, and of an FST's keys, which lakehouse.index gives out under that name",
 }
 """Public names that two classes have."""
-
-UNPLAIN_MAX = 514
-"""How many docstrings may begin with "What", "Of" or "Those". Lower it with each that you rewrite."""

@@ -16,18 +16,14 @@ FRAGMENT_WORDS = ("Of", "Those", "What")
 _FRAGMENT = re.compile(rf"\s*({'|'.join(FRAGMENT_WORDS)})\b")
 
 
-def fragments(modules: Iterable[Module]) -> Iterator[tuple[str, str]]:
-    """(folder, text) of docstrings that begin with one of :data:`FRAGMENT_WORDS`.
-
-    The folder is the part's, such as ``lakehouse/storage``, so that a module can move within its part.
-    """
+def fragments(modules: Iterable[Module]) -> Iterator[str]:
+    """Docstrings that begin with one of :data:`FRAGMENT_WORDS`."""
     for module in modules:
-        folder = "/".join(module.path.split("/")[:-1][:2])
         for node, text in docstrings(module.tree):
             match = _FRAGMENT.match(text)
             if match is not None:
                 line = text.strip().partition("\n")[0]
-                yield folder, f"{module.at(node)} {line!r}: begin with a verb or a noun, not {match[1]!r}"
+                yield f"{module.at(node)} {line!r}: begin with a verb or a noun, not {match[1]!r}"
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:

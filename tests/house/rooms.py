@@ -27,7 +27,6 @@ __all__ = [
     "past_a_door",
     "shared_names",
     "unmirrored",
-    "unplain",
     "untrue_doors",
     "without_a_place",
 ]
@@ -73,8 +72,6 @@ PROMISES = frozenset(
 """Folders of tests of what no module promises alone."""
 WHOLE = frozenset({"benchmarks", "chaos", "conformance", "docs", "examples", "house", "interop", "kit"})
 """Folders of tests that are about no part of the package, and the folder of helpers."""
-
-_PLAIN = frozenset({"Of", "Those", "What"})
 
 
 def _rooms(modules: Iterable[Module]) -> frozenset[str]:
@@ -212,15 +209,6 @@ def keys_elsewhere(modules: Iterable[Module]) -> Iterator[str]:
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if id(node) not in documents and _KEYS.search(text):
                 yield f"{module.at(node)} {text!r}: build it in {KEYS_HOME}"
-
-
-def unplain(modules: Iterable[Module]) -> Iterator[str]:
-    """Docstrings, those of attributes too, that begin with a clause instead of a verb or a noun."""
-    for module in modules:
-        for node in _documents(module):
-            words = str(node.value).split()
-            if words and words[0] in _PLAIN:
-                yield f"{module.at(node)} {' '.join(words[:6])}"
 
 
 def _documents(module: Module) -> Iterator[ast.Constant]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.house.allowances import FRAGMENTS
 from tests.house.prose import fragments
-from tests.house.source_tree import library, parse, within
+from tests.house.source_tree import library, none_of, parse
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     """No docstring is a clause without what it speaks of."""
-    allowed = {folder: (count, "") for folder, count in FRAGMENTS.items()}
-    within(fragments(library()), allowed, "docstrings that begin with neither a verb nor a noun:")
+    none_of(fragments(library()), "docstrings that begin with neither a verb nor a noun:")
 
 
 @pytest.mark.parametrize(
@@ -30,9 +28,8 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     ids=["module", "class", "function", "method", "constant", "field", "attribute", "branch"],
 )
 def test_a_fragment_is_found(text: str) -> None:
-    """A docstring of any kind that begins with such a word is an offence of its part's folder."""
-    found = list(fragments([parse("lakehouse/storage/commit/x.py", text)]))
-    assert [folder for folder, _ in found] == ["lakehouse/storage"]
+    """A docstring of any kind that begins with such a word is found."""
+    assert len(list(fragments([parse("lakehouse/storage/commit/x.py", text)]))) == 1
 
 
 @pytest.mark.parametrize(
@@ -54,5 +51,5 @@ def test_the_offence_says_where_and_what() -> None:
     """An offence names file, line, sentence and word."""
     module = parse("lakehouse/errors.py", 'A = 1\n"""Of a table.\n\nMore."""\n')
     assert list(fragments([module])) == [
-        ("lakehouse", "lakehouse/errors.py:2 'Of a table.': begin with a verb or a noun, not 'Of'")
+        "lakehouse/errors.py:2 'Of a table.': begin with a verb or a noun, not 'Of'"
     ]

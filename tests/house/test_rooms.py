@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.house import rooms
-from tests.house.allowances import SHARED_NAMES, UNPLAIN_MAX
+from tests.house.allowances import SHARED_NAMES
 from tests.house.source_tree import Module, library, none_of, parse, tracked_files
 
 DOOR = (
@@ -60,12 +60,6 @@ def test_a_public_name_is_one_class() -> None:
 def test_keys_are_made_in_one_place() -> None:
     """Keys of a table's objects are built and parsed by one module."""
     none_of(rooms.keys_elsewhere(library()), "keys made elsewhere:")
-
-
-def test_docstrings_become_plain() -> None:
-    """Docstrings that begin with a clause do not become more."""
-    found = list(rooms.unplain(library()))
-    assert len(found) <= UNPLAIN_MAX, "\n  ".join(["begin with a verb or a noun:", *found])
 
 
 def test_tests_are_where_one_looks_for_them() -> None:
@@ -184,15 +178,6 @@ def test_a_key_made_elsewhere_is_found(text: str) -> None:
     assert not list(rooms.keys_elsewhere([parse(rooms.KEYS_HOME, f"key = {text}")]))
     assert not list(rooms.keys_elsewhere([parse("lakehouse/index/greptime/x.py", f"key = {text}")]))
     assert not list(rooms.keys_elsewhere([parse("lakehouse/storage/x.py", '"""Reads data/ and wal/."""')]))
-
-
-def test_a_docstring_that_is_a_clause_is_found() -> None:
-    """Modules, classes, functions and attributes are looked at, other text is not."""
-    text = (
-        '"""What it is."""\nclass C:\n    """Of one."""\n    x = 1\n    """Those that are."""\n'
-        '    def f(self):\n        """Returns what is."""\n        return "What else."\n'
-    )
-    assert len(list(rooms.unplain([parse("lakehouse/x.py", text)]))) == 3
 
 
 @pytest.mark.parametrize(

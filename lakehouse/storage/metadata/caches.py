@@ -1,4 +1,4 @@
-"""What a process remembers of tables: their metadata, and footers and blocks of their data files.
+"""Caches of tables in a process: their metadata, and footers and blocks of their data files.
 
 Keys begin with the table's directory, those of data files with ``(root, path, …)``. Directories carry a
 uuid and paths are written once, so no entry ever goes stale; what is deleted is forgotten when room is
