@@ -263,16 +263,17 @@ def fields_of(cls: type) -> list[str]:
 
 
 def parts_block() -> str:
-    """Packages and top-level modules that exist, with the first line of what they say of themselves."""
+    """Parts and rooms that exist, with the first line of what they say of themselves."""
     package = ROOT / "lakehouse"
     modules = [path for path in package.glob("*.py") if not path.name.startswith("_")]
     packages = [path for path in package.rglob("__init__.py") if path.parent != package]
-    rows = []
+    parts, rooms = [], []
     for path in sorted([*modules, *packages]):
         says = summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
         shown = path.relative_to(ROOT).as_posix().removesuffix("__init__.py")
-        rows.append((f"`{shown}`", says))
-    return "\n".join([BEGIN, *table(("part", "what it is"), rows), END])
+        (rooms if shown.rstrip("/").count("/") > 1 else parts).append((f"`{shown}`", says))
+    tables = [*table(("part", "what it is"), parts), "", *table(("room", "what it is"), rooms)]
+    return "\n".join([BEGIN, *tables, END])
 
 
 def architecture_page() -> str:

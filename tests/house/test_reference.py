@@ -9,6 +9,7 @@ import sys
 from lakehouse import errors
 from lakehouse.config import RESERVED_ENV, Settings
 from tests.house.layers import ORDER
+from tests.house.rooms import SUB_ORDER
 from tests.house.source_tree import ROOT, library, none_of
 
 
@@ -49,6 +50,21 @@ def test_the_drawing_shows_the_import_order() -> None:
         name for line in drawing.splitlines() for name in line.partition("│")[0].split() if name.isalpha()
     ]
     assert drawn == [part for part in ORDER if part and not part.startswith("_")]
+
+
+def test_the_drawing_shows_the_order_of_rooms() -> None:
+    """The rooms in the second drawing are all there are, in the order that the test of rooms enforces."""
+    drawn: dict[str, list[str]] = {}
+    part = ""
+    for line in page("docs/architecture.md").split("```")[3].strip().splitlines():
+        name, _, rooms = line.partition("│")
+        part = name.strip() or part
+        drawn.setdefault(part, []).extend(room for room in rooms.replace("→", " ").split())
+    packages = {m.name for m in library() if m.is_package}
+    assert drawn == {
+        part: [place for place in order if f"lakehouse.{part}.{place}" in packages]
+        for part, order in SUB_ORDER.items()
+    }
 
 
 def test_every_part_is_named() -> None:

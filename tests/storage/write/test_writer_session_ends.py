@@ -138,7 +138,7 @@ async def test_a_put_that_waits_is_told_when_the_writer_ends() -> None:
             await waiting
 
 
-@pytest.mark.parametrize("name", ["flush_table", "_made"])
+@pytest.mark.parametrize("name", ["flush_table", "log_batch"])
 async def test_a_bug_ends_the_writer_and_nobody_waits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error nobody expected, in the log or in a flush, is what puts and flushes end with."""
 
