@@ -1,4 +1,4 @@
-"""Suggestions for unknown names, as error messages make them.
+"""Suggestions for unknown names in error messages.
 
 Invariant: a suggestion is one of the known names, and its text ends the sentence of an error.
 """

@@ -25,7 +25,7 @@ from lakehouse.storage.commit.alter import restored_schema
 from lakehouse.storage.commit.changes import ChangeRefs, Rollback
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.compact.executor import CompactResult, compact_table
-from lakehouse.storage.metadata.expiry_guard import while_reading
+from lakehouse.storage.metadata.expiry_guard import explain_expiry
 from lakehouse.storage.metadata.table_name import check_new_name
 from lakehouse.storage.rows.missing_columns import Missing, check_missing
 from lakehouse.storage.scan.lookup import Lookup
@@ -349,7 +349,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
         )
         await self._needs_key("get", view)
-        async with while_reading(self._core.history, view.snapshot.id, segment=view.first_segment):
+        async with explain_expiry(self._core.history, view.snapshot.id, segment=view.first_segment):
             yield Lookup(
                 await view.entries(),
                 view.schema,

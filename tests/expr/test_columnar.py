@@ -15,7 +15,7 @@ from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict
 from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, ColumnarJudge, FileBounds
 from lakehouse.expr.nodes import Compare, CompareOp, Constant
 from tests.expr.test_bounds import CONDITIONS, POOLS, bounds_of
-from tests.expr.test_expressions import TABLE
+from tests.expr.test_evaluate import TABLE
 
 
 @st.composite

@@ -31,20 +31,20 @@ class Pond:
     """A lake that says what happened to it."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.answered_by_stats: list[str] = []
         self.fails = 0
 
     async def __aenter__(self) -> Pond:
         if self.fails:
             self.fails -= 1
             raise NotFoundError("no water")
-        self.told.append("entered")
+        self.answered_by_stats.append("entered")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.told.append("left")
+        self.answered_by_stats.append("left")
 
     async def count(self, number: int) -> AsyncIterator[int]:
         """Numbers, with a cancel scope open in between."""
@@ -54,7 +54,7 @@ class Pond:
                     yield one
         finally:
             await anyio.lowlevel.checkpoint()
-            self.told.append("counted")
+            self.answered_by_stats.append("counted")
 
     @contextlib.asynccontextmanager
     async def keep(self, what: str) -> AsyncIterator[str]:
@@ -63,9 +63,9 @@ class Pond:
             with anyio.CancelScope():
                 yield what
         except LookupError:
-            self.told.append("minded")
+            self.answered_by_stats.append("minded")
         finally:
-            self.told.append("kept")
+            self.answered_by_stats.append("kept")
 
     async def echo(self, what: Any) -> Any:
         """The argument."""
@@ -110,7 +110,7 @@ def test_nothing_starts_before_the_first_call(pond: Pond) -> None:
     assert one.call(pond.echo, 1) == 1
     assert loops() == before + 1
     one.close()
-    assert pond.told == ["entered", "left"]
+    assert pond.answered_by_stats == ["entered", "left"]
     assert loops() == before
 
 
@@ -157,7 +157,7 @@ def test_many_threads_may_call(bridge: Bridge, pond: Pond) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(lambda _: bridge.call(meet), range(8))) == list(range(8))
-    assert pond.told == ["entered"]
+    assert pond.answered_by_stats == ["entered"]
 
 
 def test_the_callers_context_is_the_works(bridge: Bridge) -> None:
@@ -181,18 +181,18 @@ def test_the_callers_context_is_the_works(bridge: Bridge) -> None:
 def test_an_iteration_fetches_what_is_asked_for(bridge: Bridge, pond: Pond) -> None:
     """Nothing runs before the first item is wanted, and the end closes the source."""
     items = bridge.iterate(pond.count, 3)
-    assert pond.told == []
+    assert pond.answered_by_stats == []
     assert list(items) == [0, 1, 2]
-    assert pond.told == ["entered", "counted"]
+    assert pond.answered_by_stats == ["entered", "counted"]
 
 
 def test_an_iteration_left_early_is_closed(bridge: Bridge, pond: Pond) -> None:
     """Whoever leaves an iteration has it closed before going on."""
     for _ in (items := bridge.iterate(pond.count, 3)):
         break
-    assert pond.told == ["entered"]
+    assert pond.answered_by_stats == ["entered"]
     items.close()
-    assert pond.told == ["entered", "counted"]
+    assert pond.answered_by_stats == ["entered", "counted"]
 
 
 def test_an_iteration_is_closed_by_an_error_in_the_loop(bridge: Bridge, pond: Pond) -> None:
@@ -205,7 +205,7 @@ def test_an_iteration_is_closed_by_an_error_in_the_loop(bridge: Bridge, pond: Po
     with pytest.raises(ZeroDivisionError):
         divide()
     gc.collect()
-    until(lambda: pond.told == ["entered", "counted"])
+    until(lambda: pond.answered_by_stats == ["entered", "counted"])
 
 
 def test_an_iteration_raises_what_its_source_raises(bridge: Bridge) -> None:
@@ -238,8 +238,8 @@ def test_a_context_surrounds_a_block(bridge: Bridge, pond: Pond) -> None:
     """The context is entered before the block and left behind it."""
     with bridge.hold(pond.keep, "value") as value:
         assert value == "value"
-        assert pond.told == ["entered"]
-    assert pond.told == ["entered", "kept"]
+        assert pond.answered_by_stats == ["entered"]
+    assert pond.answered_by_stats == ["entered", "kept"]
 
 
 def test_a_context_hears_of_the_blocks_error(bridge: Bridge, pond: Pond) -> None:
@@ -248,7 +248,7 @@ def test_a_context_hears_of_the_blocks_error(bridge: Bridge, pond: Pond) -> None
         raise ZeroDivisionError
     with bridge.hold(pond.keep, 1):
         raise LookupError
-    assert pond.told == ["entered", "kept", "minded", "kept"]
+    assert pond.answered_by_stats == ["entered", "kept", "minded", "kept"]
 
 
 def test_a_context_that_fails_on_entry_is_not_left(bridge: Bridge) -> None:
@@ -269,12 +269,12 @@ def test_closing_ends_what_is_open(bridge: Bridge, pond: Pond) -> None:
     next(items)
     with bridge.hold(pond.keep, 1):
         bridge.close()
-        assert sorted(pond.told[1:3]) == ["counted", "kept"]
-        assert pond.told[3:] == ["left"]
+        assert sorted(pond.answered_by_stats[1:3]) == ["counted", "kept"]
+        assert pond.answered_by_stats[3:] == ["left"]
     with pytest.raises(InvalidInputError, match="closed"):
         next(items)
     bridge.close()
-    assert len(pond.told) == 4
+    assert len(pond.answered_by_stats) == 4
 
 
 def test_use_after_closing_is_an_error(bridge: Bridge, pond: Pond) -> None:
@@ -286,7 +286,7 @@ def test_use_after_closing_is_an_error(bridge: Bridge, pond: Pond) -> None:
         next(bridge.iterate(pond.count, 1))
     with pytest.raises(InvalidInputError, match="closed"), bridge.hold(pond.keep, 1):
         pytest.fail("the block ran")
-    assert pond.told == []
+    assert pond.answered_by_stats == []
 
 
 def test_closing_waits_for_calls(bridge: Bridge, pond: Pond) -> None:
@@ -296,7 +296,7 @@ def test_closing_waits_for_calls(bridge: Bridge, pond: Pond) -> None:
     async def slow() -> str:
         begun.set()
         await anyio.to_thread.run_sync(may_end.wait, 20)
-        pond.told.append("done")
+        pond.answered_by_stats.append("done")
         return "done"
 
     with ThreadPoolExecutor(2) as pool:
@@ -308,7 +308,7 @@ def test_closing_waits_for_calls(bridge: Bridge, pond: Pond) -> None:
         may_end.set()
         closing.result(20)
         assert slowly.result(20) == "done"
-    assert pond.told == ["entered", "done", "left"]
+    assert pond.answered_by_stats == ["entered", "done", "left"]
 
 
 def test_an_error_on_closing_ends_everything_all_the_same(pond: Pond) -> None:
@@ -325,7 +325,7 @@ def test_an_error_on_closing_ends_everything_all_the_same(pond: Pond) -> None:
     context.__enter__()
     with pytest.raises(NotFoundError):
         one.close()
-    assert pond.told == ["entered", "left"]
+    assert pond.answered_by_stats == ["entered", "left"]
     assert loops() == before
     context.__exit__(None, None, None)
 
@@ -358,11 +358,11 @@ def test_an_interrupt_cancels_the_call(bridge: Bridge, pond: Pond) -> None:
             await anyio.sleep_forever()
         finally:
             await anyio.sleep(0.05)
-            pond.told.append("ended")
+            pond.answered_by_stats.append("ended")
 
     with pytest.raises(KeyboardInterrupt):
         bridge.call(forever)
-    assert pond.told == ["entered", "ended"]
+    assert pond.answered_by_stats == ["entered", "ended"]
     assert bridge.call(pond.echo, 1) == 1
 
 
@@ -377,13 +377,13 @@ def test_an_interrupt_ends_the_iteration(bridge: Bridge, pond: Pond) -> None:
             await anyio.sleep_forever()
             yield 2
         finally:
-            pond.told.append("ended")
+            pond.answered_by_stats.append("ended")
 
     items = bridge.iterate(stuck)
     assert next(items) == 1
     with pytest.raises(KeyboardInterrupt):
         next(items)
-    assert pond.told == ["entered", "ended"]
+    assert pond.answered_by_stats == ["entered", "ended"]
     assert bridge.call(pond.echo, 1) == 1
 
 
@@ -421,7 +421,7 @@ def test_what_nobody_refers_to_is_closed(pond: Pond) -> None:
     assert next(items) == 1
     del items
     until(lambda: loops() == before)
-    assert pond.told == ["entered", "counted", "left"]
+    assert pond.answered_by_stats == ["entered", "counted", "left"]
 
 
 def test_what_is_forgotten_by_its_own_loop_is_closed(pond: Pond) -> None:
@@ -433,7 +433,7 @@ def test_what_is_forgotten_by_its_own_loop_is_closed(pond: Pond) -> None:
         asyncio.get_running_loop().call_later(0.1, holder.clear)
 
     holder[0].call(forget_soon)
-    until(lambda: pond.told == ["entered", "left"] and loops() == before)
+    until(lambda: pond.answered_by_stats == ["entered", "left"] and loops() == before)
 
 
 PROGRAM = """

@@ -142,7 +142,7 @@ COMMITS = (
         rule="hint above the head: repair leaves the ids of lost snapshots free",
         path="lakehouse/storage/maintenance/repair.py",
         old="        for _ in range(head.id, newest):\n",
-        new="        head = dataclasses.replace(head.carried(), id=newest)\n        for _ in ():\n",
+        new="        head = dataclasses.replace(head.with_positions(), id=newest)\n        for _ in ():\n",
         tests=(f"{_HISTORY}::test_a_writer_that_knows_of_nothing_newer_is_not_overlooked_after_a_repair",),
     ),
     # --- guard of stalled readers -----------------------------------------------------

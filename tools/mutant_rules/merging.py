@@ -86,7 +86,7 @@ MERGING = (
     Mutant(
         rule="writes: of several rows of a key in one input the last stays instead of their fold",
         path="lakehouse/storage/merge/engines.py",
-        old="    if not engine.folds:\n        return rows\n    (keys,)",
+        old="    if not engine.is_mergeable:\n        return rows\n    (keys,)",
         new="    return rows\n    (keys,)",
         tests=(f"{_ENGINES}::test_rows_of_one_input_are_folded_in_its_order",),
     ),

@@ -257,7 +257,7 @@ class Snapshot:
     message: str | None = None
     """Message of the committer for people."""
 
-    def carried(self) -> Snapshot:
+    def with_positions(self) -> Snapshot:
         """Returns the same state with every ``at`` filled in, as a child of the snapshot lists it."""
         return dataclasses.replace(
             self,

@@ -219,7 +219,7 @@ def _add_page(found: ChunkPages, data: memoryview, at: int, ratio: int) -> int:
     if kind == _DATA_V2:
         _check_levels(whole, packed, about, ratio)
     elif whole > packed * ratio or (ratio == 1 and whole != packed):
-        raise _impossible(whole, packed)
+        raise _impossible_size_error(whole, packed)
     if kind != _DICTIONARY:
         _add_data(found, about, kind, whole)
     elif at:
@@ -314,10 +314,10 @@ def _check_levels(whole: int, packed: int, about: dict[int, int], ratio: int) ->
         raise ValueError(f"its levels have {levels:,} bytes, and all of it {min(whole, packed):,}")
     ratio = 1 if about.get(7) == _FALSE else ratio
     if whole - levels > (packed - levels) * ratio or (ratio == 1 and whole != packed):
-        raise _impossible(whole, packed)
+        raise _impossible_size_error(whole, packed)
 
 
-def _impossible(whole: int, packed: int) -> ValueError:
+def _impossible_size_error(whole: int, packed: int) -> ValueError:
     return ValueError(f"{packed:,} bytes say that they become {whole:,}")
 
 

@@ -104,7 +104,7 @@ def _chunks(footer: RunFooter, image: U8, group: int, rows: int, leaves: Sequenc
         try:
             chunks.append(_Chunk(column, leaf, footer.shapes[leaf], image[start : start + sizes[leaf]], rows))
         except PageError as error:
-            raise _damaged(footer, group, leaf, column.path_in_schema, error) from error
+            raise _damage_error(footer, group, leaf, column.path_in_schema, error) from error
     return chunks
 
 
@@ -122,14 +122,14 @@ def _settled(
     certain = max(sizes) if alone else sum(sizes)
     if certain > allowed:
         largest = chunks[sizes.index(max(sizes))]
-        raise _damaged(footer, group, largest.leaf, largest.path, _too_much(certain, allowed))
+        raise _damage_error(footer, group, largest.leaf, largest.path, _too_large_error(certain, allowed))
     # Counting is free where texts are read as numbers anyway.
     for one in chunks:
         if one.leaf not in footer.dictionary_texts and one.pages.repeated_bytes:
             try:
                 one.pages.look_at_dictionary(one.data, one.codec)
             except PageError as error:
-                raise _damaged(footer, group, one.leaf, one.path, error) from error
+                raise _damage_error(footer, group, one.leaf, one.path, error) from error
     if _most(chunks, alone=alone) <= allowed:
         return []
     left = []
@@ -138,17 +138,19 @@ def _settled(
         if more and (one.leaf in footer.dictionary_texts or certain + more > allowed):
             left.append(one)
             if one.pages.shared_bytes and one.shape.repeats:
-                raise _damaged(footer, group, one.leaf, one.path, _too_much(one.pages.bytes_max, allowed))
+                raise _damage_error(
+                    footer, group, one.leaf, one.path, _too_large_error(one.pages.bytes_max, allowed)
+                )
         else:
             certain += more
     return left
 
 
-def _too_much(size: int, allowed: int) -> PageError:
+def _too_large_error(size: int, allowed: int) -> PageError:
     return PageError(f"it and its neighbours may take {size:,} bytes in memory, {allowed:,} are allowed", 0)
 
 
-def _damaged(footer: RunFooter, group: int, leaf: int, path: str, error: PageError) -> CorruptionError:
+def _damage_error(footer: RunFooter, group: int, leaf: int, path: str, error: PageError) -> CorruptionError:
     start = int(footer.starts[group, leaf])
     return CorruptionError(
         f"column {path!r} of row group {group}, page at byte {start + error.at}: {error}",

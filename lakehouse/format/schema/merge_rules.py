@@ -112,12 +112,12 @@ class MergeSpec:
     """Column with the time from which ``ttl_ms`` counts; None = rows are never hidden."""
 
     @property
-    def folds(self) -> bool:
+    def is_mergeable(self) -> bool:
         """True if rows are operands, merged onto older ones; else each hides everything older."""
         return bool(self.rules)
 
     @property
-    def picks_rows(self) -> bool:
+    def picks_one_row(self) -> bool:
         """True if the result of merging rows is one of those rows, whole."""
         return self.engine in (Engine.DEDUPLICATE, Engine.FIRST_ROW)
 

@@ -20,7 +20,7 @@ from lakehouse.io.decorators import innermost
 from lakehouse.io.proofs.proof import lift_refusal, ungated
 from lakehouse.io.proofs.races import PutCondition, Race, RaceTally, says_nothing
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work.progress import ProgressCallback, Teller
+from lakehouse.io.work.progress import ProgressCallback, ProgressReporter
 
 __all__ = ["CheckResult", "StoreReport", "check_store"]
 
@@ -125,7 +125,10 @@ async def check_store(
         large_bytes=_count("large_bytes", large_bytes, 0 if short else settings.check_large_bytes, 0),
     )
     probe = _Probe(
-        tuple(map(ungated, (store, *others))), f"_lakehouse_check/{new_token()}", plan, Teller(progress)
+        tuple(map(ungated, (store, *others))),
+        f"_lakehouse_check/{new_token()}",
+        plan,
+        ProgressReporter(progress),
     )
     results: list[CheckResult] = []
     try:
@@ -198,8 +201,10 @@ async def _run(name: str, required: bool, check: _Check) -> CheckResult:
 class _Probe:
     """The single checks."""
 
-    def __init__(self, stores: Sequence[ObjectStore], root: str, races: _Races, teller: Teller) -> None:
-        self._stores, self._root, self._races, self._teller = stores, root, races, teller
+    def __init__(
+        self, stores: Sequence[ObjectStore], root: str, races: _Races, reporter: ProgressReporter
+    ) -> None:
+        self._stores, self._root, self._races, self._reporter = stores, root, races, reporter
         self._store = stores[0]
         self._ignored: set[PutCondition] = set()
 
@@ -301,7 +306,7 @@ class _Probe:
             writers=self._races.writers,
             body_bytes=body_bytes,
         )
-        tally = await race.run(self._races.rounds, self._teller, step)
+        tally = await race.run(self._races.rounds, self._reporter, step)
         detail = str(tally) if tally.reason is None else f"{condition.value} is {tally.reason}: {tally}"
         return _Finding(holds=tally.reason is None, detail=detail, reason=tally.reason, race=tally)
 

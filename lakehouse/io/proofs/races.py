@@ -19,7 +19,7 @@ from lakehouse.errors import ConflictError, InvalidInputError, LakehouseError, N
 from lakehouse.ids import new_token
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.fanout import map_bounded
-from lakehouse.io.work.progress import Teller
+from lakehouse.io.work.progress import ProgressReporter
 
 __all__ = ["Flaw", "PutCondition", "Race", "RaceTally", "TallyCount", "judge_round", "says_nothing"]
 
@@ -156,7 +156,7 @@ class Race:
         self._most_winners = self._unclear = 0
         self._first_error: str | None = None
 
-    async def run(self, rounds: int, teller: Teller, step: str) -> RaceTally:
+    async def run(self, rounds: int, reporter: ProgressReporter, step: str) -> RaceTally:
         """Runs the rounds one after the other and counts what went wrong; none ends the race."""
         counts = dict.fromkeys(Flaw, 0)
         bad = 0
@@ -165,7 +165,7 @@ class Race:
             bad += bool(flaws)
             for flaw in flaws:
                 counts[flaw] += 1
-            teller.step(step, total=rounds)
+            reporter.step(step, total=rounds)
         return RaceTally(
             rounds=rounds,
             writers=self._writers,

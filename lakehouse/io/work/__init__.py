@@ -13,11 +13,11 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.io.work.background import Background, beside
     from lakehouse.io.work.fanout import map_bounded
-    from lakehouse.io.work.progress import Progress, ProgressCallback, Teller
+    from lakehouse.io.work.progress import Progress, ProgressCallback, ProgressReporter
     from lakehouse.io.work.threads import in_own_thread, in_thread
 
 __all__ = [
-    "Background", "Progress", "ProgressCallback", "Teller", "beside", "in_own_thread", "in_thread",
+    "Background", "Progress", "ProgressCallback", "ProgressReporter", "beside", "in_own_thread", "in_thread",
     "map_bounded",
 ]  # fmt: skip
 
@@ -26,7 +26,7 @@ __getattr__, __dir__ = door(
     {
         "background": "Background beside",
         "fanout": "map_bounded",
-        "progress": "Progress ProgressCallback Teller",
+        "progress": "Progress ProgressCallback ProgressReporter",
         "threads": "in_own_thread in_thread",
     },
 )

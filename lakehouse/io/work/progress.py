@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Progress", "ProgressCallback", "Teller"]
+__all__ = ["Progress", "ProgressCallback", "ProgressReporter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ ProgressCallback = Callable[[Progress], None]
 """Is called now and then while the work goes on, between two requests; must not wait."""
 
 
-class Teller:
+class ProgressReporter:
     """Tells progress to whoever wants to know.
 
     Args:

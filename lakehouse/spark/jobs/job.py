@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import NotFoundError
 from lakehouse.io.cost import Cost, counting, measure
-from lakehouse.io.work import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, ProgressReporter
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.session_connection import connection_of
 from lakehouse.spark.runtime.tasks import run_tasks
@@ -153,7 +153,7 @@ class Job:
         self.at = TableAt(connection=chosen, name=table, uuid=self.core.uuid)
         self._own, self._paid = Cost(), Cost()
         self._tell = progress
-        self.teller = Teller(progress)
+        self.reporter = ProgressReporter(progress)
         context = _context(spark)
         self.slots = context.defaultParallelism if context is not None else _SLOTS_UNKNOWN
         """Number of tasks that run at once, about."""
@@ -270,7 +270,7 @@ class Job:
                     done(at, result)
 
     def _report(self, step: str, total: int, more: int) -> None:
-        self.teller.step(step, more, total)
+        self.reporter.step(step, more, total)
 
     def _wave(
         self,

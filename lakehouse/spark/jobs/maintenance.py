@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from lakehouse.expr import Expr
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
-from lakehouse.io.work import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, ProgressReporter
 from lakehouse.spark.jobs.job import Job
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.storage.maintenance import (
@@ -123,7 +123,7 @@ def remove_orphans(
     job = Job(spark, table, connection, progress)
     older_than_ms = None if older_than is None else time_ms_of(older_than)
     sweep = job.call(begin_sweep, job.core, older_than_ms=older_than_ms, dry_run=dry_run)
-    needed = job.call(needed_paths, job.core, sweep, job.teller)
+    needed = job.call(needed_paths, job.core, sweep, job.reporter)
     view = job.call(job.core.view_of, sweep.head)
     paths = [path for entry in job.call(view.files) for path, _ in paths_of(entry)]
     reports = [sweep.report]  # one, to which every part is added
@@ -138,7 +138,7 @@ def remove_orphans(
 
 
 async def _sweep_span(sweep: OrphanSweep, needed: PathSet, core: OpenTable, span: PathSpan) -> OrphanReport:
-    return await sweep_span(core, sweep, needed, span, Teller(None))
+    return await sweep_span(core, sweep, needed, span, ProgressReporter(None))
 
 
 # --- verification ---------------------------------------------------------------------

@@ -29,8 +29,8 @@ from lakehouse.spark.runtime.tasks import cores_of, run_tasks
 from lakehouse.spark.runtime.types import struct_of_arrow
 from lakehouse.storage.scan import (
     OPENED_MAX,
-    Answers,
-    Question,
+    AggregateQuery,
+    PartialAggregates,
     Scan,
     Split,
     TableRuns,
@@ -109,7 +109,7 @@ class _Rest:
     name: str
     table: uuid.UUID
     snapshot: int
-    question: Question
+    question: AggregateQuery
     where: Expr | None
 
 
@@ -121,19 +121,19 @@ def _answers(
     group_by: Sequence[str] | str,
     at: tuple[int | None, dt.datetime | int | str | None, str | None],
     connection: Connection,
-) -> Answers:
+) -> PartialAggregates:
     lake = warehouse(connection)
     core = lake.table(name)
     view = lake.call(partial(core.view, snapshot=at[0], timestamp=at[1], tag=at[2]))
 
-    async def plan() -> tuple[Answers, list[Split], Expr | None]:
-        question = Question.parse(view.schema, wanted, group_by)
+    async def plan() -> tuple[PartialAggregates, list[Split], Expr | None]:
+        question = AggregateQuery.parse(view.schema, wanted, group_by)
         shown = shown_where(to_expr(where), view.shows)
         # One split of all files, to plan with: nothing reads it, so its size does not matter.
         scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
         await scan.ask_indexes(partial(ask_table, core))
         # Only the units that statistics leave open are divided among tasks.
-        answers, left = question.of_told(scan.files.units)
+        answers, left = question.from_statistics(scan.files.units)
         pieces = await scan.pieces(OPENED_MAX)
         size = split_bytes_of(planned_bytes(left, pieces), cores_of(spark))
         return answers, plan_splits(left, size, pieces=pieces), shown
@@ -154,7 +154,7 @@ def _answers(
     return answers
 
 
-def _scan(core: OpenTable, split: Split, question: Question, where: Expr | None) -> Scan:
+def _scan(core: OpenTable, split: Split, question: AggregateQuery, where: Expr | None) -> Scan:
     return Scan(
         split.entries,
         question.schema,
@@ -167,14 +167,14 @@ def _scan(core: OpenTable, split: Split, question: Question, where: Expr | None)
     )
 
 
-def _read(rest: _Rest, split: Split) -> Answers:
+def _read(rest: _Rest, split: Split) -> PartialAggregates:
     """Reads the rows of a split and returns their aggregates; runs in an executor."""
     lake = warehouse(rest.connection)
     error = InvalidInputError(f"{rest.name} is another table than it was when the query was planned")
     core = lake.same_table(rest.name, rest.table, error)
 
-    async def read() -> Answers:
-        answers = Answers(rest.question)
+    async def read() -> PartialAggregates:
+        answers = PartialAggregates(rest.question)
         scan = _scan(core, split, rest.question, rest.where)
         async with holding(core, rest.snapshot, grace_s=grace_s_of(rest.question.schema)):
             await scan.ask_indexes(partial(ask_table, core))

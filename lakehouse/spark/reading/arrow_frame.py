@@ -69,7 +69,7 @@ def frame_of(
 def _as_held(struct: StructType, parts: Sequence[ScanPart]) -> StructType:
     """Returns the columns, not nullable where the statistics of all files count no null."""
     schema = parts[0].plan.schema
-    if not schema.merging.picks_rows:
+    if not schema.merging.picks_one_row:
         return struct  # values are computed, and may be null without one that is
     entries = {entry.path: entry for part in parts for entry in part.split.entries}.values()
     ids = {field.name.casefold(): field.id for field in schema.fields}

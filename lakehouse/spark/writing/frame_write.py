@@ -35,7 +35,7 @@ from lakehouse.spark.runtime.types import schema_of
 from lakehouse.spark.writing.commit import WriteBase, WriteRequest, refuse_lost_columns
 from lakehouse.spark.writing.job import run_write
 from lakehouse.spark.writing.merge import Merge
-from lakehouse.spark.writing.shuffle import Brought, brought
+from lakehouse.spark.writing.shuffle import ShuffledRows, shuffled
 from lakehouse.storage.rows import Missing, check_missing
 from lakehouse.storage.scan import to_expr
 from lakehouse.storage.tables import CommitResult
@@ -204,7 +204,7 @@ class Write:
         if wanted.missing == "keep" and (merge := self._keeping()) is not None:
             return merge.run_as(dataclasses.replace(wanted, operation="merge", missing=None))
 
-        def rows(base: WriteBase) -> Brought:
+        def rows(base: WriteBase) -> ShuffledRows:
             return self._prepared(base, wanted)
 
         return run_write(self._name, self._connection, wanted, rows)
@@ -226,7 +226,7 @@ class Write:
         )
         return merge.when_matched_update().when_not_matched_insert()
 
-    def _prepared(self, base: WriteBase, wanted: WriteRequest) -> Brought:
+    def _prepared(self, base: WriteBase, wanted: WriteRequest) -> ShuffledRows:
         """Prepares the frame as tasks write it: the table's names, rows of a key together."""
         df, schema = self._df, base.schema
         fields: Sequence[Field] = schema.fields
@@ -236,4 +236,4 @@ class Write:
             df = df.select(*(column(name) for name in df.columns if name.casefold() in folded))
         rows = fitted(df, fields, self._name)
         refuse_lost_columns(wanted, schema, rows.columns)
-        return brought(rows, schema, tasks=self._tasks, once=self._once)
+        return shuffled(rows, schema, tasks=self._tasks, once=self._once)

@@ -22,7 +22,7 @@ from lakehouse.spark.runtime.arrow_batches import bounded_by_rows
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.writing.commit import WriteBase, WriteRequest, begin_write, finish_write, undo_write
-from lakehouse.spark.writing.shuffle import Brought
+from lakehouse.spark.writing.shuffle import ShuffledRows
 from lakehouse.spark.writing.task import TaskFiles, WriteJob, outcomes
 from lakehouse.storage.tables import CommitResult, OpenTable, grace_s_of, holding
 from lakehouse.storage.write import check_message, check_writer
@@ -34,7 +34,7 @@ def run_write(
     name: str,
     connection: Connection,
     wanted: WriteRequest,
-    rows: Callable[[WriteBase], Brought],
+    rows: Callable[[WriteBase], ShuffledRows],
     *,
     unique: bool = False,
 ) -> CommitResult:
@@ -60,7 +60,7 @@ def run_write(
     while base.recorded is None:
         try:
             with _held(lake, core, base) if merges else contextlib.nullcontext():
-                brought = rows(base)
+                shuffled = rows(base)
                 job = WriteJob(
                     connection=connection,
                     root=core.root,
@@ -68,12 +68,12 @@ def run_write(
                     deletes=wanted.operation == "delete",
                     mixed=merges,
                     by_key=bool(base.schema.primary_key),
-                    sorts=brought.sorts,
-                    packed=brought.packed,
+                    sorts=shuffled.sorts,
+                    packed=shuffled.packed,
                     unique=unique or merges,
                     where=wanted.where,
                 )
-                return _done(lake, core, base, wanted, _uploaded(brought.rows, job))
+                return _done(lake, core, base, wanted, _uploaded(shuffled.rows, job))
         except ConflictError:
             newest = lake.call(begin_write, core, wanted)
             if not tries or (not merges and newest.snapshot.schema == base.snapshot.schema):

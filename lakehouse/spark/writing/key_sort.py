@@ -20,7 +20,7 @@ import pyarrow as pa
 from lakehouse.format.keys import buckets_of
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.spill import Spill
-from lakehouse.storage.rows import KeyColumns, by_key, conform, gather, joined
+from lakehouse.storage.rows import KeyColumns, by_key, conform, joined, take_rows
 
 __all__ = ["in_key_order", "key_schema", "order_key"]
 
@@ -174,7 +174,7 @@ class _Head:
 
 def _gathered(rows: pa.Table, order: pa.Array) -> pa.Table:
     """Returns the rows in another order; columns are copied one after the other."""
-    return pa.Table.from_arrays([gather(column, order) for column in rows.columns], schema=rows.schema)
+    return pa.Table.from_arrays([take_rows(column, order) for column in rows.columns], schema=rows.schema)
 
 
 def _spill_folder() -> str | None:

@@ -44,7 +44,7 @@ from lakehouse.spark.runtime.types import arrow_for_spark, spark_type, struct_of
 from lakehouse.spark.writing.commit import WriteBase, WriteRequest, refuse_lost_columns
 from lakehouse.spark.writing.job import run_write
 from lakehouse.spark.writing.merge_lookup import SOURCE, TARGET, LookupJob, beside_target
-from lakehouse.spark.writing.shuffle import Brought, brought, spread, tasks_of
+from lakehouse.spark.writing.shuffle import ShuffledRows, shuffled, spread, tasks_of
 from lakehouse.spark.writing.task import ACTION, DELETE, NOTHING, PUT
 from lakehouse.storage.tables import CommitResult, View
 from lakehouse.storage.write import WriterId
@@ -133,21 +133,21 @@ class Merge:
             # No condition and whole rows: what is there does not matter.
             upsert = dataclasses.replace(wanted, operation="upsert")
 
-            def upserted(base: WriteBase) -> Brought:
+            def upserted(base: WriteBase) -> ShuffledRows:
                 rows = fitted(self._df, base.schema.fields, self._name)
                 refuse_lost_columns(upsert, base.schema, rows.columns)
-                return brought(rows, base.schema, tasks=self._tasks, ties=False)
+                return shuffled(rows, base.schema, tasks=self._tasks, ties=False)
 
             return run_write(self._name, self._connection, upsert, upserted, unique=True)
         wanted = dataclasses.replace(wanted, whole_table=not on_key)
 
-        def rows(base: WriteBase) -> Brought:
+        def rows(base: WriteBase) -> ShuffledRows:
             self._check(base.schema)
             if on_key:
-                return Brought(rows=self._acted(self._beside(base), base.schema))
+                return ShuffledRows(rows=self._acted(self._beside(base), base.schema))
             acted = self._acted(self._joined(base), base.schema)
             kept = acted.where(sf.col(ACTION) != NOTHING)
-            return brought(kept, base.schema, tasks=self._tasks, ties=False)
+            return shuffled(kept, base.schema, tasks=self._tasks, ties=False)
 
         return run_write(self._name, self._connection, wanted, rows)
 
@@ -186,7 +186,7 @@ class Merge:
             and kinds == {("matched", "update"), ("not matched", "insert")}
             and all(clause.condition is None and clause.values is None for clause in self._clauses)
             and has == {field.name.casefold() for field in schema.fields}
-            and not schema.merging.folds
+            and not schema.merging.is_mergeable
         )
 
     def _check(self, schema: TableSchema) -> None:

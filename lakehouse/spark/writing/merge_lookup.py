@@ -21,7 +21,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.writing.task import together
-from lakehouse.storage.rows import KeyColumns, conform, taken
+from lakehouse.storage.rows import KeyColumns, conform, take_from_tables
 from lakehouse.storage.scan import FoundRows, Lookup, TableRuns
 from lakehouse.storage.schema import Lifetime
 
@@ -82,7 +82,7 @@ def _struct(found: FoundRows, places: pa.Array, field: pa.Field) -> pa.Array:
     if not found.rows.num_rows:
         return pa.nulls(len(places), field.type)
     # Where there is no row the first one stands in, hidden by the mask.
-    rows = taken([found.rows], places.fill_null(0).to_numpy())
+    rows = take_from_tables([found.rows], places.fill_null(0).to_numpy())
     columns: Sequence[pa.Array] = [
         column.cast(part.type) if column.type != part.type else column
         for column, part in zip((column.combine_chunks() for column in rows.columns), field.type, strict=True)

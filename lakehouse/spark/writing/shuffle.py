@@ -37,7 +37,7 @@ from lakehouse.spark.writing.key_sort import order_key
 from lakehouse.spark.writing.task import together
 from lakehouse.storage.rows import value_width
 
-__all__ = ["Brought", "brought", "spread", "tasks_of"]
+__all__ = ["ShuffledRows", "shuffled", "spread", "tasks_of"]
 
 _PID, _BUCKET = "__lakehouse_task", "__lakehouse_bucket"
 _TASK_BYTES = 64 << 20
@@ -58,7 +58,7 @@ _UNKNOWN_BYTES = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class ShuffledRows:
     """Rows in the tasks that write them, and what is left to these."""
 
     rows: DataFrame
@@ -68,17 +68,17 @@ class Brought:
     """True: they are packed (:mod:`lakehouse.spark.writing.exchange`)."""
 
 
-def brought(
+def shuffled(
     df: DataFrame, schema: TableSchema, *, tasks: int | None = None, once: bool = False, ties: bool = True
-) -> Brought:
+) -> ShuffledRows:
     """Brings rows to the tasks that write them; the arguments are those of :func:`spread`."""
     if not schema.primary_key or (ties and _has_nested(df)):
-        return Brought(rows=spread(df, schema, tasks=tasks, once=once, ties=ties))
+        return ShuffledRows(rows=spread(df, schema, tasks=tasks, once=once, ties=ties))
     key = order_key(schema)
     holds = TableOptions.parse(schema.options).write_buffer_bytes
     ranges = _ranges(df, schema, key, tasks=tasks, least=1, once=once, holds=holds)
     if ranges.tasks <= 1 and _is_small(df):
-        return Brought(rows=df.coalesce(1), sorts=True)
+        return ShuffledRows(rows=df.coalesce(1), sorts=True)
     if ranges.bounds is None:
         exchange = Exchange(schema=schema, tasks=max(1, min(ranges.tasks, schema.buckets)))
     else:
@@ -90,7 +90,7 @@ def brought(
         yield from packed(exchange, together(batches))
 
     rows = df.mapInArrow(each, PACKED).repartitionById(exchange.tasks, TASK)
-    return Brought(rows=rows, sorts=True, packed=True)
+    return ShuffledRows(rows=rows, sorts=True, packed=True)
 
 
 def spread(

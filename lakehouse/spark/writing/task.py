@@ -40,7 +40,7 @@ from lakehouse.spark.runtime.worker_memory import task_memory
 from lakehouse.spark.writing.exchange import unpacked
 from lakehouse.spark.writing.key_sort import in_key_order, key_schema
 from lakehouse.storage.files import WrittenRows, delete_files, object_paths, write_rows
-from lakehouse.storage.rows import conform, same_key
+from lakehouse.storage.rows import conform, same_key_error
 from lakehouse.storage.write import KeySpan, matching_rows
 
 __all__ = [
@@ -307,7 +307,7 @@ def _each_key_once(tables: Iterable[pa.Table], key: tuple[str, ...]) -> Generato
     for table in tables:
         repeated = np.flatnonzero(_has_key_before(table, key))
         if len(repeated):
-            raise same_key({name: table.column(name)[int(repeated[0])].as_py() for name in key})
+            raise same_key_error({name: table.column(name)[int(repeated[0])].as_py() for name in key})
         yield table
 
 

@@ -64,7 +64,7 @@ async def _rows_of_commit(core: OpenTable, snapshot: Snapshot, end: View) -> Asy
         for entry in await appended_in(core, snapshot)
         if entry.lo is not None and entry.lo[0] == snapshot.id
     ]
-    covered = [segments for segments in snapshot.carried().segments if segments.at == snapshot.id]
+    covered = [segments for segments in snapshot.with_positions().segments if segments.at == snapshot.id]
     entries += await core.runs.entries(covered, end.schema)
     if not entries:
         return

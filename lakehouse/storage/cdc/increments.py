@@ -21,7 +21,7 @@ from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import map_bounded
 from lakehouse.storage.commit.kinds import traits_of
-from lakehouse.storage.metadata.manifests import placed
+from lakehouse.storage.metadata.manifests import with_position
 from lakehouse.storage.metadata.run_order import apart, appended_order, key_ends, units_of
 from lakehouse.storage.tables.open_tables import OpenTable
 
@@ -142,7 +142,7 @@ async def appended_in(core: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, .
     if not traits_of(snapshot.kind).brings_rows:
         return ()
     own = [ref for ref in snapshot.manifests if ref.at in (None, snapshot.id)]
-    entries = [placed(entry, snapshot.id) for entry in snapshot.added]
+    entries = [with_position(entry, snapshot.id) for entry in snapshot.added]
     for listed in await core.manifests.listed(snapshot, own):
         entries += listed
     # Rewritten files keep their older positions, by which they are left out. Flushed rows have such, too.

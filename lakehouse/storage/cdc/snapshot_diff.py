@@ -24,7 +24,7 @@ from lakehouse.storage.merge.ordering import merge_order
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.row_equality import same_rows
 from lakehouse.storage.rows.row_size import RowSize
-from lakehouse.storage.rows.take import taken
+from lakehouse.storage.rows.take import take_from_tables
 from lakehouse.storage.scan.lookup import FoundRows, Lookup
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime
@@ -133,9 +133,9 @@ def _difference(keys: KeyColumns, was: FoundRows, now: FoundRows) -> pa.Table:
     # A row that begins its key and does not end it is followed by the new row: the two are a pair.
     olds = np.flatnonzero(begins & ~ends)
     pairs = order.rows[olds], order.rows[olds + 1] - count
-    same = same_rows(taken([was.rows], pairs[0]), taken([now.rows], pairs[1]))
+    same = same_rows(take_from_tables([was.rows], pairs[0]), take_from_tables([now.rows], pairs[1]))
     changes[olds], changes[olds + 1] = _BEFORE, _AFTER
     differs = np.ones(len(changes), np.bool_)
     differs[olds[same]] = differs[olds[same] + 1] = False
-    rows = taken([was.rows, now.rows], order.rows[differs])
+    rows = take_from_tables([was.rows, now.rows], order.rows[differs])
     return rows.append_column(CHANGE_COLUMN, _changes().take(pa.array(changes[differs])))

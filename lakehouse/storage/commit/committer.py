@@ -52,7 +52,7 @@ from lakehouse.storage.commit.draft import Draft, child_of
 from lakehouse.storage.commit.fold import Fold, fold_is_due, plan_fold
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest, write_manifest
 from lakehouse.storage.files.rebucket import Resplit
-from lakehouse.storage.metadata.manifests import Manifests, placed
+from lakehouse.storage.metadata.manifests import Manifests, with_position
 from lakehouse.storage.metadata.schemas import Schemas
 from lakehouse.storage.metadata.snapshots import Head, History
 from lakehouse.storage.wal.log import Wal
@@ -414,7 +414,7 @@ class Committer:
             return self._fold
         lists = await self._manifests.listed(base, base.manifests)
         listed = {ref.path: entries for ref, entries in zip(base.manifests, lists, strict=True)}
-        fold = plan_fold(base, [placed(entry, base.id) for entry in base.added], listed)
+        fold = plan_fold(base, [with_position(entry, base.id) for entry in base.added], listed)
         if fold is None:
             return None
         refs = [await write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]

@@ -84,7 +84,7 @@ def child_of(
     Its time is after the head's even if the clock is behind: times grow with numbers.
     """
     number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
-    base = head.carried() if draft.files is None else draft.files.carried()
+    base = head.with_positions() if draft.files is None else draft.files.with_positions()
     inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
     plus = counts_of(draft.added)
     if draft.files is not None:
@@ -150,7 +150,7 @@ def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentR
     if draft.clears:
         return ()
     if draft.files is not None:
-        return draft.files.carried().segments
+        return draft.files.with_positions().segments
     ranges = covered(head, tail, at=None)
     if not draft.flushed:
         return ranges

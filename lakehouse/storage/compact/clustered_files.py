@@ -20,7 +20,7 @@ from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.compact.clustering import PLACE_COLUMN, ClusterOrder, places
 from lakehouse.storage.compact.lineage import lineage_scan
-from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
+from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files
 from lakehouse.storage.metadata.run_order import Interval
 from lakehouse.storage.rows.partitioner import PartitionRows, joined
 from lakehouse.storage.scan.table_scan import TableRuns
@@ -118,7 +118,7 @@ async def write_in_order(
     """
     store, root = core.env.store, core.root
     form, level = FileFormat(options.file_format), Level.COMPACTED
-    uploads = FileUploads(store, root, schema, options, format=form, level=level)
+    uploads = FileWriter(store, root, schema, options, format=form, level=level)
     whole = PartitionRows(partition=partition, source=joined(rows))
     fitting = await in_thread(uploads.fitting_rows, whole)
     count = -(-len(whole) // fitting)

@@ -24,7 +24,7 @@ from lakehouse.expr import Expr
 from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
@@ -37,7 +37,7 @@ from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.scan.work_ranges import LARGE, cut_files, pieces_of
 from lakehouse.storage.schema.row_ttl import lifetime
-from lakehouse.storage.tables.commit_result import committed_or_deleted
+from lakehouse.storage.tables.commit_result import delete_unless_committed
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -334,9 +334,9 @@ async def commit_merged(core: OpenTable, view: View, merged: Sequence[MergedRuns
     change = ReplaceRuns(merged, view.schema, SpilledManifest(core.env.store, core.root))
     uploads = [task.first_upload_ms for task in merged if task.first_upload_ms is not None]
     try:
-        async with committed_or_deleted(core, lambda: _paths(merged)) as fate:
+        async with delete_unless_committed(core, lambda: _paths(merged)) as fate:
             done = await core.commit(change, view=view, uploaded_ms=min(uploads, default=None))
-            fate.kept = done.changed
+            fate.committed = done.changed
     except ConflictError:
         # Too many races were lost, the uploads are older than the orphan horizon, or their schema was undone.
         return Placement()
@@ -378,7 +378,7 @@ class _Compaction:
         tasks: Sequence[CompactionTask],
         progress: ProgressCallback | None,
     ) -> None:
-        self._core, self._view, self._tasks, self._teller = core, view, tasks, Teller(progress)
+        self._core, self._view, self._tasks, self._reporter = core, view, tasks, ProgressReporter(progress)
         settings = core.env.settings.table
         self._at_once = max(1, min(settings.compaction_concurrency, len(tasks)))
         self._memory = settings.compaction_memory_bytes // self._at_once
@@ -406,7 +406,7 @@ class _Compaction:
 
         def watch(rows: int) -> None:
             nonlocal read
-            self._teller.step("merge rows", rows - read, self._rows)
+            self._reporter.step("merge rows", rows - read, self._rows)
             read = rows
 
         merged = await merge_task(

@@ -20,7 +20,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.metadata import CommitKind, FileEntry, Level
 from lakehouse.format.schema import BUCKETS_MAX, TableOptions, TableSchema
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, Teller
+from lakehouse.io.work import ProgressCallback, ProgressReporter
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
@@ -31,7 +31,7 @@ from lakehouse.storage.files.rebucket import SplitRun, split_run
 from lakehouse.storage.metadata.run_order import Interval, apart, hull, interval, unit_of
 from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.arguments import check_count
-from lakehouse.storage.tables.commit_result import committed_or_deleted
+from lakehouse.storage.tables.commit_result import delete_unless_committed
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 
@@ -90,12 +90,12 @@ async def rescale(
             dry_run=dry_run,
         )
         if not dry_run and view.schema.buckets != count:
-            change = _Rescale(core, count, Teller(progress))
-            async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+            change = _Rescale(core, count, ProgressReporter(progress))
+            async with delete_unless_committed(core, lambda: change.uploaded) as fate:
                 async with reading(core, view):
                     await change.split(todo, view.schema, len(todo))
                 done = await core.commit(change, view=view)
-                fate.kept = done.changed
+                fate.committed = done.changed
             if done.changed:
                 await delete_files(core.env.store, core.root, change.abandoned())
                 report = change.report(report, done.snapshot.id)
@@ -168,8 +168,8 @@ class _Rescale:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, core: OpenTable, buckets: int, teller: Teller) -> None:
-        self._core, self._buckets, self._teller = core, buckets, teller
+    def __init__(self, core: OpenTable, buckets: int, reporter: ProgressReporter) -> None:
+        self._core, self._buckets, self._reporter = core, buckets, reporter
         self._own = SpilledManifest(core.env.store, core.root)
         self._done: dict[tuple[frozenset[str], bool], list[SplitRun]] = {}
         self._inputs: Sequence[FileEntry] = ()
@@ -185,7 +185,7 @@ class _Rescale:
             known = frozenset(entry.path for entry in cluster.files), cluster.is_oldest
             if known not in self._done:
                 self._done[known] = await self._split(cluster, schema)
-                self._teller.step("split files", len(cluster.files), total)
+                self._reporter.step("split files", len(cluster.files), total)
             self._used += self._done[known]
 
     async def _split(self, cluster: _Cluster, schema: TableSchema) -> list[SplitRun]:

@@ -30,9 +30,9 @@ from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner
 from lakehouse.storage.compact.plan import CompactionTask
-from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
+from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
-from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows
+from lakehouse.storage.rows.partitioner import PartitionRows, partition_rows
 from lakehouse.storage.rows.row_size import RowSize, group_rows
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime, may_drop_hidden
@@ -187,7 +187,7 @@ class _Writing:
     async def run(self, task: CompactionTask, options: TableOptions) -> MergedRuns:
         """Merges the runs of a task in one go."""
         level = Level.BOTTOM if task.bottom else Level.COMPACTED
-        uploads = FileUploads(
+        uploads = FileWriter(
             self.store, self.root, self.schema, options, format=FileFormat(options.file_format), level=level
         )
         memory = self.memory_bytes
@@ -304,7 +304,7 @@ class _Cutting:
         room: bytes of rows that may be collected.
     """
 
-    def __init__(self, uploads: FileUploads, schema: TableSchema, task: CompactionTask, room: int) -> None:
+    def __init__(self, uploads: FileWriter, schema: TableSchema, task: CompactionTask, room: int) -> None:
         self._uploads, self._schema, self._room = uploads, schema, room
         self._keyed = bool(schema.primary_key)
         self._partition, self._bucket = task.unit
@@ -361,7 +361,9 @@ class _Cutting:
                 table = _where(table, ~deletes)
         if table.num_rows:
             keyless = dataclasses.replace(self._schema, primary_key=())
-            parts = cut_rows(table.combine_chunks(), keyless, partition_fields=self._schema.partition_fields)
+            parts = partition_rows(
+                table.combine_chunks(), keyless, partition_fields=self._schema.partition_fields
+            )
             parted += [(part.partition, part.rows()) for part in parts]
         return parted
 

@@ -34,9 +34,9 @@ from lakehouse.storage.metadata.paths import index_path, join, new_data_path
 from lakehouse.storage.metadata.store_clock import answered_ms
 from lakehouse.storage.rows.partitioner import PartitionRows
 from lakehouse.storage.rows.row_size import group_rows
-from lakehouse.storage.rows.take import gather
+from lakehouse.storage.rows.take import take_rows
 
-__all__ = ["FileRows", "FileUploads", "delete_files", "object_paths"]
+__all__ = ["FileRows", "FileWriter", "delete_files", "object_paths"]
 
 _log = get_logger(__name__)
 _DELETE_SECONDS_MAX = 30.0
@@ -59,7 +59,7 @@ class FileRows:
     """Place of the file among those of its write."""
 
 
-class FileUploads:
+class FileWriter:
     """Encodes and uploads data files of one table.
 
     Args:
@@ -166,7 +166,7 @@ class FileUploads:
         if order is None:
             rows = source
         else:
-            columns = map_bounded(lambda column: in_thread(gather, column, order), source.columns, 2)
+            columns = map_bounded(lambda column: in_thread(take_rows, column, order), source.columns, 2)
             rows = pa.Table.from_arrays([column async for column in columns], schema=source.schema)
         path = self._new_path(file)
         works: list[Callable[[], Awaitable[Any]]] = [

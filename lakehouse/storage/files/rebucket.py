@@ -22,12 +22,12 @@ from lakehouse.format.metadata import SEQUENCE_COLUMN, FileEntry, Position
 from lakehouse.format.schema import SEQUENCE_FIELD, Field, TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded
-from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files, object_paths
+from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files, object_paths
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows, joined
+from lakehouse.storage.rows.partitioner import PartitionRows, joined, partition_rows
 
 __all__ = ["Resplit", "SplitRun", "split_run"]
 
@@ -81,7 +81,7 @@ async def split_run(
     target = dataclasses.replace(schema, buckets=buckets)
     options = TableOptions.parse(schema.options)
     level = min(entry.level for entry in inputs)
-    uploads = FileUploads(store, root, target, options, format=first.format, level=level)
+    uploads = FileWriter(store, root, target, options, format=first.format, level=level)
     # Rows of several commits carry their snapshot in a column; rows of one have it from the entry.
     merged = lo is not None and hi is not None and lo[0] != hi[0]
     fields = (*target.fields, SEQUENCE_FIELD) if merged else target.fields
@@ -223,7 +223,7 @@ class _Splitting:
         room: bytes of rows that may be collected.
     """
 
-    def __init__(self, uploads: FileUploads, schema: TableSchema, like: FileEntry, room: int) -> None:
+    def __init__(self, uploads: FileWriter, schema: TableSchema, like: FileEntry, room: int) -> None:
         self._uploads, self._schema, self._like, self._room = uploads, schema, like, max(1, room)
         self._collected: dict[int, list[pa.Table]] = {}
         self._files = 0
@@ -231,7 +231,7 @@ class _Splitting:
     def add(self, table: pa.Table) -> list[FileRows]:
         """Takes rows; returns files that are full, and the largest when too many rows are collected."""
         # The input is of one partition, so rows are divided by bucket only.
-        for part in cut_rows(joined([table]), self._schema, partition_fields=()):
+        for part in partition_rows(joined([table]), self._schema, partition_fields=()):
             self._collected.setdefault(part.bucket, []).append(part.rows())
         jobs = []
         for bucket, tables in list(self._collected.items()):

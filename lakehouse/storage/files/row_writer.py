@@ -34,14 +34,14 @@ from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKin
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded
-from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files
+from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files
 from lakehouse.storage.merge.engines import folded_input, merge_engine
-from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key
+from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key_error
 from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.input_tables import CheckNames, input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
-from lakehouse.storage.rows.partitioner import PartitionRows, RunNumbers, cut_rows, joined
+from lakehouse.storage.rows.partitioner import PartitionRows, RunNumbers, joined, partition_rows
 
 __all__ = ["WrittenRows", "write_rows"]
 
@@ -168,9 +168,7 @@ class _Write:
         check: CheckNames | None,
     ) -> None:
         self.rows = 0
-        self.uploads = FileUploads(
-            store, root, schema, options, format=FileFormat(options.file_format_level0)
-        )
+        self.uploads = FileWriter(store, root, schema, options, format=FileFormat(options.file_format_level0))
         self._schema, self._options, self._deletes = schema, options, deletes
         self._check = check
         self._engine = merge_engine(schema)
@@ -194,7 +192,7 @@ class _Write:
         limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
         collected: list[pa.Table] = []
         weight = 0
-        source = chunks_of(data, self._taken.fields, chunk_bytes=limit, check=self._check)
+        source = input_chunks(data, self._taken.fields, chunk_bytes=limit, check=self._check)
         async with contextlib.aclosing(source) as chunks:
             async for chunk in chunks:
                 table = await in_thread(self._conformed, chunk)
@@ -256,11 +254,11 @@ class _Write:
         given = rows = joined(collected)
         if not self._deletes:
             rows = folded_input(rows, self._schema)
-        parts = cut_rows(rows, self._schema, partition_fields=self._partition_fields)
+        parts = partition_rows(rows, self._schema, partition_fields=self._partition_fields)
         if self._unique and sum(map(len, parts)) < given.num_rows:
             key = repeated_key(given, KeyColumns(self._schema.key_fields))
             assert key is not None
-            raise same_key(key)
+            raise same_key_error(key)
         if self._codec is None:
             return deque((part, None) for part in parts)
         names = self._schema.primary_key

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import Teller
+from lakehouse.io.work import ProgressReporter
 from lakehouse.storage.metadata.paths import join
 
 __all__ = ["Deletions"]
@@ -20,12 +20,12 @@ class Deletions:
     Args:
         store: the store that holds the table.
         root: the table's directory.
-        teller: receives the progress.
+        reporter: receives the progress.
         dry_run: whether to count only, and delete nothing.
     """
 
-    def __init__(self, store: ObjectStore, root: str, teller: Teller, *, dry_run: bool) -> None:
-        self._store, self._root, self._teller, self._dry_run = store, root, teller, dry_run
+    def __init__(self, store: ObjectStore, root: str, reporter: ProgressReporter, *, dry_run: bool) -> None:
+        self._store, self._root, self._reporter, self._dry_run = store, root, reporter, dry_run
         self.objects = 0
         self.bytes = 0
 
@@ -37,5 +37,5 @@ class Deletions:
         self.objects += len(batch)
         self.bytes += sum(size for _, size in batch)
         if batch:
-            self._teller.step("delete", len(batch))
+            self._reporter.step("delete", len(batch))
         return len(batch)

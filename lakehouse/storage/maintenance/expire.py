@@ -20,7 +20,7 @@ from typing import ClassVar
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.metadata import CommitKind, ManifestRef, Snapshot
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions
@@ -129,7 +129,7 @@ async def expire_snapshots(
         if not dry_run and earliest > head.earliest:
             done = await core.commit(change, view=view)
             head, earliest = done.snapshot, done.snapshot.earliest
-        run = _Run(core, head, Teller(progress), dry_run=dry_run)
+        run = _Run(core, head, ProgressReporter(progress), dry_run=dry_run)
         grace = view.options.delete_grace_s if grace_s is None else grace_s
         report = await run.delete(grace, earliest)
     tagged = {ref.snapshot for ref in head.refs.values()}
@@ -166,9 +166,9 @@ class _Listed:
 class _Run:
     """One deletion of the objects that nothing refers to any more."""
 
-    def __init__(self, core: OpenTable, head: Snapshot, teller: Teller, *, dry_run: bool) -> None:
-        self._core, self._head, self._teller, self._dry_run = core, head, teller, dry_run
-        self._deletions = Deletions(core.env.store, core.root, teller, dry_run=dry_run)
+    def __init__(self, core: OpenTable, head: Snapshot, reporter: ProgressReporter, *, dry_run: bool) -> None:
+        self._core, self._head, self._reporter, self._dry_run = core, head, reporter, dry_run
+        self._deletions = Deletions(core.env.store, core.root, reporter, dry_run=dry_run)
         self._done = PathSet()
         self._dead: dict[str, frozenset[str]] = {}
         """Manifests of the expired snapshots so far, each with its paths that were live in none of these."""
@@ -259,7 +259,7 @@ class _Run:
         """Collects all objects that these snapshots refer to; some of them expired within the grace."""
         needed = Reachable(self._core.manifests, self._core.schemas)
         async for snapshot in map_bounded(self._read, kept, _READS, ordered=False):
-            self._teller.step("read snapshots", 1, len(kept))
+            self._reporter.step("read snapshots", 1, len(kept))
             if snapshot is not None:
                 expired = snapshot.id < self._head.earliest and snapshot.id not in tagged
                 needed.add(snapshot, expired=expired)

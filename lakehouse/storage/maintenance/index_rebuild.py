@@ -25,7 +25,7 @@ from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, IndexRe
 from lakehouse.format.schema import Field, IndexDefinition, TableSchema, walk
 from lakehouse.ids import new_uuid
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.files.file_writer import delete_files
@@ -34,7 +34,7 @@ from lakehouse.storage.metadata.paths import index_path, join
 from lakehouse.storage.metadata.store_clock import answered_ms
 from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.commit_result import committed_or_deleted
+from lakehouse.storage.tables.commit_result import delete_unless_committed
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -217,9 +217,9 @@ async def commit_indexes(
         uploaded_ms: when the first of these uploads was answered, by the store's clock.
     """
     change = _ReplaceIndexes(entries)
-    async with committed_or_deleted(core, lambda: _index_paths(entries)) as fate:
+    async with delete_unless_committed(core, lambda: _index_paths(entries)) as fate:
         committed = await core.commit(change, view=view, uploaded_ms=uploaded_ms)
-        fate.kept = committed.changed
+        fate.committed = committed.changed
     kept = {entry.path for entry in change.replaced} if committed.changed else set()
     over = [entry for entry in entries if entry.path not in kept]
     if committed.changed:
@@ -239,7 +239,7 @@ class _Rebuild:
     """One rebuild under way, which commits its files in batches."""
 
     def __init__(self, core: OpenTable, view: View, progress: ProgressCallback | None) -> None:
-        self._core, self._view, self._teller = core, view, Teller(progress)
+        self._core, self._view, self._reporter = core, view, ProgressReporter(progress)
         self._done = RebuildResult(snapshot=view.snapshot.id)
 
     async def run(self, work: Sequence[IndexWork]) -> RebuildResult:
@@ -254,7 +254,7 @@ class _Rebuild:
                     waiting.append(entry)
                     if uploaded_ms is not None:
                         uploads.append(uploaded_ms)
-                    self._teller.step("index files", 1, len(work))
+                    self._reporter.step("index files", 1, len(work))
                     if len(waiting) >= _COMMIT_FILES:
                         batch, waiting = waiting, []
                         await self._commit(batch, min(uploads, default=None))

@@ -22,7 +22,7 @@ from lakehouse.errors import FormatError
 from lakehouse.format.metadata import CommitKind, Snapshot
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import ObjectMeta
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions
@@ -125,11 +125,11 @@ async def remove_orphans(
     """Deletes objects that nothing refers to; see ``Table.remove_orphans``."""
     with measure() as cost:
         sweep = await begin_sweep(core, older_than_ms=older_than_ms, dry_run=dry_run)
-        teller = Teller(progress)
-        needed = await needed_paths(core, sweep, teller)
+        reporter = ProgressReporter(progress)
+        needed = await needed_paths(core, sweep, reporter)
         report = sweep.report
         for span in every_span():
-            report = report.with_part(await sweep_span(core, sweep, needed, span, teller))
+            report = report.with_part(await sweep_span(core, sweep, needed, span, reporter))
     return dataclasses.replace(report, cost=cost)
 
 
@@ -206,7 +206,7 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
     )
 
 
-async def needed_paths(core: OpenTable, sweep: OrphanSweep, teller: Teller) -> PathSet:
+async def needed_paths(core: OpenTable, sweep: OrphanSweep, reporter: ProgressReporter) -> PathSet:
     """Returns the paths that snapshots refer to: readable ones, and expired ones that still exist.
 
     Call it when the sweep has begun, and before anything is listed.
@@ -227,17 +227,17 @@ async def needed_paths(core: OpenTable, sweep: OrphanSweep, teller: Teller) -> P
 
     total = len(kept) + len(waiting)
     async for snapshot in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
-        teller.step("read snapshots", 1, total)
+        reporter.step("read snapshots", 1, total)
         if snapshot is not None:
             needed.add(snapshot, expired=snapshot.id not in kept)
     return await needed.paths()
 
 
 async def sweep_span(
-    core: OpenTable, sweep: OrphanSweep, needed: PathSet, span: PathSpan, teller: Teller
+    core: OpenTable, sweep: OrphanSweep, needed: PathSet, span: PathSpan, reporter: ProgressReporter
 ) -> OrphanReport:
     """Deletes the orphans of a span; this may run in another process than the one the sweep began in."""
-    run = _Run(core, sweep, needed, teller)
+    run = _Run(core, sweep, needed, reporter)
     root = core.root
     after = None if span.first is None else _before(join(root, span.first))
     listed: dict[str, ObjectMeta] = {}
@@ -264,9 +264,11 @@ def _before(key: str) -> str:
 class _Run:
     """One span being swept."""
 
-    def __init__(self, core: OpenTable, sweep: OrphanSweep, needed: PathSet, teller: Teller) -> None:
-        self._sweep, self._needed, self._teller = sweep, needed, teller
-        self._deletions = Deletions(core.env.store, core.root, teller, dry_run=sweep.dry_run)
+    def __init__(
+        self, core: OpenTable, sweep: OrphanSweep, needed: PathSet, reporter: ProgressReporter
+    ) -> None:
+        self._sweep, self._needed, self._reporter = sweep, needed, reporter
+        self._deletions = Deletions(core.env.store, core.root, reporter, dry_run=sweep.dry_run)
         self._counts: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
         self._shown: list[str] = []
@@ -288,7 +290,7 @@ class _Run:
     async def delete(self, listed: Mapping[str, ObjectMeta]) -> None:
         """Deletes the orphans among these objects."""
         self._counts["listed"] += len(listed)
-        self._teller.step("list", len(listed))
+        self._reporter.step("list", len(listed))
         orphans: list[tuple[str, int]] = []
         for path in self._needed.others(list(listed)):
             kind, about = object_kind(path), listed[path]

@@ -27,7 +27,7 @@ from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative
@@ -99,12 +99,12 @@ async def purge_dropped(
     if database is not None:
         check_name(database, "database")
     grace_s = check_seconds("grace_s", grace_s)
-    teller = Teller(progress)
-    deletions = Deletions(env.store, "", teller, dry_run=dry_run)
+    reporter = ProgressReporter(progress)
+    deletions = Deletions(env.store, "", reporter, dry_run=dry_run)
 
     async def look(root: str) -> _Look:
         findings = await _look_at(env.store, root, grace_s)
-        teller.step("look at tables")
+        reporter.step("look at tables")
         return findings
 
     with measure() as cost:

@@ -31,14 +31,14 @@ from lakehouse.format.metadata import (
 from lakehouse.format.schema import SchemaObject, decode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.cost import measure
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft, child_of, counts_of
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
 from lakehouse.storage.maintenance.salvage import Salvaged, Salvager
 from lakehouse.storage.metadata.caches import TableCaches
-from lakehouse.storage.metadata.manifests import Manifests, placed
+from lakehouse.storage.metadata.manifests import Manifests, with_position
 from lakehouse.storage.metadata.paths import (
     DATA_PREFIX,
     LATEST,
@@ -50,7 +50,7 @@ from lakehouse.storage.metadata.paths import (
     segment_path,
     snapshot_path,
 )
-from lakehouse.storage.tables.commit_result import committed_or_deleted
+from lakehouse.storage.tables.commit_result import delete_unless_committed
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["repair_table"]
@@ -70,7 +70,7 @@ async def repair_table(
 ) -> RepairReport:
     """Makes a snapshot of everything that can be read; see ``Table.repair``."""
     with measure() as cost:
-        repair = _Repair(core, Teller(progress), deep=deep, dry_run=dry_run)
+        repair = _Repair(core, ProgressReporter(progress), deep=deep, dry_run=dry_run)
         report = await repair.run()
     return dataclasses.replace(report, cost=cost)
 
@@ -80,8 +80,8 @@ class _Repair:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, core: OpenTable, teller: Teller, *, deep: bool, dry_run: bool) -> None:
-        self._core, self._teller, self._deep, self._dry_run = core, teller, deep, dry_run
+    def __init__(self, core: OpenTable, reporter: ProgressReporter, *, deep: bool, dry_run: bool) -> None:
+        self._core, self._reporter, self._deep, self._dry_run = core, reporter, deep, dry_run
         self._own = SpilledManifest(core.env.store, core.root)
         caches = TableCaches(CacheBudget(CacheSettings()))
         self._manifests = Manifests(core.env.store, core.root, core.uuid, caches.manifests)
@@ -100,19 +100,19 @@ class _Repair:
         newest, base = await self._newest()
         schema = await self._readable_schema(base, newest)
         entries = await self._entries(base)
-        segments = await self._segments(base.carried().segments)
+        segments = await self._segments(base.with_positions().segments)
         await self._salvage(entries, schema)
         report = RepairReport(snapshot=base.id, changed=False, base=base.id, dry_run=self._dry_run)
         is_sound = not self._losses and not self._recovered and newest == base.id and self._schema is None
         if not self._dry_run and not is_sound:
-            async with committed_or_deleted(core, lambda: self.uploaded) as fate:
+            async with delete_unless_committed(core, lambda: self.uploaded) as fate:
                 # A commit builds on the head; where the head is lost, its successor is created directly.
                 if newest == base.id:
                     done = await core.commit(self, view=await core.view_of(self._shown(base)))
                     child = done.snapshot
                 else:
                     child = await self._append(base, newest, entries, segments)
-                fate.kept = True
+                fate.committed = True
             report = dataclasses.replace(report, snapshot=child.id, changed=True)
         kept = self._kept(entries)
         return dataclasses.replace(
@@ -245,7 +245,7 @@ class _Repair:
         removed, entries = frozenset(snapshot.removed), list[FileEntry]()
         for ref in snapshot.manifests:
             entries += [entry for entry in await self._listed(snapshot, ref) if entry.path not in removed]
-        return entries + [placed(entry, snapshot.id) for entry in snapshot.added]
+        return entries + [with_position(entry, snapshot.id) for entry in snapshot.added]
 
     async def _listed(self, snapshot: Snapshot, ref: ManifestRef) -> Sequence[FileEntry]:
         if ref.path in self._lists:
@@ -319,7 +319,7 @@ class _Repair:
                 salvaged = salvager.missing(entry, f"it has {size} bytes, the snapshot says {entry.size}")
             else:
                 salvaged = await salvager.file(entry) if self._deep else Salvaged(entries=(entry,))
-            self._teller.step("read files", 1, len(entries))
+            self._reporter.step("read files", 1, len(entries))
             return entry, salvaged
 
         async for entry, salvaged in map_bounded(look, entries, _FILES, ordered=False):
@@ -380,7 +380,7 @@ class _Repair:
         if there is not None:
             fetched = await history.log.find(there)
             token = (fetched.token if fetched is not None else None) or ""
-            head = dataclasses.replace(base.carried(), id=there, token=token)
+            head = dataclasses.replace(base.with_positions(), id=there, token=token)
         for _ in range(head.id, newest):
             head = await self._create_behind(head, kept, segments, "in place of a lost snapshot")
         child = await self._create_behind(head, kept, segments)
@@ -396,7 +396,7 @@ class _Repair:
     ) -> Snapshot:
         """Creates the next snapshot, with the state that could be read."""
         history = self._core.history
-        state = await self._state(head.carried(), kept, segments)
+        state = await self._state(head.with_positions(), kept, segments)
         draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, message=message)
         child = child_of(head, draft, token=new_token(), now_ms=history.time.now_ms())
         try:

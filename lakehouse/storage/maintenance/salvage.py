@@ -20,12 +20,12 @@ from lakehouse.format.metadata import FileEntry, Level
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread
-from lakehouse.storage.files.file_writer import FileRows, FileUploads
+from lakehouse.storage.files.file_writer import FileRows, FileWriter
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.maintenance.repair_report import Loss, LossKind
 from lakehouse.storage.maintenance.verify_files import FileCheck, fresh_caches
-from lakehouse.storage.rows.partitioner import cut_rows, joined
+from lakehouse.storage.rows.partitioner import joined, partition_rows
 
 __all__ = ["Salvaged", "Salvager"]
 
@@ -111,8 +111,8 @@ class Salvager:
         schema = dataclasses.replace(self._schema, buckets=entry.total_buckets)
         options = TableOptions.parse(schema.options)
         level = entry.level if entry.level is Level.BOTTOM else min(entry.level, Level.COMPACTED)
-        uploads = FileUploads(self._store, self._root, schema, options, format=entry.format, level=level)
-        parts = await in_thread(partial(cut_rows, joined(list(tables)), schema, partition_fields=()))
+        uploads = FileWriter(self._store, self._root, schema, options, format=entry.format, level=level)
+        parts = await in_thread(partial(partition_rows, joined(list(tables)), schema, partition_fields=()))
         made = []
         for number, part in enumerate(parts):
             part = dataclasses.replace(part, partition=entry.partition)

@@ -21,7 +21,7 @@ from lakehouse.format.metadata import Counts, FileEntry, SchemaRef, Snapshot, de
 from lakehouse.format.schema import SchemaObject
 from lakehouse.io.cost import measure
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import ProgressCallback, Teller, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.commit.draft import counts_of
 from lakehouse.storage.maintenance.verify_entries import entry_problems
@@ -63,7 +63,9 @@ async def verify_table(
     if check is None:
         check = FileCheck(core.env.store, core.root, core.env.settings.index).file
     with measure() as cost:
-        verification = await _Verification(core, Teller(progress), check if deep else None).run(snapshot)
+        verification = await _Verification(core, ProgressReporter(progress), check if deep else None).run(
+            snapshot
+        )
     return VerifyReport(
         deep=deep,
         snapshots=verification.snapshots,
@@ -106,8 +108,8 @@ class _Listing:
 class _Verification:
     """One verification, with the numbers and damages found so far."""
 
-    def __init__(self, core: OpenTable, teller: Teller, check: FileChecker | None) -> None:
-        self._core, self._teller, self._check = core, teller, check
+    def __init__(self, core: OpenTable, reporter: ProgressReporter, check: FileChecker | None) -> None:
+        self._core, self._reporter, self._check = core, reporter, check
         store, root, table = core.env.store, core.root, core.uuid
         caches = TableCaches(CacheBudget(CacheSettings(max_bytes=_CACHE_BYTES)))
         self._manifests = Manifests(store, root, table, caches.manifests)
@@ -143,7 +145,7 @@ class _Verification:
             self._check_chain(follows, snapshot)
             entries = await self._check_state(follows, snapshot, entries)
             before = snapshot
-            self._teller.step("check snapshots", 1, len(numbers))
+            self._reporter.step("check snapshots", 1, len(numbers))
         self.snapshots = len(numbers)
         # Only damage makes it matter whether a snapshot has expired since the head was read.
         if self.damages.all():
@@ -342,7 +344,7 @@ class _Verification:
 
         async def check(entry: FileEntry) -> list[FileFindings]:
             problems = await read(entry, schema.schema)
-            self._teller.step("read files")
+            self._reporter.step("read files")
             return problems
 
         async for problems in map_bounded(check, fresh, _FILES, ordered=False):
@@ -381,7 +383,7 @@ def _same_files(before: Snapshot, snapshot: Snapshot) -> bool:
         before.schema == snapshot.schema
         and before.total == snapshot.total
         and before.removed == snapshot.removed
-        and before.carried().added == snapshot.added
+        and before.with_positions().added == snapshot.added
         and [ref.path for ref in before.manifests] == [ref.path for ref in snapshot.manifests]
     )
 

@@ -37,7 +37,7 @@ from lakehouse.storage.merge.key_groups import (
 from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import by_key
-from lakehouse.storage.rows.take import taken
+from lakehouse.storage.rows.take import take_from_tables
 
 __all__ = ["MergeEngine", "fold", "folded_input", "merge_engine"]
 
@@ -79,7 +79,7 @@ def folded_input(rows: pa.Table, schema: TableSchema) -> pa.Table:
     Computes, for a thread.
     """
     engine = merge_engine(schema)
-    if not engine.folds:
+    if not engine.is_mergeable:
         return rows
     (keys,) = KeyColumns(schema.key_fields).arrays([rows])
     ordered = by_key(keys)
@@ -138,16 +138,16 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
 class MergeEngine:
     """Rules for merging the rows of a table's keys. Made by :func:`merge_engine`."""
 
-    __slots__ = ("_fields", "_key", "_rules", "folds", "ignores_deletes", "picks_rows")
+    __slots__ = ("_fields", "_key", "_rules", "ignores_deletes", "is_mergeable", "picks_one_row")
 
     def __init__(self, schema: TableSchema) -> None:
         spec = schema.merging
         self._fields: Mapping[str, Field] = {field.name: field for field in schema.fields}
         self._rules = spec.rules
         self._key = schema.primary_key
-        self.folds = spec.folds
+        self.is_mergeable = spec.is_mergeable
         """Whether rows are operands; else each hides everything older, as in plain deduplicate."""
-        self.picks_rows = spec.picks_rows
+        self.picks_one_row = spec.picks_one_row
         """Whether the merged row is always one of those that were merged, whole."""
         self.ignores_deletes = spec.ignores_deletes
         """Whether deletes of keys are dropped when they are written."""
@@ -155,7 +155,7 @@ class MergeEngine:
     def needed(self, fields: Iterable[Field]) -> tuple[Field, ...]:
         """Returns these columns and those that decide them; if rows are picked, those that decide the row."""
         needed = {field.name: field for field in fields}
-        for name in self._rules if self.picks_rows else tuple(needed):
+        for name in self._rules if self.picks_one_row else tuple(needed):
             rule = self._rules.get(name)
             for member in rule.sequence if rule is not None else ():
                 needed[member] = self._fields[member]
@@ -167,7 +167,7 @@ class MergeEngine:
         A value that a rule changes even in a single row of a key is changed here. Plain deduplicate has
         no operands, and leaves rows as they are.
         """
-        if not self.folds:
+        if not self.is_mergeable:
             return rows
         given: dict[tuple[str, ...], pa.ChunkedArray] = {}
         for place, name in enumerate(rows.column_names):
@@ -208,7 +208,7 @@ class MergeEngine:
         whole = pa.concat_tables([table.select(names) for table in tables])
         newest = groups.rows[groups.last]
         if not groups.is_merged:
-            return taken([whole], newest)
+            return take_from_tables([whole], newest)
         # Mostly few keys have several rows, and only these are looked at.
         several = groups.lengths > 1
         picks = _Picks(groups.chosen(several), whole)

@@ -17,7 +17,7 @@ from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.metadata import Snapshot
 from lakehouse.storage.metadata.snapshots import History
 
-__all__ = ["from_head", "while_reading"]
+__all__ = ["explain_expiry", "from_head"]
 
 R = TypeVar("R")
 
@@ -45,7 +45,7 @@ async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot],
 
 
 @contextlib.asynccontextmanager
-async def while_reading(
+async def explain_expiry(
     history: History, *snapshots: int, segment: int | None = None
 ) -> AsyncGenerator[None, None]:
     """Re-raises a missing object as "snapshot N expired" where that is the cause.

@@ -18,7 +18,7 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.metadata.paths import join
 
-__all__ = ["Manifests", "placed"]
+__all__ = ["Manifests", "with_position"]
 
 _CONCURRENCY = 16
 """Manifests read at once."""
@@ -26,7 +26,7 @@ _BIG_MANIFEST = 64 * 1024
 """Bytes above which a manifest is decoded in a thread, as it would hold up the event loop."""
 
 
-def placed(entry: FileEntry, snapshot: int) -> FileEntry:
+def with_position(entry: FileEntry, snapshot: int) -> FileEntry:
     """Returns the entry with its positions filled in; ``snapshot`` added it, unless it names another."""
     lo, hi = entry.lo, entry.hi
     if entry.at is not None and lo is not None and hi is not None and lo[0] and hi[0]:
@@ -63,7 +63,7 @@ class Manifests:
         live: list[FileEntry] = []
         for entries in await self.listed(snapshot, snapshot.manifests):
             live += [entry for entry in entries if entry.path not in removed] if removed else entries
-        live += [placed(entry, snapshot.id) for entry in snapshot.added]
+        live += [with_position(entry, snapshot.id) for entry in snapshot.added]
         return tuple(live)
 
     async def listed(
@@ -92,7 +92,7 @@ class Manifests:
         def decode() -> tuple[FileEntry, ...]:
             entries = decode_manifest(data, key=key, table=self.table, checksum=ref.checksum)
             at = ref.at if ref.at is not None else snapshot
-            return tuple(placed(entry, at) for entry in entries)
+            return tuple(with_position(entry, at) for entry in entries)
 
         entries = await in_thread(decode) if len(data) > _BIG_MANIFEST else decode()
         if len(entries) != ref.entries:

@@ -56,17 +56,17 @@ def check_name(text: Any, what: str) -> str:
     """Returns the name when something may have it. Earlier releases did not bound its bytes."""
     if isinstance(text, str) and _NAME.fullmatch(text):
         return text
-    raise _no_name(text, what)
+    raise _invalid_name_error(text, what)
 
 
 def check_new_name(text: Any, what: str) -> str:
     """Returns the name when something may be created with it."""
     if len(check_name(text, what).encode()) > _NAME_BYTES_MAX:
-        raise _no_name(text, what)
+        raise _invalid_name_error(text, what)
     return str(text)
 
 
-def _no_name(text: Any, what: str) -> InvalidInputError:
+def _invalid_name_error(text: Any, what: str) -> InvalidInputError:
     return InvalidInputError(
         f"{short(text)} cannot be the name of a {what}: use a letter or digit, then letters, digits, '_' and "
         f"'-', 127 characters and {_NAME_BYTES_MAX} bytes in UTF-8 at most",

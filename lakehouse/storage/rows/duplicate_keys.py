@@ -15,10 +15,10 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import by_key
 
-__all__ = ["refuse_repeated_keys", "repeated_key", "same_key"]
+__all__ = ["refuse_repeated_keys", "repeated_key", "same_key_error"]
 
 
-def same_key(key: Mapping[str, Any]) -> InvalidInputError:
+def same_key_error(key: Mapping[str, Any]) -> InvalidInputError:
     """Returns the error for a key that was given twice."""
     return InvalidInputError(
         f"two rows of this write have the key {_shown(key)}, and nothing says which is the newer: give each "

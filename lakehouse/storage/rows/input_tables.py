@@ -30,7 +30,7 @@ from lakehouse.format.schema import Field
 from lakehouse.io.work import in_own_thread
 from lakehouse.storage.rows.python_values import column_of, said
 
-__all__ = ["ACCEPTED", "CheckNames", "chunks_of", "marks_of"]
+__all__ = ["ACCEPTED", "CheckNames", "input_chunks", "marks_of"]
 
 ACCEPTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas or polars DataFrame, "
@@ -55,7 +55,7 @@ _SHARED = 1.6
 """Factor by which the halves of a table must outweigh it to count as sharing bytes (a dictionary, views)."""
 
 
-async def chunks_of(
+async def input_chunks(
     data: object,
     fields: Sequence[Field],
     *,

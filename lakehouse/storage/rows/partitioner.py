@@ -20,7 +20,7 @@ from lakehouse.kernels.arrays import I32, I64
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
 
-__all__ = ["PartitionRows", "RunNumbers", "cut_rows", "joined"]
+__all__ = ["PartitionRows", "RunNumbers", "joined", "partition_rows"]
 
 _FEW = 1 << 16
 """Maximum number of groups whose codes fit 16 bits: Numpy sorts those by radix, in a fraction of the time."""
@@ -78,7 +78,7 @@ def joined(tables: list[pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def cut_rows(
+def partition_rows(
     rows: pa.Table, schema: TableSchema, *, partition_fields: Sequence[Field]
 ) -> list[PartitionRows]:
     """Splits rows by partition and bucket; parts come in the order of both.

@@ -1,6 +1,6 @@
 """Selection of rows by their numbers, in any order: the one copy that a write makes of the rows it sorts.
 
-Invariant: the result equals that of Arrow's ``take``; only the way there differs.
+Invariant: the result equals that of Arrow's ``take_from_tables``; only the way there differs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from lakehouse.kernels.arrays import I64
 
-__all__ = ["gather", "taken", "without_columns"]
+__all__ = ["take_from_tables", "take_rows", "without_columns"]
 
 _INLINE_BYTES = 12
 """Maximum bytes of a text that an Arrow string view holds itself."""
 
 
-def gather(column: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
+def take_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
     """Returns the values of these rows, whose numbers are int64 without nulls.
 
     Short texts are taken as views, which have one width: this needs a third of the time, since Arrow's own
@@ -32,8 +32,8 @@ def gather(column: pa.ChunkedArray, rows: pa.Array) -> pa.Array:
     _, words, *texts = views.buffers()
     # A view has 16 bytes, moved as two words; longer texts stay where they are, in ``texts``.
     pairs = np.frombuffer(words, np.int64).reshape(-1, 2)[views.offset : views.offset + len(views)]
-    taken = pa.py_buffer(pairs.take(rows.to_numpy(), axis=0))
-    return pa.Array.from_buffers(pa.string_view(), len(rows), [None, taken, *texts]).cast(pa.string())
+    views = pa.py_buffer(pairs.take(rows.to_numpy(), axis=0))
+    return pa.Array.from_buffers(pa.string_view(), len(rows), [None, views, *texts]).cast(pa.string())
 
 
 def _is_short(values: pa.Array) -> bool:
@@ -48,7 +48,7 @@ def without_columns(rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(rows)}).select([])
 
 
-def taken(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
+def take_from_tables(tables: Sequence[pa.Table], rows: I64 | None) -> pa.Table:
     """Returns these rows of the tables, numbered through them, in this order; None = all of them."""
     if not tables[0].num_columns:
         return without_columns(sum(table.num_rows for table in tables) if rows is None else len(rows))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.storage.scan.aggregate import Answers, Question
+    from lakehouse.storage.scan.aggregate import AggregateQuery, PartialAggregates
     from lakehouse.storage.scan.conditions import bind_where
     from lakehouse.storage.scan.file_plan import plan_files
     from lakehouse.storage.scan.known_rows import rows_of_view
@@ -34,16 +34,37 @@ if TYPE_CHECKING:
     from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, pieces_of
 
 __all__ = [
-    "LARGE", "OPENED_MAX", "Answers", "FoundRows", "Freshness", "Lookup", "Pruner", "Question", "Scan",
-    "ScanReport", "Split", "TableRuns", "TableScan", "ask_table", "bind_where", "cut_files", "is_fresh",
-    "opened_splits", "partition_test", "pieces_of", "plan_files", "plan_splits", "planned_bytes",
-    "rows_of_view", "to_expr",
+    "LARGE",
+    "OPENED_MAX",
+    "AggregateQuery",
+    "FoundRows",
+    "Freshness",
+    "Lookup",
+    "PartialAggregates",
+    "Pruner",
+    "Scan",
+    "ScanReport",
+    "Split",
+    "TableRuns",
+    "TableScan",
+    "ask_table",
+    "bind_where",
+    "cut_files",
+    "is_fresh",
+    "opened_splits",
+    "partition_test",
+    "pieces_of",
+    "plan_files",
+    "plan_splits",
+    "planned_bytes",
+    "rows_of_view",
+    "to_expr",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "aggregate": "Answers Question",
+        "aggregate": "PartialAggregates AggregateQuery",
         "conditions": "bind_where",
         "file_plan": "plan_files",
         "known_rows": "rows_of_view",

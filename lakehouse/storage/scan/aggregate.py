@@ -21,11 +21,11 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.keys import decode_fixed, stats_of, value_width
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import DataType, Field, ListType, MapType, StructType, TableSchema, arrow_type
-from lakehouse.storage.rows.partitioner import cut_rows
+from lakehouse.storage.rows.partitioner import partition_rows
 from lakehouse.storage.scan.file_plan import PlannedUnit
 from lakehouse.storage.schema.columns import fields_named
 
-__all__ = ["Answers", "AskedValue", "Question"]
+__all__ = ["AggregateQuery", "AskedValue", "PartialAggregates"]
 
 _Kind = Literal["count", "min", "max"]
 _KINDS: tuple[_Kind, ...] = ("count", "min", "max")
@@ -49,7 +49,7 @@ class AskedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class AggregateQuery:
     """Aggregate query over the rows of a table, grouped by partition columns or not at all."""
 
     schema: TableSchema
@@ -63,7 +63,7 @@ class Question:
         schema: TableSchema,
         wanted: Mapping[str, str | tuple[str, str]],
         group_by: Sequence[str] | str = (),
-    ) -> Question:
+    ) -> AggregateQuery:
         """Parses aggregates by result name, such as ``{"n": "count", "last": ("max", "ts")}``.
 
         Raises:
@@ -93,11 +93,13 @@ class Question:
         fields = [*self.group_by, *(field for field in wanted if field is not None)]
         return tuple(dict.fromkeys(field.name for field in fields))
 
-    def of_told(self, units: Iterable[PlannedUnit]) -> tuple[Answers, list[PlannedUnit]]:
+    def from_statistics(self, units: Iterable[PlannedUnit]) -> tuple[PartialAggregates, list[PlannedUnit]]:
         """Returns the answers that file statistics give, and the planned units whose rows must be read."""
-        answers, left = Answers(self), []
+        answers, left = PartialAggregates(self), []
         for unit in units:
-            rest = tuple(file for file in unit.files if not (file.told and answers.add_file(file.entry)))
+            rest = tuple(
+                file for file in unit.files if not (file.answered_by_stats and answers.add_file(file.entry))
+            )
             if rest:
                 left.append(replace(unit, files=rest))
         return answers, left
@@ -148,14 +150,14 @@ class _Group:
         self.columns.setdefault(number, _Seen()).add(values, low, high)
 
 
-class Answers:
+class PartialAggregates:
     """Partial aggregates, filled file by file and table by table, that merge and can be pickled.
 
     Args:
         question: the aggregate query.
     """
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: AggregateQuery) -> None:
         self.question = question
         self.rows_read = 0
         """Number of rows that were read, not answered by statistics."""
@@ -205,9 +207,9 @@ class Answers:
         if not groups:
             self._add_part((), rows)
             return
-        # Without its key, so that rows are only grouped: a key would make cut_rows drop repeated ones.
+        # Without its key, so that rows are only grouped: a key would make partition_rows drop repeated ones.
         unkeyed = replace(self.question.schema, primary_key=(), buckets=1)
-        for part in cut_rows(rows.combine_chunks(), unkeyed, partition_fields=groups):
+        for part in partition_rows(rows.combine_chunks(), unkeyed, partition_fields=groups):
             self._add_part(part.partition, part.rows())
 
     def _add_part(self, key: tuple[bytes, ...], rows: pa.Table) -> None:
@@ -220,7 +222,7 @@ class Answers:
             if number not in self._ordered:
                 group.add(number, rows.num_rows - rows.column(field.name).null_count, None, None)
 
-    def merge(self, other: Answers) -> None:
+    def merge(self, other: PartialAggregates) -> None:
         """Adds the answers to the same question about disjoint rows."""
         self.rows_read += other.rows_read
         for key, theirs in other._groups.items():

@@ -64,7 +64,7 @@ class PlannedFile:
     """Whether no other file that is read may have one of its keys."""
 
     @property
-    def told(self) -> bool:
+    def answered_by_stats(self) -> bool:
         """Whether the entry alone determines the rows that the scan returns, except for their values."""
         return self.alone and self.matches
 
@@ -138,7 +138,7 @@ def _plan_keyed(
             kept.append(entry)
         else:
             _count(pruned, reason)
-    plan_unit = _plan_folded if schema.merging.folds and prunes else _plan_unit
+    plan_unit = _plan_folded if schema.merging.is_mergeable and prunes else _plan_unit
     for unit, runs in units_of(kept, schema).items():
         files = plan_unit(runs, prunes, pruned)
         if files:

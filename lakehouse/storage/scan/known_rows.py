@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse.format.metadata import FileEntry, Snapshot
 from lakehouse.format.schema import TableSchema
-from lakehouse.storage.metadata.manifests import placed
+from lakehouse.storage.metadata.manifests import with_position
 from lakehouse.storage.metadata.run_order import units_of
 from lakehouse.storage.scan.file_plan import plan_files
 from lakehouse.storage.schema.row_ttl import lifetime
@@ -22,7 +22,12 @@ __all__ = ["rows_of_files", "rows_of_snapshot", "rows_of_view"]
 
 def _known_rows(entries: Sequence[FileEntry], schema: TableSchema) -> dict[str, int]:
     """Returns the rows that readers see of a file, by path, for the files whose keys are in no other run."""
-    counted = [file.entry for unit in plan_files(entries, schema).units for file in unit.files if file.told]
+    counted = [
+        file.entry
+        for unit in plan_files(entries, schema).units
+        for file in unit.files
+        if file.answered_by_stats
+    ]
     if schema.primary_key:
         # A run has each key once, so that a unit of one run hides nothing.
         runs = (runs for runs in units_of(entries, schema).values() if len(runs) == 1)
@@ -60,5 +65,5 @@ def rows_of_snapshot(snapshot: Snapshot, schema: TableSchema) -> int | None:
         return snapshot.total.rows
     if snapshot.manifests:
         return None
-    files = [placed(entry, snapshot.id) for entry in snapshot.added]
+    files = [with_position(entry, snapshot.id) for entry in snapshot.added]
     return _total(files, _known_rows(files, schema))

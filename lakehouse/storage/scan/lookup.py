@@ -32,11 +32,11 @@ from lakehouse.storage.merge.engines import MergeEngine, fold, merge_engine
 from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
 from lakehouse.storage.metadata.run_order import interval, units_of
 from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import chunks_of
+from lakehouse.storage.rows.input_tables import input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
-from lakehouse.storage.rows.partitioner import cut_rows
-from lakehouse.storage.rows.take import taken
+from lakehouse.storage.rows.partitioner import partition_rows
+from lakehouse.storage.rows.take import take_from_tables
 from lakehouse.storage.schema.columns import fields_named
 from lakehouse.storage.schema.row_ttl import Lifetime
 
@@ -130,7 +130,7 @@ class Lookup:
         self._source = source
         self._settings = settings or TableSettings()
         self._keys = KeyColumns(schema.key_fields)
-        self._engine = merge_engine(schema) if schema.merging.folds else None
+        self._engine = merge_engine(schema) if schema.merging.is_mergeable else None
         self._shows = shows
 
     # --- one key -----------------------------------------------------------------
@@ -243,7 +243,7 @@ class Lookup:
         """
         fields = self._schema.key_fields
         schema = replace(self._schema, fields=fields, partition_by=(), options={})
-        async with aclosing(chunks_of(keys, fields, chunk_bytes=_CHUNK_BYTES)) as chunks:
+        async with aclosing(input_chunks(keys, fields, chunk_bytes=_CHUNK_BYTES)) as chunks:
             tables = [await in_thread(conform, table, schema) async for table in chunks]
         rows = pa.concat_tables(tables) if tables else schema.arrow().empty_table()
         return (await self.find(rows, fields_named(self._schema, columns))).rows
@@ -296,10 +296,10 @@ class Lookup:
             runs: dict[Any, list[FileEntry]] = {}
             for entry in self._entries:
                 runs.setdefault(interval(entry), []).append(entry)
-            (part,) = cut_rows(keys, replace(self._schema, buckets=1), partition_fields=())
+            (part,) = partition_rows(keys, replace(self._schema, buckets=1), partition_fields=())
             return [_Sought(keys=part.rows(), runs=[runs[at] for at in sorted(runs)])]
         units = units_of(self._entries, self._schema)
-        parts = cut_rows(
+        parts = partition_rows(
             keys,
             replace(self._schema, buckets=totals.pop()),
             partition_fields=self._schema.partition_fields if self._schema.key_holds_partition else (),
@@ -315,7 +315,9 @@ class Lookup:
         keys = pa.concat_tables([unit.keys for unit in found]).combine_chunks()
         (arrays,) = self._keys.arrays([keys])
         order = last_of_each(arrays)
-        return FoundRows(keys=taken([keys], order), rows=taken([unit.rows for unit in found], order))
+        return FoundRows(
+            keys=take_from_tables([keys], order), rows=take_from_tables([unit.rows for unit in found], order)
+        )
 
 
 class _UnitLookup:
@@ -399,7 +401,7 @@ class _UnitLookup:
             matched = of_rows[rows]
         names = [field.name for field in self._fields]
         kept = table.select([*names, *({KIND_COLUMN} & set(table.column_names))])
-        return _Hits(at=asked[matched], rows=taken([kept], rows))
+        return _Hits(at=asked[matched], rows=take_from_tables([kept], rows))
 
     def _gathered(self, keys: pa.Table, hits: list[_Hits]) -> FoundRows:
         """Returns the rows that do not delete their key, by key."""
@@ -416,8 +418,8 @@ class _UnitLookup:
         if kinds is not None and not self._deletions:
             order = order[kinds[order] != RowKind.DELETE]
         return FoundRows(
-            keys=taken([keys], at[order]),
-            rows=taken([hit.rows.select(names) for hit in hits], order),
+            keys=take_from_tables([keys], at[order]),
+            rows=take_from_tables([hit.rows.select(names) for hit in hits], order),
         )
 
     def _folded(self, engine: MergeEngine, keys: pa.Table, oldest_first: list[_Hits]) -> FoundRows:
@@ -429,7 +431,9 @@ class _UnitLookup:
         tables = [hit.rows for hit in oldest_first]
         folded = fold(order, tables, engine, finish=True)
         kept = ordered[order.ends][engine.live_keys(order, tables)]
-        return FoundRows(keys=taken([keys], kept), rows=folded.select([field.name for field in self._wanted]))
+        return FoundRows(
+            keys=take_from_tables([keys], kept), rows=folded.select([field.name for field in self._wanted])
+        )
 
 
 _NONE = np.empty(0, np.int64)

@@ -94,7 +94,7 @@ class Scan:
         bound = None if where is None else bind_where(where, schema)
         named = bound.columns() if bound is not None else frozenset[str]()
         # To know which keys exist, the newest row of each is enough.
-        folds = schema.merging.folds and (not deletions or schema.fields[-1].name == KIND_COLUMN)
+        folds = schema.merging.is_mergeable and (not deletions or schema.fields[-1].name == KIND_COLUMN)
         looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
         self._source = source
         self._settings = settings or TableSettings()
@@ -196,9 +196,9 @@ class Scan:
             and (self._keys, self._rows) == (EVERY_KEY, EVERY_ROW)
         ):
             files = [file for unit in self.files.units for file in unit.files]
-            known = sum(file.entry.rows - file.entry.deletes for file in files if file.told)
+            known = sum(file.entry.rows - file.entry.deletes for file in files if file.answered_by_stats)
             units = [
-                replace(unit, files=tuple(file for file in unit.files if not file.told))
+                replace(unit, files=tuple(file for file in unit.files if not file.answered_by_stats))
                 for unit in self.files.units
             ]
         self.report.rows += known

@@ -35,7 +35,7 @@ from lakehouse.storage.merge.engines import MergeEngine, fold
 from lakehouse.storage.merge.ordering import kinds_of, merge_order, survivors
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.row_size import RowSize, value_width
-from lakehouse.storage.rows.take import taken, without_columns
+from lakehouse.storage.rows.take import take_from_tables, without_columns
 from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.section_rows import PartHits, PartRows, among_wanted, candidates, hits
 from lakehouse.storage.scan.sections import Section, SectionPart
@@ -137,7 +137,7 @@ class SectionReader:
             fields, later = self._wanted.with_needed(fields), later and self._wanted.with_needed(later)
         rows = await self._load_all(section, fields, later)
         self._report.saw(section)
-        if engine is not None and section.merges and (self._wanted.deletions or not engine.picks_rows):
+        if engine is not None and section.merges and (self._wanted.deletions or not engine.picks_one_row):
             return await in_thread(self._fold, engine, rows, filters)
         wanted = [part_rows for part_rows in rows if part_rows.part.wanted]
         has_all = all(name in part_rows.table.column_names for part_rows in wanted for name in self._names)
@@ -165,7 +165,7 @@ class SectionReader:
 
     def _computes(self, section: Section) -> bool:
         """Returns whether rows are folded in this section, or in another one that shares a part with it."""
-        if self._wanted.engine is None or self._wanted.engine.picks_rows:
+        if self._wanted.engine is None or self._wanted.engine.picks_one_row:
             return False
         is_shared = any(part.spans or part not in section.fresh for part in section.parts)
         return section.merges or is_shared
@@ -207,7 +207,7 @@ class SectionReader:
                 shared.whole = shared.last = await self._fetch(part, fields, part.pieces, part.reader)
                 if skipped:  # a copy, so that the rest can be forgotten
                     last = shared.whole.slice(skipped)
-                    shared.last = await in_thread(taken, [last], np.arange(last.num_rows))
+                    shared.last = await in_thread(take_from_tables, [last], np.arange(last.num_rows))
         if not is_first:
             return PartRows(part=part, table=shared.last, skipped=skipped, rest=part.reader)
         # Handed over and not kept, so that only the last piece stays in memory for the next section.
@@ -269,7 +269,7 @@ class SectionReader:
         return self._taken(wanted, self._keep(section, rows))
 
     def _taken(self, rows: Sequence[PartRows], kept: I64 | None) -> pa.Table:
-        return taken([part_rows.table.select(self._names) for part_rows in rows], kept)
+        return take_from_tables([part_rows.table.select(self._names) for part_rows in rows], kept)
 
     def _fold(self, engine: MergeEngine, rows: list[PartRows], filters: bool) -> pa.Table:
         """Folds the rows of all parts, then applies the condition."""
@@ -319,7 +319,7 @@ class SectionReader:
         """Returns the rows that indexes do not exclude, and the columns that the condition reads."""
         if self._selections and (may_match := candidates(rows, self._selections)) is not None:
             kept = np.flatnonzero(may_match) if kept is None else kept[may_match[kept]]
-        return kept, taken([part_rows.table.select(self._where_names) for part_rows in rows], kept)
+        return kept, take_from_tables([part_rows.table.select(self._where_names) for part_rows in rows], kept)
 
     def _passes(self, rows: pa.Table) -> Mask:
         assert self._wanted.where is not None
@@ -347,10 +347,10 @@ class SectionReader:
         if not part_hits:
             return self.schema.empty_table()
         fetched = [table async for table in map_bounded(fetch, part_hits, _READS)]
-        early = taken([part_rows.table.select(here) for part_rows in rows], kept)
+        early = take_from_tables([part_rows.table.select(here) for part_rows in rows], kept)
         # They were fetched part by part: back to the order of the keys.
         back = np.argsort(np.concatenate([hit.places for hit in part_hits]))
-        late = taken(fetched, back)
+        late = take_from_tables(fetched, back)
         columns = [(early if name in here else late).column(name) for name in self._names]
         return pa.table(columns, schema=self.schema)
 

@@ -23,7 +23,7 @@ from lakehouse.io.cost import counting
 from lakehouse.io.work import in_thread
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion, ask_indexes
-from lakehouse.storage.scan.aggregate import Question
+from lakehouse.storage.scan.aggregate import AggregateQuery
 from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import shown_where
@@ -182,7 +182,7 @@ class TableScan:
         try:
             import polars as pl
         except ImportError as error:
-            raise _missing("polars") from error
+            raise _missing_package_error("polars") from error
         rows = await self.to_arrow()
         return await in_thread(pl.from_arrow, rows)
 
@@ -202,7 +202,7 @@ class TableScan:
         try:
             import duckdb
         except ImportError as error:
-            raise _missing("duckdb") from error
+            raise _missing_package_error("duckdb") from error
         rows = await self.to_arrow()
         database = connection if connection is not None else duckdb.connect()
         database.register(name, rows)
@@ -230,10 +230,10 @@ class TableScan:
         """
         if self._limit is not None:
             raise InvalidInputError("aggregate() is about all rows that match: leave out the limit")
-        question = Question.parse((await self._read_view()).schema, wanted, group_by)
+        question = AggregateQuery.parse((await self._read_view()).schema, wanted, group_by)
         async with await self._reading():
             scan = await self._scan(columns=question.columns)
-            answers, rest = question.of_told(scan.files.units)
+            answers, rest = question.from_statistics(scan.files.units)
             # Only the files whose statistics do not hold the answer are scanned.
             scan.files = replace(scan.files, units=tuple(rest))
             async with aclosing(scan.tables()) as tables:
@@ -262,5 +262,5 @@ def _check(columns: object, limit: object) -> None:
         raise InvalidInputError(f"limit is a number of rows from 0, not {limit!r}")
 
 
-def _missing(package: str) -> InvalidInputError:
+def _missing_package_error(package: str) -> InvalidInputError:
     return InvalidInputError(f"this needs the {package} package: pip install {package}", kind="missing-extra")

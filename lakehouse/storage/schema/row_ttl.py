@@ -72,7 +72,7 @@ def may_drop_hidden(schema: TableSchema) -> bool:
 
     Not where rows are folded: a later row of the key would be merged with them.
     """
-    return lifetime(schema, 0) is not None and not schema.merging.folds
+    return lifetime(schema, 0) is not None and not schema.merging.is_mergeable
 
 
 def _cutoff(field: Field, time_ms: int) -> object:

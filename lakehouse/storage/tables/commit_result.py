@@ -17,7 +17,7 @@ from lakehouse.storage.files.file_writer import delete_files
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.tables.open_tables import OpenTable
 
-__all__ = ["CommitResult", "commit_change", "committed_or_deleted", "result_of"]
+__all__ = ["CommitResult", "commit_change", "delete_unless_committed", "result_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +70,18 @@ class _Fate:
     """Answer of a block to the question whether its files belong to a snapshot now."""
 
     def __init__(self) -> None:
-        self.kept = False
+        self.committed = False
         """True once a commit has added the files; the block sets it."""
 
 
 @contextlib.asynccontextmanager
-async def committed_or_deleted(core: OpenTable, paths: Callable[[], Iterable[str]]) -> AsyncIterator[_Fate]:
+async def delete_unless_committed(
+    core: OpenTable, paths: Callable[[], Iterable[str]]
+) -> AsyncIterator[_Fate]:
     """Deletes files when the block ends without a commit that may refer to them.
 
-    When the block ends well, its ``kept`` decides. CommitUnknownError, cancellation and every other error
-    that leaves the outcome open keep the files.
+    When the block ends well, its ``committed`` decides. CommitUnknownError, cancellation and every other
+    error that leaves the outcome open keep the files.
     """
     fate = _Fate()
     try:
@@ -89,5 +91,5 @@ async def committed_or_deleted(core: OpenTable, paths: Callable[[], Iterable[str
     except LakehouseError:
         await delete_files(core.env.store, core.root, paths())
         raise
-    if not fate.kept:
+    if not fate.committed:
         await delete_files(core.env.store, core.root, paths())

@@ -7,7 +7,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.ids import new_token, new_uuid
 from lakehouse.storage.metadata.paths import table_directory
 from lakehouse.storage.metadata.table_name import TableName
-from lakehouse.storage.tables.names import Names, taken
+from lakehouse.storage.tables.names import Names, name_taken_error
 from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped, shared_table
 
 __all__ = ["create_table", "open_table"]
@@ -25,7 +25,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     holder = await names.find(name)
     if holder is not None:
         if not await is_dropped(OpenTable(env, name, holder)):
-            raise taken(name)
+            raise name_taken_error(name)
         # A drop that ended before it gave the name back.
         await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms, token=holder.token)
     pointer = NamePointer(

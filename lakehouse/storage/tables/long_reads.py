@@ -19,7 +19,7 @@ import anyio
 from lakehouse.errors import AlreadyExistsError, LakehouseError, NotFoundError, UnavailableError
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.log import get_logger
-from lakehouse.storage.metadata.expiry_guard import while_reading
+from lakehouse.storage.metadata.expiry_guard import explain_expiry
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.pins import drop_pin, make_pin
 from lakehouse.storage.tables.view import View
@@ -80,7 +80,7 @@ async def holding(
     hold = _Hold(core, snapshots, grace_s, pin)
     hold.pin_after(max(0.0, until_pinned_s(grace_s) - age_s))
     try:
-        async with while_reading(core.history, *snapshots, segment=segment):
+        async with explain_expiry(core.history, *snapshots, segment=segment):
             yield
     finally:
         await hold.end()

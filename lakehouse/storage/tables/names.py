@@ -37,7 +37,7 @@ from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_
 from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
 from lakehouse.suggest import suggestion
 
-__all__ = ["Names", "taken"]
+__all__ = ["Names", "name_taken_error"]
 
 _CONCURRENCY = 16
 """Pointers and markers read at once in listings."""
@@ -205,12 +205,12 @@ class Names:
         if current.table == pointer.table and (first or current.state is NameState.LIVE):
             return
         if current.state is NameState.LIVE:
-            raise taken(name)
+            raise name_taken_error(name)
         data = encode_pointer(current.given_to(pointer))
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
-            raise taken(name) from lost
+            raise name_taken_error(name) from lost
 
     async def look(self, name: TableName) -> tuple[NamePointer, str]:
         """Returns the pointer of a name whatever its state, and the version to replace it by.
@@ -268,7 +268,7 @@ class Names:
     ) -> NamePointer:
         """Gives a table another name; repeated after a failure, it completes the renaming."""
         if old == new:
-            raise taken(new)
+            raise name_taken_error(new)
         await self._database(new.database)
         # The new name first: a failure in between leaves a table with two names, never one without.
         moved = dataclasses.replace(pointer, name=str(new), token=new_token(), time_ms=time_ms, before=())
@@ -375,7 +375,7 @@ class Names:
         return pointer, _version(fetched)
 
 
-def taken(name: TableName) -> AlreadyExistsError:
+def name_taken_error(name: TableName) -> AlreadyExistsError:
     """Returns the error for a name that is not free."""
     return AlreadyExistsError(f"there is a table {str(name)!r} already", table=str(name))
 

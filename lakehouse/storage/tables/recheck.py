@@ -203,4 +203,4 @@ def _is_flushed(head: Snapshot, number: int) -> bool:
     """Returns whether the rows of a segment are in data files, so that it may be deleted."""
     if head.wal is None or number > head.wal.upto:
         return False
-    return not any(segments.first <= number <= segments.last for segments in head.carried().segments)
+    return not any(segments.first <= number <= segments.last for segments in head.with_positions().segments)

@@ -53,7 +53,7 @@ class View:
 
     async def entries(self) -> tuple[FileEntry, ...]:
         """Returns all runs: live files, and WAL segments that are in no file yet."""
-        files, ranges = await self.files(), self.snapshot.carried().segments
+        files, ranges = await self.files(), self.snapshot.with_positions().segments
         if self.fresh is not None:
             ranges = (*ranges, self.fresh)
         return (*files, *await self.runs.entries(ranges, self.schema, together=True)) if ranges else files

@@ -29,7 +29,7 @@ from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.merge.ordering import kinds_of
 from lakehouse.storage.metadata.paths import segment_path
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.partitioner import cut_rows, joined
+from lakehouse.storage.rows.partitioner import joined, partition_rows
 from lakehouse.storage.wal.log import Wal
 
 __all__ = ["MemoryRun", "SegmentRuns", "segment_rows"]
@@ -161,7 +161,7 @@ def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
     if not rows.num_rows:
         return _Runs(())
     keyed = bool(schema.primary_key)
-    parts = cut_rows(
+    parts = partition_rows(
         rows,
         schema,
         partition_fields=schema.partition_fields if not keyed or schema.key_holds_partition else (),

@@ -52,7 +52,7 @@ def covered(head: Snapshot, tail: Tail | None, *, at: int | None) -> tuple[Segme
         tail: end of the log, read after the commit's call began; None in a table without a log.
         at: snapshot that the new range names as covering it; None = the one that will list the range.
     """
-    ranges = head.carried().segments
+    ranges = head.with_positions().segments
     # Segments of the tail that the head covers already keep the snapshot that covered them first.
     new = tail.above(head.wal.upto, at) if tail is not None and head.wal is not None else None
     return ranges if new is None else (*ranges, new)

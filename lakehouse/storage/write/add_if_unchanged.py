@@ -20,7 +20,7 @@ from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.tables.open_tables import OpenTable
 
-__all__ = ["AddDecided", "KeySpan"]
+__all__ = ["AddIfUnchanged", "KeySpan"]
 
 KeySpan = tuple[bytes, bytes]
 """Least and greatest row key, both inclusive."""
@@ -29,7 +29,7 @@ _SNAPSHOTS_MAX = 1_000
 """Maximum number of later commits that are checked one by one; more count as a conflict."""
 
 
-class AddDecided:
+class AddIfUnchanged:
     """Adds files whose rows were computed from a snapshot, unless the keys that were read have changed.
 
     Args:
@@ -84,7 +84,7 @@ class AddDecided:
         if head.schema != read.schema or head.id - read.id > _SNAPSHOTS_MAX:
             return True
         # The keys of a WAL segment are known only by reading it: newly covered ones count as a change.
-        if any(segments.at is None or segments.at > read.id for segments in head.carried().segments):
+        if any(segments.at is None or segments.at > read.id for segments in head.with_positions().segments):
             return True
         for number in range(read.id + 1, head.id + 1):
             try:

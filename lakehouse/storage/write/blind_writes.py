@@ -21,7 +21,7 @@ from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.rows.missing_columns import Missing
-from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
@@ -183,11 +183,11 @@ async def commit_written(
     tail: Awaitable[Tail | None],
 ) -> Committed:
     """Commits files that are uploaded, and deletes them if nothing is committed."""
-    async with committed_or_deleted(core, lambda: object_paths(written.entries)) as keep:
+    async with delete_unless_committed(core, lambda: object_paths(written.entries)) as keep:
         done = await core.commit(
             change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
         )
-        keep.kept = done.changed
+        keep.committed = done.changed
     return done
 
 

@@ -33,7 +33,7 @@ from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.indexes.search import IndexQuestion
 from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys
 from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.input_tables import CheckNames, input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
 from lakehouse.storage.scan.conditions import bind_where
@@ -43,7 +43,7 @@ from lakehouse.storage.scan.pruner import Pruner
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.scan.table_scan import TableRuns, ask_table
 from lakehouse.storage.schema.row_ttl import shown_where
-from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
@@ -99,11 +99,11 @@ async def _replace_matching(
         if data is not None:
             rows = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
             new = await core.write(view, rows)
-        async with committed_or_deleted(core, lambda: object_paths(new.entries)) as fate:
+        async with delete_unless_committed(core, lambda: object_paths(new.entries)) as fate:
             done = await commit_replacing(
                 core, where, new, view=view, tail=tail, kind=kind, writer=writer, message=message
             )
-            fate.kept = done.changed
+            fate.committed = done.changed
         return done
 
     return await with_current_schema(core, data if data is not None else (), attempt)
@@ -125,11 +125,11 @@ async def commit_replacing(
     If nothing is committed, the files of the added rows are left to the caller to delete.
     """
     change = _ReplaceMatching(core, where, new, kind=kind, must_commit=writer is not None, message=message)
-    async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+    async with delete_unless_committed(core, lambda: change.uploaded) as fate:
         done = await core.commit(
             change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
         )
-        fate.kept = done.changed
+        fate.committed = done.changed
     if done.changed:
         # Files of drafts that lost against other commits are in no snapshot.
         await delete_files(core.env.store, core.root, change.abandoned())
@@ -152,7 +152,7 @@ async def matching_rows(
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows handed in, each of which must match."""
     bound, first = bind_where(where, schema), 0
-    chunks = chunks_of(data, schema.fields, chunk_bytes=chunk_bytes)
+    chunks = input_chunks(data, schema.fields, chunk_bytes=chunk_bytes)
     async with aclosing(chunks):
         async for chunk in chunks:
             rows = conform(chunk, schema, first_row=first)
@@ -231,7 +231,7 @@ class _ReplaceMatching:
             return False
         view = await self._core.view_of(new.snapshot)
         pruner = Pruner(bind_where(self._where, view.schema), view.schema)
-        folds = view.schema.merging.folds  # then a row may match together with those of other files
+        folds = view.schema.merging.is_mergeable  # then a row may match together with those of other files
         return not any(
             pruner.judge(entry)[0] is not Verdict.NONE
             or _overlaps(entry, self.written.entries)
@@ -371,11 +371,11 @@ async def insert_rows(
         check = refusing_missing(view.schema, missing or "null")
         written = await core.write(view, _remembered(data, view, keys, check))
         change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
-        async with committed_or_deleted(core, lambda: object_paths(written.entries)) as fate:
+        async with delete_unless_committed(core, lambda: object_paths(written.entries)) as fate:
             done = await core.commit(
                 change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
             )
-            fate.kept = done.changed
+            fate.committed = done.changed
         return result_of(done, written)
 
     return await with_current_schema(core, data, attempt)
@@ -387,7 +387,7 @@ async def _remembered(
     """Yields the rows and collects their keys; refuses a key that comes twice."""
     first = 0
     limit = view.options.write_buffer_bytes
-    chunks = chunks_of(data, view.schema.fields, chunk_bytes=limit, check=check)
+    chunks = input_chunks(data, view.schema.fields, chunk_bytes=limit, check=check)
     async with aclosing(chunks):
         async for chunk in chunks:
             rows = conform(chunk, view.schema, first_row=first)

@@ -17,7 +17,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.files.reader import RunReader, RunSource
 from lakehouse.storage.metadata.run_order import Unit, apart, key_ends, unit_of
-from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key
+from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key_error
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.scan.sections import Chunk, Section, SectionPart, SectionSweep
 
@@ -73,7 +73,7 @@ async def _look(section: Section, keys: KeyColumns, kept: dict[SectionPart, pa.T
     tables = [table async for table in map_bounded(rows_of, section.parts, _READS)]
     key = await in_thread(repeated_key, pa.concat_tables(tables).combine_chunks(), keys)
     if key is not None:
-        raise same_key(key)
+        raise same_key_error(key)
 
 
 def _chunks(reader: RunReader) -> list[Chunk]:

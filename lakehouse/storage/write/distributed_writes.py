@@ -27,11 +27,11 @@ from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.metadata.run_order import Unit, unit_of
-from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
-from lakehouse.storage.write.add_if_unchanged import AddDecided, KeySpan
+from lakehouse.storage.write.add_if_unchanged import AddIfUnchanged, KeySpan
 from lakehouse.storage.write.blind_writes import WriterId, flushing
 from lakehouse.storage.write.conditional_writes import commit_replacing
 
@@ -149,7 +149,7 @@ async def commit_decided(
         ConflictError: rows in these ranges may have changed; the files are deleted.
     """
     whole = in_runs(written, schema)
-    change = AddDecided(
+    change = AddIfUnchanged(
         core,
         read,
         whole.entries,
@@ -186,11 +186,11 @@ async def _attempted(
         return tail if tail is not None else await core.tail(view)
 
     with measure() as cost:
-        async with committed_or_deleted(core, lambda: object_paths(whole.entries)) as fate:
+        async with delete_unless_committed(core, lambda: object_paths(whole.entries)) as fate:
             view = await core.known()
             async with beside(read(view)) as log_tail:
                 result = await flushing(core, view, log_tail, attempt)
-            fate.kept = result.changed
+            fate.committed = result.changed
     return dataclasses.replace(result, cost=cost)
 
 

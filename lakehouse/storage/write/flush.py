@@ -35,14 +35,14 @@ from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.file_writer import FileRows, FileUploads, delete_files, object_paths
+from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
-from lakehouse.storage.rows.partitioner import PartitionRows, cut_rows
-from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.rows.partitioner import PartitionRows, partition_rows
+from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.long_reads import holding
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -170,7 +170,7 @@ async def _flush_once(
             )
         )
     planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
-    uploads = FileUploads(
+    uploads = FileWriter(
         core.env.store,
         core.root,
         view.schema,
@@ -180,14 +180,14 @@ async def _flush_once(
     groups: list[_Group] = []
     rows = 0
     change = _Flush(core, groups, view.schema.buckets)
-    async with committed_or_deleted(core, lambda: uploads.paths) as fate:
+    async with delete_unless_committed(core, lambda: uploads.paths) as fate:
         for numbers in planned:
             group = await in_thread(segment_rows, await segments(numbers), view.schema)
             rows += group.num_rows
             entries = await _upload_rows(core, uploads, group, view)
             groups.append(_Group(numbers=numbers, entries=entries))
         done = await core.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
-        fate.kept = done.changed
+        fate.committed = done.changed
     kept = set(object_paths(change.added))
     unused = [path for path in uploads.paths if path not in kept]
     if done.changed and unused:
@@ -259,7 +259,7 @@ def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
 
 
 async def _upload_rows(
-    core: OpenTable, uploads: FileUploads, rows: pa.Table, view: View
+    core: OpenTable, uploads: FileWriter, rows: pa.Table, view: View
 ) -> tuple[FileEntry, ...]:
     """Uploads the files of one group's rows; returns their entries in the order of the rows."""
     if not rows.num_rows:
@@ -271,7 +271,7 @@ async def _upload_rows(
     return tuple(written[number] for number in sorted(written))
 
 
-def _files(rows: pa.Table, schema: TableSchema, uploads: FileUploads) -> list[FileRows]:
+def _files(rows: pa.Table, schema: TableSchema, uploads: FileWriter) -> list[FileRows]:
     """Splits the rows of one run into files by partition, bucket and size."""
     files: list[FileRows] = []
     for part in _parts(rows, schema):
@@ -290,7 +290,7 @@ def _parts(rows: pa.Table, schema: TableSchema) -> list[PartitionRows]:
     kinds = rows.column(KIND_COLUMN).to_numpy() if KIND_COLUMN in rows.column_names else None
     moves = bool(schema.primary_key) and not schema.key_holds_partition
     if kinds is None or not moves:
-        return cut_rows(rows, schema, partition_fields=schema.partition_fields)
+        return partition_rows(rows, schema, partition_fields=schema.partition_fields)
     # The partition of a deletion is not known; of a key both written and deleted, the later row stays.
     (keys,) = KeyColumns(schema.key_fields).arrays([rows])
     order = last_of_each(keys)
@@ -301,5 +301,5 @@ def _parts(rows: pa.Table, schema: TableSchema) -> list[PartitionRows]:
     for mask, fields in ((pc.invert(deletes), schema.partition_fields), (deletes, ())):
         selected = rows.filter(mask).combine_chunks()
         if selected.num_rows:
-            parts += cut_rows(selected, schema, partition_fields=fields)
+            parts += partition_rows(selected, schema, partition_fields=fields)
     return parts

@@ -99,7 +99,7 @@ class GivenRows:
             for name in names
         }
         keys = KeyColumns(schema.key_fields)
-        if schema.merging.folds:
+        if schema.merging.is_mergeable:
             refuse_repeated_keys(rows, keys, where="missing='keep' in a table with a sequence field")
         (array,) = keys.arrays([rows])
         sorted_rows = by_key(array)

@@ -26,11 +26,11 @@ from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
-from lakehouse.storage.rows.input_tables import chunks_of
+from lakehouse.storage.rows.input_tables import input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.scan.lookup import Lookup
 from lakehouse.storage.scan.table_scan import TableRuns
-from lakehouse.storage.tables.commit_result import CommitResult, committed_or_deleted, result_of
+from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
@@ -67,9 +67,9 @@ async def upsert_keeping(
             return CommitResult(snapshot=recorded, changed=False)
         given = await _collected_rows(core, view, data)
         change = _KeepMissing(core, view, given, kind=kind, must_commit=writer is not None, message=message)
-        async with committed_or_deleted(core, lambda: change.uploaded) as fate:
+        async with delete_unless_committed(core, lambda: change.uploaded) as fate:
             done = await core.commit(change, view=view, writer=writer, tail=await tail)
-            fate.kept = done.changed
+            fate.committed = done.changed
         if done.changed:
             await delete_files(core.env.store, core.root, change.abandoned())
         return result_of(done, change.written)
@@ -83,7 +83,7 @@ async def _collected_rows(core: OpenTable, view: View, data: object) -> GivenRow
     """Collects all rows of the call in memory; refuses more than ``table.keep_memory_bytes``."""
     most, held, first = core.env.settings.table.keep_memory_bytes, 0, 0
     chunks: list[GivenChunk] = []
-    source = chunks_of(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes, marks=True)
+    source = input_chunks(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes, marks=True)
     async with aclosing(source) as tables:
         async for table in tables:
             held += table.nbytes

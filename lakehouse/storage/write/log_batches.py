@@ -16,7 +16,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread
 from lakehouse.storage.merge.engines import merge_engine
 from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, chunks_of
+from lakehouse.storage.rows.input_tables import CheckNames, input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
 
@@ -53,7 +53,7 @@ async def rows_of(data: object, schema: TableSchema, *, deletes: bool, missing: 
 async def _conformed_chunks(data: object, schema: TableSchema, check: CheckNames | None) -> pa.Table:
     tables: list[pa.Table] = []
     first = 0
-    source = chunks_of(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
+    source = input_chunks(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
     async with aclosing(source) as chunks:
         async for chunk in chunks:
             tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))

@@ -11,7 +11,7 @@ from typing import Any, Self
 from lakehouse.errors import InvalidInputError
 from lakehouse.storage.rows.missing_columns import Missing, refuse_keep
 from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.write.writer_session import Ack, WriterReport, WriterSession, closed
+from lakehouse.storage.write.writer_session import Ack, WriterReport, WriterSession, closed_error
 
 __all__ = ["TableWriter"]
 
@@ -90,5 +90,5 @@ class TableWriter:
     @property
     def _open(self) -> WriterSession:
         if self._session is None:
-            raise closed()
+            raise closed_error()
         return self._session

@@ -57,7 +57,7 @@ from lakehouse.storage.write.log_batches import log_batch, put_weight, rows_of
 from lakehouse.storage.write.log_wait import LogWait
 from lakehouse.storage.write.memtable import Memtables
 
-__all__ = ["Ack", "WriterReport", "WriterSession", "closed"]
+__all__ = ["Ack", "WriterReport", "WriterSession", "closed_error"]
 
 _log = get_logger(__name__)
 _QUEUE_SEGMENTS = 4
@@ -213,7 +213,7 @@ class WriterSession:
         self._flush_task.cancel()
         await asyncio.wait([self._log_task, self._flush_task])
         self._open.close()
-        self._fail_queue(closed())
+        self._fail_queue(closed_error())
 
     # --- putting ------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ class WriterSession:
         if self._failure is not None:
             self._raise_failure(self._failure)
         if self._closing:
-            raise closed()
+            raise closed_error()
 
     def _raise_failure(self, error: LakehouseError) -> NoReturn:
         raise type(error)(error.message, kind=error.kind, **error.context) from error
@@ -375,7 +375,7 @@ class WriterSession:
                 with self._wait.waiting(len(group), self._view.options.commit_deadline_s):
                     segment = await self._append(header, batches)
         except BaseException as error:
-            failure = error if isinstance(error, LakehouseError) else _interrupted()
+            failure = error if isinstance(error, LakehouseError) else _interrupted_error()
             for put in group:
                 self._fail_put(put, failure)
             raise
@@ -499,12 +499,12 @@ def _looked_at(done: asyncio.Future[int]) -> None:
         done.exception()
 
 
-def closed() -> InvalidInputError:
+def closed_error() -> InvalidInputError:
     """Returns the error of a writer that is not open."""
     return InvalidInputError(
         "the writer is not open: use it inside 'async with table.writer() as writer'", kind="closed"
     )
 
 
-def _interrupted() -> LakehouseError:
+def _interrupted_error() -> LakehouseError:
     return CommitUnknownError("the writer was ended while these rows were on their way to the log")

@@ -139,7 +139,7 @@ def test_entries_survive_a_manifest(some: list[FileEntry]) -> None:
 
 def test_what_a_child_carries_says_who_added_it() -> None:
     """Entries and manifests that left it open get the id of their snapshot; others keep theirs."""
-    carried = dataclasses.replace(SNAPSHOT, added=(ENTRY, COMPACTED)).carried()
+    carried = dataclasses.replace(SNAPSHOT, added=(ENTRY, COMPACTED)).with_positions()
     assert [one.at for one in carried.added] == [12, 9]
     assert [one.at for one in carried.manifests] == [10]
 

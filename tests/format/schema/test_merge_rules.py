@@ -36,16 +36,16 @@ def test_a_table_without_options_is_plain() -> None:
     """Without options the newest row of a key stays, and nothing folds."""
     assert schema_of({}).merging is PLAIN
     assert schema_of({"merge_engine": "deduplicate"}).merging == PLAIN
-    assert not PLAIN.folds
-    assert PLAIN.picks_rows
+    assert not PLAIN.is_mergeable
+    assert PLAIN.picks_one_row
 
 
 def test_columns_have_rules() -> None:
     """Every column outside the key has a rule: the one it is given, or the engine's."""
     merging = schema_of({**AGGREGATION, "fields.n.aggregate": "sum", "fields.t.delimiter": ","}).merging
     assert merging.engine is Engine.AGGREGATION
-    assert merging.folds
-    assert not merging.picks_rows
+    assert merging.is_mergeable
+    assert not merging.picks_one_row
     assert list(merging.rules) == list(COLUMNS)[1:]
     assert merging.rules["n"] == ColumnRule(aggregate=Aggregate.SUM)
     assert merging.rules["x"] == ColumnRule(aggregate=Aggregate.LAST_NON_NULL_VALUE)
@@ -61,7 +61,7 @@ def test_sequence_groups() -> None:
 def test_sequence_field() -> None:
     """Rows go by sequence.field as wholes; aggregates to which order matters do too."""
     by = schema_of({"sequence.field": "at"}).merging
-    assert (by.folds, by.picks_rows) == (True, True)
+    assert (by.is_mergeable, by.picks_one_row) == (True, True)
     assert by.rules["n"] == ColumnRule(aggregate=Aggregate.LAST_VALUE, sequence=("at",))
     said = {f"fields.{name}.aggregate": "last_value" for name in ("x", "d", "t", "b", "l", "ll", "m")}
     said["fields.n.aggregate"] = "sum"
@@ -74,7 +74,7 @@ def test_time_to_live() -> None:
     """Seconds count from a column; deletes may be dropped; neither makes rows operands."""
     merging = schema_of({"record.ttl_s": 1.5, "record.time_field": "at", "ignore_delete": True}).merging
     assert merging == MergeSpec(ttl_ms=1500, time_column="at", ignores_deletes=True)
-    assert not merging.folds
+    assert not merging.is_mergeable
 
 
 @pytest.mark.parametrize(

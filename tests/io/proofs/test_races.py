@@ -14,7 +14,7 @@ from lakehouse.errors import (
 )
 from lakehouse.io.open import stacked
 from lakehouse.io.proofs.races import Flaw, PutCondition, Race, RaceTally, TallyCount, judge_round
-from lakehouse.io.work.progress import Progress, Teller
+from lakehouse.io.work.progress import Progress, ProgressReporter
 from lakehouse.testing import Fault, FaultKind, FaultyStore, RecordingStore, UnsafeStore, memory_store
 
 LOST = ConflictError("lost")
@@ -72,7 +72,7 @@ async def test_a_sound_store_has_one_winner_in_each_round() -> None:
     store = stacked(memory_store())
     told: list[Progress] = []
     race = Race([store], "here", PutCondition.REPLACE, writers=4, body_bytes=5000)
-    tally = await race.run(7, Teller(told.append), "replace")
+    tally = await race.run(7, ProgressReporter(told.append), "replace")
     assert (tally.rounds, tally.bad_rounds, tally.most_winners, tally.flaws) == (7, 0, 1, ())
     assert str(tally) == "passed 7 rounds of 4 writers"
     assert [(one.done, one.total) for one in told] == [(turn, 7) for turn in range(1, 8)]
@@ -85,7 +85,7 @@ async def test_every_writer_sends_the_whole_body_at_once(condition: PutCondition
     shared = memory_store()
     stores = [RecordingStore(shared) for _ in range(2)]
     race = Race(stores, "here", condition, writers=5, body_bytes=100)
-    await race.run(1, Teller(None), "race")
+    await race.run(1, ProgressReporter(None), "race")
     verb = "put_if_absent" if condition is PutCondition.CREATE else "put_if_match"
     puts = [[call.sent for call in store.calls if call.verb == verb] for store in stores]
     assert puts == [[100] * 3, [100] * 2]
@@ -95,7 +95,7 @@ async def test_bad_rounds_are_counted_with_what_was_wrong() -> None:
     """A store that lets writers pass now and then shows in the tally with rounds and winners."""
     store = stacked(UnsafeStore(memory_store(), races=["put_if_absent"], rate=0.05, seed=1))
     race = Race([store], "here", PutCondition.CREATE, writers=8, body_bytes=64)
-    tally = await race.run(40, Teller(None), "race")
+    tally = await race.run(40, ProgressReporter(None), "race")
     (several,) = tally.flaws
     assert several.flaw == "more than one writer succeeded"
     assert 0 < several.rounds == tally.bad_rounds < 40
@@ -107,7 +107,7 @@ async def test_a_lost_answer_is_counted_and_not_held_against_the_store() -> None
     """A writer that is told nothing proves nothing; the others' round still counts."""
     store = FaultyStore(memory_store(), [Fault(kind=FaultKind.FAIL_BEFORE, verb="put_if_match")])
     race = Race([store], "here", PutCondition.REPLACE, writers=3, body_bytes=64)
-    tally = await race.run(2, Teller(None), "race")
+    tally = await race.run(2, ProgressReporter(None), "race")
     assert (tally.bad_rounds, tally.unclear, tally.reason) == (0, 1, None)
     assert "1 answers were lost" in str(tally)
     assert "injected" in str(tally.first_error)
@@ -122,7 +122,7 @@ async def test_errors_about_the_caller_end_the_race() -> None:
 
     race = Race([Refusing(memory_store())], "here", PutCondition.CREATE, writers=3, body_bytes=64)
     with pytest.raises(PermissionDeniedError, match="expired"):
-        await race.run(1, Teller(None), "race")
+        await race.run(1, ProgressReporter(None), "race")
 
 
 async def test_a_store_that_never_answers_is_undecided() -> None:
@@ -133,6 +133,6 @@ async def test_a_store_that_never_answers_is_undecided() -> None:
             raise UnavailableError("no answer", kind="timeout")
 
     race = Race([Silent(memory_store())], "here", PutCondition.CREATE, writers=3, body_bytes=64)
-    tally = await race.run(2, Teller(None), "race")
+    tally = await race.run(2, ProgressReporter(None), "race")
     assert (tally.reason, tally.unclear) == ("undecided", 6)
     assert tally.first_error == "no answer"

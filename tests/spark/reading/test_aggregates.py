@@ -66,7 +66,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_answers_of_spark(spark: SparkSession, asked: Warehouse, tasks: list[int]) -> None:
-    """Answers and their types are those of Spark's own aggregates, by group as well."""
+    """PartialAggregates and their types are those of Spark's own aggregates, by group as well."""
     wanted: dict[str, Any] = {
         "n": "count",
         "known": ("count", "amount"),

@@ -118,7 +118,7 @@ def test_rows_of_one_input_are_folded_in_its_order(case: EngineCase, data: st.Da
     assert found.num_rows == len(expected)
 
 
-@pytest.mark.parametrize("case", [one for one in ENGINES if merge_engine(one.schema).picks_rows], ids=str)
+@pytest.mark.parametrize("case", [one for one in ENGINES if merge_engine(one.schema).picks_one_row], ids=str)
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_engines_that_pick_rows_say_which(case: EngineCase, data: st.DataObject) -> None:

@@ -28,7 +28,7 @@ from lakehouse.format.schema.types import (
     StringType,
     StructType,
 )
-from lakehouse.storage.rows.input_tables import chunks_of
+from lakehouse.storage.rows.input_tables import input_chunks
 
 MIB = 1 << 20
 FIELDS = (
@@ -41,7 +41,7 @@ ROWS = TABLE.to_pylist()
 
 
 async def _all(data: Any, *, fields: tuple[Field, ...] = FIELDS, **bounds: int) -> list[pa.Table]:
-    return [one async for one in chunks_of(data, fields, **{"chunk_bytes": MIB, **bounds})]
+    return [one async for one in input_chunks(data, fields, **{"chunk_bytes": MIB, **bounds})]
 
 
 async def _rows(data: Any, **bounds: int) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ async def test_rows_from_a_generator_are_pulled_as_they_are_needed() -> None:
             pulled += 1
             yield {"id": i, "note": "x" * 1000}
 
-    async for first in chunks_of(rows(), FIELDS, chunk_bytes=MIB):
+    async for first in input_chunks(rows(), FIELDS, chunk_bytes=MIB):
         assert first.nbytes <= MIB
         break
     assert pulled < 10_000
@@ -174,7 +174,7 @@ async def test_a_generator_is_closed_when_its_rows_are_not_wanted_any_more(async
         finally:
             closed.append(1)
 
-    chunks = chunks_of(rows_async() if asynchronous else rows(), FIELDS, chunk_bytes=100)
+    chunks = input_chunks(rows_async() if asynchronous else rows(), FIELDS, chunk_bytes=100)
     await anext(chunks)
     await chunks.aclose()
     assert closed == [1]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.storage.rows.take import gather
+from lakehouse.storage.rows.take import take_rows
 
 
 @settings(deadline=None)
@@ -21,7 +21,7 @@ def test_short_and_long_texts_are_gathered(values: list[str], picks: list[int], 
     begin = min(begin, len(values) - 1)
     column = pa.chunked_array([values]).slice(begin)
     rows = pa.array([pick % len(column) for pick in picks], pa.int64())
-    found = gather(column, rows)
+    found = take_rows(column, rows)
     found.validate(full=True)
     assert found.to_pylist() == [values[begin + row] for row in rows.to_pylist()]
 
@@ -33,10 +33,10 @@ def test_short_and_long_texts_are_gathered(values: list[str], picks: list[int], 
 def test_other_columns_are_gathered(values: list[object], chunks: int) -> None:
     """Nulls, numbers, bytes and lists are taken as they are."""
     column = pa.chunked_array([pa.array(values)] * chunks)
-    assert gather(column, pa.array([2, 1, 0, 1])).to_pylist() == [values[row] for row in (2, 1, 0, 1)]
+    assert take_rows(column, pa.array([2, 1, 0, 1])).to_pylist() == [values[row] for row in (2, 1, 0, 1)]
 
 
 def test_an_empty_column_gives_an_empty_one() -> None:
     """No row is asked for, none comes."""
     empty = pa.chunked_array([[]], pa.string())
-    assert gather(empty, pa.array([], pa.int64())).to_pylist() == []
+    assert take_rows(empty, pa.array([], pa.int64())).to_pylist() == []

@@ -141,7 +141,7 @@ _WHERE: dict[str | None, Callable[[dict[str, Any]], bool]] = {
 def test_the_same_as_of_all_rows(
     steps: list[tuple[str, list[dict[str, Any]]]], how: dict[str, Any], where: str | None
 ) -> None:
-    """Answers are those of all rows, whatever was written, deleted and compacted."""
+    """PartialAggregates are those of all rows, whatever was written, deleted and compacted."""
 
     async def check() -> None:
         table = await made(**how)
