@@ -397,6 +397,6 @@ class Lake:
     async def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""
         old, new = TableName.parse(name), TableName.new(new_name)
-        core = await open_table(self._env, self._names, old)
-        moved = await self._names.move(old, new, core.pointer, time_ms=self._clock.now_ms())
+        table = await open_table(self._env, self._names, old)
+        moved = await self._names.move(old, new, table.pointer, time_ms=self._clock.now_ms())
         return Table(watched(shared_table(self._env, new, moved)))

@@ -58,12 +58,12 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     sequence that was committed is not committed again, by whatever process.
     """
 
-    def __init__(self, core: OpenTable) -> None:
-        self._core = core
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As configuration: it connects where it arrives, when it is used.
-        return type(self), (self._core,)
+        return type(self), (self._table,)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} at {self.location}>"
@@ -71,30 +71,30 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     @property
     def core(self) -> OpenTable:
         """The open table that the engine's functions take: for engines that are built on this one."""
-        return self._core
+        return self._table
 
     @property
     def name(self) -> str:
         """``database.table``, as it was opened."""
-        return str(self._core.name)
+        return str(self._table.name)
 
     @property
     def uuid(self) -> uuid.UUID:
         """Identity of the table, whatever its name."""
-        return self._core.uuid
+        return self._table.uuid
 
     @property
     def location(self) -> str:
         """URL of the table's directory."""
-        return f"{self._core.env.store.url.rstrip('/')}/{self._core.root}"
+        return f"{self._table.env.store.url.rstrip('/')}/{self._table.root}"
 
     async def schema(self, *, snapshot: int | None = None) -> TableSchema:
         """Columns, keys and options of the table; ``.arrow()`` converts them to an Arrow schema."""
-        return (await self._core.view(snapshot=snapshot)).schema
+        return (await self._table.view(snapshot=snapshot)).schema
 
     async def current_snapshot(self) -> int:
         """Id of the newest snapshot."""
-        return (await self._core.newest()).snapshot.id
+        return (await self._table.newest()).snapshot.id
 
     # --- writing ------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             await self._needs_key("missing='keep'")
         if on_conflict == "error":
             await self._needs_key("on_conflict='error'")
-            return await insert_rows(self._core, data, missing=missing, writer=writer, message=message)
+            return await insert_rows(self._table, data, missing=missing, writer=writer, message=message)
         if on_conflict != "update":
             raise InvalidInputError(f"on_conflict is 'update' or 'error', not {on_conflict!r}")
         return await self._put_rows(data, CommitKind.APPEND, missing, writer, message)
@@ -175,8 +175,8 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         message: str | None,
     ) -> CommitResult:
         if missing == "keep":
-            return await upsert_keeping(self._core, data, kind=kind, writer=writer, message=message)
-        return await add_rows(self._core, data, kind=kind, missing=missing, writer=writer, message=message)
+            return await upsert_keeping(self._table, data, kind=kind, writer=writer, message=message)
+        return await add_rows(self._table, data, kind=kind, missing=missing, writer=writer, message=message)
 
     async def delete(
         self,
@@ -206,10 +206,10 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         if (condition is None) == (keys is None):
             raise InvalidInputError("delete takes a condition or keys=, and one of them only")
         if condition is not None:
-            return await delete_matching(self._core, condition, writer=writer, message=message)
+            return await delete_matching(self._table, condition, writer=writer, message=message)
         await self._needs_key("delete(keys=…)")
         return await add_rows(
-            self._core, keys, kind=CommitKind.DELETE, deletes=True, writer=writer, message=message
+            self._table, keys, kind=CommitKind.DELETE, deletes=True, writer=writer, message=message
         )
 
     async def overwrite(
@@ -232,9 +232,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         check_message(message)
         condition = to_expr(where)
         if condition is not None:
-            return await overwrite_matching(self._core, data, condition, writer=writer, message=message)
+            return await overwrite_matching(self._table, data, condition, writer=writer, message=message)
         return await add_rows(
-            self._core, data, kind=CommitKind.OVERWRITE, clears=True, writer=writer, message=message
+            self._table, data, kind=CommitKind.OVERWRITE, clears=True, writer=writer, message=message
         )
 
     def writer(self) -> TableWriter:
@@ -248,14 +248,14 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 ack = await writer.put([{"id": 1, "amount": 9.5}])
                 await ack  # durable
         """
-        return TableWriter(self._core)
+        return TableWriter(self._table)
 
     async def flush(self) -> CommitResult:
         """Puts the rows that streaming writers left in the write-ahead log into data files."""
-        return await flush_table(self._core)
+        return await flush_table(self._table)
 
     async def _needs_key(self, what: str, view: View | None = None) -> None:
-        if not (view or await self._core.known()).schema.primary_key:
+        if not (view or await self._table.known()).schema.primary_key:
             raise InvalidInputError(f"{what} needs a primary key, and {self.name} has none")
 
     # --- reading ------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             rows = await table.scan("amount > 10", columns=["id", "amount"]).to_arrow()
         """
         return TableScan(
-            self._core,
+            self._table,
             where=where,
             columns=columns,
             limit=limit,
@@ -345,17 +345,17 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     async def _lookup(
         self, snapshot: int | None, timestamp: _Moment | None, tag: str | None, freshness: Freshness
     ) -> AsyncIterator[Lookup]:
-        view = await self._core.view(
+        view = await self._table.view(
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
         )
         await self._needs_key("get", view)
-        async with explain_expiry(self._core.history, view.snapshot.id, segment=view.first_segment):
+        async with explain_expiry(self._table.history, view.snapshot.id, segment=view.first_segment):
             yield Lookup(
                 await view.entries(),
                 view.schema,
-                TableRuns(self._core, view.schema),
+                TableRuns(self._table, view.schema),
                 shows=view.shows,
-                settings=self._core.env.settings.table,
+                settings=self._table.env.settings.table,
             )
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:
@@ -369,11 +369,11 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             start: id of a snapshot.
             end: id of a later one; None = the newest.
         """
-        after = await self._core.view(snapshot=end)
-        before = await self._core.view(snapshot=start)
+        after = await self._table.view(snapshot=end)
+        before = await self._table.view(snapshot=start)
         if before.snapshot.id > after.snapshot.id:
             raise InvalidInputError(f"changes from snapshot {start} to {end} go back: swap them")
-        async with contextlib.aclosing(changes_between(self._core, before, after)) as tables:
+        async with contextlib.aclosing(changes_between(self._table, before, after)) as tables:
             async for table in tables:
                 yield table
 
@@ -396,7 +396,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 print(batch.rows.num_rows, "changes; go on from", batch.token)
                 break  # or never
         """
-        changes = follow_changes(self._core, after=after, poll_s=poll_s)
+        changes = follow_changes(self._table, after=after, poll_s=poll_s)
         async with contextlib.aclosing(changes) as batches:
             async for batch in batches:
                 yield batch
@@ -409,11 +409,13 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         """Gives a snapshot a name, which keeps it; the newest one when none is given."""
         check_new_name(name, "tag")
         number = snapshot if snapshot is not None else await self.current_snapshot()
-        return await commit_change(self._core, ChangeRefs(make={name: Ref(snapshot=number)}, replace=replace))
+        return await commit_change(
+            self._table, ChangeRefs(make={name: Ref(snapshot=number)}, replace=replace)
+        )
 
     async def delete_tag(self, name: str) -> CommitResult:
         """Deletes a tag; its snapshot may expire then."""
-        return await commit_change(self._core, ChangeRefs(drop=(name,)))
+        return await commit_change(self._table, ChangeRefs(drop=(name,)))
 
     @contextlib.asynccontextmanager
     async def pin(self, snapshot: int | None = None, *, ttl_s: float = 3600) -> AsyncIterator[int]:
@@ -421,14 +423,14 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
 
         The result of the block does not depend on whether the pin can be dropped then: it ends by itself.
         """
-        view = await self._core.view(snapshot=snapshot)
+        view = await self._table.view(snapshot=snapshot)
         # A name of its own: two reads of one snapshot must not drop each other's pin.
         name = f"pin-{uuid.uuid4().hex}"
-        await make_pin(self._core, view.snapshot.id, name=name, ttl_s=ttl_s)
+        await make_pin(self._table, view.snapshot.id, name=name, ttl_s=ttl_s)
         try:
             yield view.snapshot.id
         finally:
-            await drop_pin(self._core, name)
+            await drop_pin(self._table, name)
 
     async def rollback(
         self,
@@ -440,12 +442,12 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         """Makes an older state the newest, by a commit; what came between stays reachable."""
         if snapshot is None and timestamp is None and tag is None:
             raise InvalidInputError("rollback needs a snapshot, a timestamp or a tag")
-        target = (await self._core.view(snapshot=snapshot, timestamp=timestamp, tag=tag)).snapshot
+        target = (await self._table.view(snapshot=snapshot, timestamp=timestamp, tag=tag)).snapshot
 
         async def schema(base: Base) -> Any:
-            return await restored_schema(self._core.schemas, self._core.history, base.snapshot, target)
+            return await restored_schema(self._table.schemas, self._table.history, base.snapshot, target)
 
-        return await commit_change(self._core, Rollback(target=target, schema=schema))
+        return await commit_change(self._table, Rollback(target=target, schema=schema))
 
     # --- maintenance --------------------------------------------------------------
 
@@ -473,5 +475,5 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             print(await table.compact())
         """
         return await compact_table(
-            self._core, full=full, where=to_expr(where), dry_run=dry_run, progress=progress
+            self._table, full=full, where=to_expr(where), dry_run=dry_run, progress=progress
         )

@@ -33,7 +33,7 @@ __all__ = ["TableColumns"]
 class TableColumns:
     """Base of ``Table`` with its methods for changes of columns and options."""
 
-    _core: OpenTable
+    _table: OpenTable
 
     async def alter(self, *changes: SchemaChange) -> CommitResult:
         """Changes columns and options, all of it or nothing, in one commit.
@@ -43,7 +43,7 @@ class TableColumns:
             from lakehouse import AddColumn, RenameColumn
             await table.alter(AddColumn("note", "string"), RenameColumn("amount", "total"))
         """
-        return await commit_change(self._core, Alter(self._core.schemas, self._core.history, changes))
+        return await commit_change(self._table, Alter(self._table.schemas, self._table.history, changes))
 
     async def add_column(
         self,

@@ -27,11 +27,11 @@ __all__ = ["TableIndexes"]
 class TableIndexes:
     """Base of ``Table`` with its methods for indexes."""
 
-    _core: OpenTable
+    _table: OpenTable
 
     async def indexes(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per index of a snapshot: target, kind, options, and how many files have it."""
-        view = await self._core.view(snapshot=snapshot)
+        view = await self._table.view(snapshot=snapshot)
         return indexes_relation(await view.files(), view.schema)
 
     async def add_index(self, target: str | Sequence[str], kind: str, **options: Any) -> CommitResult:
@@ -92,7 +92,7 @@ class TableIndexes:
 
             print(await table.rebuild_indexes(dry_run=True))
         """
-        return await rebuild_indexes(self._core, where, every=every, dry_run=dry_run, progress=progress)
+        return await rebuild_indexes(self._table, where, every=every, dry_run=dry_run, progress=progress)
 
     async def _change_indexes(self, change: IndexChange) -> CommitResult:
-        return await commit_change(self._core, Alter(self._core.schemas, self._core.history, (change,)))
+        return await commit_change(self._table, Alter(self._table.schemas, self._table.history, (change,)))

@@ -28,7 +28,7 @@ _Moment = dt.datetime | int | str
 class TableMaintenance:
     """Base of ``Table`` with its methods for maintenance."""
 
-    _core: OpenTable
+    _table: OpenTable
 
     async def expire_snapshots(
         self,
@@ -60,7 +60,7 @@ class TableMaintenance:
             print(await table.expire_snapshots(retain=100))
         """
         return await expire_snapshots(
-            self._core,
+            self._table,
             retain=retain,
             older_than_ms=None if older_than is None else time_ms_of(older_than),
             grace_s=grace_s,
@@ -90,7 +90,7 @@ class TableMaintenance:
             print(await table.remove_orphans(dry_run=True))
         """
         return await remove_orphans(
-            self._core,
+            self._table,
             older_than_ms=None if older_than is None else time_ms_of(older_than),
             dry_run=dry_run,
             progress=progress,
@@ -114,7 +114,7 @@ class TableMaintenance:
 
             await table.expire_partitions("2026-01-01")
         """
-        return await expire_partitions(self._core, older_than, column=column, dry_run=dry_run)
+        return await expire_partitions(self._table, older_than, column=column, dry_run=dry_run)
 
     async def verify(
         self,
@@ -138,7 +138,7 @@ class TableMaintenance:
             report = await table.verify(deep=True)
             assert report.ok, report
         """
-        return await verify_table(self._core, deep=deep, snapshot=snapshot, progress=progress)
+        return await verify_table(self._table, deep=deep, snapshot=snapshot, progress=progress)
 
     async def rescale(
         self, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
@@ -157,7 +157,7 @@ class TableMaintenance:
 
             await table.rescale(16)
         """
-        return await rescale(self._core, buckets, dry_run=dry_run, progress=progress)
+        return await rescale(self._table, buckets, dry_run=dry_run, progress=progress)
 
     async def repair(
         self, *, deep: bool = True, dry_run: bool = False, progress: ProgressCallback | None = None
@@ -177,4 +177,4 @@ class TableMaintenance:
 
             print(await table.repair(dry_run=True))
         """
-        return await repair_table(self._core, deep=deep, dry_run=dry_run, progress=progress)
+        return await repair_table(self._table, deep=deep, dry_run=dry_run, progress=progress)

@@ -29,7 +29,7 @@ _READS = 16
 class TableRelations:
     """Base of ``Table`` with its methods for metadata relations."""
 
-    _core: OpenTable
+    _table: OpenTable
 
     async def snapshots(self) -> pa.Table:
         """One row per snapshot, oldest first; ``rows`` is null where metadata does not hold it.
@@ -37,15 +37,15 @@ class TableRelations:
         ``stored_rows`` are those in files, with rows that others replace or delete; ``added_rows`` and
         ``removed_rows`` count stored ones too.
         """
-        head = (await self._core.newest()).snapshot
+        head = (await self._table.newest()).snapshot
         kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
 
         async def read(number: int) -> Snapshot:
-            return await self._core.history.snapshot(number, head)
+            return await self._table.history.snapshot(number, head)
 
         snapshots = [snapshot async for snapshot in map_bounded(read, kept, _READS)]
         schemas = {snapshot.schema.path: snapshot.schema for snapshot in snapshots}
-        read_schemas = map_bounded(self._core.schemas.read, schemas.values(), _READS)
+        read_schemas = map_bounded(self._table.schemas.read, schemas.values(), _READS)
         known = dict(zip(schemas, [stored.schema async for stored in read_schemas], strict=True))
         rows = {
             snapshot.id: rows_of_snapshot(snapshot, known[snapshot.schema.path]) for snapshot in snapshots
@@ -54,27 +54,27 @@ class TableRelations:
 
     async def schemas(self) -> pa.Table:
         """One row per schema that led to the newest, oldest first; without those that a rollback undid."""
-        newest = (await self._core.newest()).schema_object
-        older = [stored async for stored in map_bounded(self._core.schemas.read, newest.ancestors, _READS)]
+        newest = (await self._table.newest()).schema_object
+        older = [stored async for stored in map_bounded(self._table.schemas.read, newest.ancestors, _READS)]
         return schemas_relation([*older, newest])
 
     async def files(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per data file of a snapshot; ``rows`` is null where rows of other files may hide some."""
-        view = await self._core.view(snapshot=snapshot)
+        view = await self._table.view(snapshot=snapshot)
         files = await view.files()
         return files_relation(files, view.schema, rows_of_files(view, files))
 
     async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per manifest of a snapshot; recent files are listed in the snapshot itself."""
-        return manifests_relation((await self._core.view(snapshot=snapshot)).snapshot)
+        return manifests_relation((await self._table.view(snapshot=snapshot)).snapshot)
 
     async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per partition that has files; ``rows`` is null where counting them takes a scan."""
-        view = await self._core.view(snapshot=snapshot)
+        view = await self._table.view(snapshot=snapshot)
         files, is_all = await view.files(), not view.snapshot.segments
         rows = rows_of_files(view, files)
         return partitions_relation(files, view.schema, rows, is_all=is_all)
 
     async def tags(self) -> pa.Table:
         """One row per tag and pin."""
-        return tags_relation((await self._core.newest()).snapshot)
+        return tags_relation((await self._table.newest()).snapshot)

@@ -44,7 +44,7 @@ async def _no_orphans(_: Table, there: set[str], needed: set[str]) -> bool:
 
 
 async def _rescaled(table: Table, there: set[str], needed: set[str]) -> bool:
-    files = await (await table._core.newest()).files()
+    files = await (await table._table.newest()).files()
     return needed <= there and {one.total_buckets for one in files} == {3}
 
 
@@ -75,7 +75,7 @@ async def _world(what: str) -> tuple[World, dict[int, Shown]]:
     await table.append([{"id": 9, "part": "b", "v": 9}])
     if what == "orphans":
         for number in range(3):
-            await store.put(f"{table._core.root}/data/bucket-0/{uuid.UUID(int=number)}.parquet", b"x")
+            await store.put(f"{table._table.root}/data/bucket-0/{uuid.UUID(int=number)}.parquet", b"x")
     held = {number: await seen(table, number) for number in range(1, await table.current_snapshot() + 1)}
     return await saved(store), held
 
@@ -85,7 +85,7 @@ async def _needed(table: Table) -> set[str]:
     found: set[str] = set()
     for one in (await table.snapshots()).to_pylist():
         files = (await table.files(snapshot=one["snapshot"])).to_pylist()
-        found |= {f"{table._core.root}/{file['path']}" for file in files}
+        found |= {f"{table._table.root}/{file['path']}" for file in files}
     return found
 
 

@@ -243,7 +243,7 @@ class Expire:
 async def an_hour_passes(store: ObjectStore) -> None:
     """Others commit, let all older snapshots expire, and delete their objects."""
     table = await table_of(store)
-    core = table._core
+    core = table._table
     names = (await table.schema()).arrow().names
     for row in (THEIRS, MORE_OF_THEIRS):
         await table.append([dict(zip(names, row.values(), strict=False))])

@@ -67,7 +67,7 @@ async def go_on(store: ObjectStore, before: Shown) -> None:
     table = await table_of(store)
     assert await seen(table) == (columns, sorted([*rows, row], key=repr))
     assert await fresh(table) == await seen(table)
-    assert not (await table._core.newest()).snapshot.segments
+    assert not (await table._table.newest()).snapshot.segments
     await check_files(store)
 
 

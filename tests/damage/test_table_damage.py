@@ -94,7 +94,7 @@ async def _known() -> Known:
         await table.create_tag("here", snapshot=2)
         await table.delete(keys=[{"id": 3, "part": "b"}, {"id": 4, "part": "a"}])
         await table.append([{"id": 60, "part": "a", "v": 6.0, "c": 1}])
-    core = table._core
+    core = table._table
     head = (await core.history.head()).snapshot
     hinted = (await core.history.snapshot(5, (await core.history.head()).snapshot)).token
     await store.put(f"{core.root}/snapshot/LATEST", encode_hint(5, hinted, core.uuid))

@@ -58,7 +58,7 @@ async def streamed() -> tuple[TakenBack, str]:
     for number in range(3):
         await (await writer.put(some((number, "a", number))))
     await vanish(writer)
-    return store, (await process(store).table(NAME))._core.root
+    return store, (await process(store).table(NAME))._table.root
 
 
 async def log_of_three() -> ObjectStore:

@@ -180,9 +180,9 @@ class MaintainedTable(RuleBasedStateMachine):
         """There is no object of a snapshot that does not exist."""
         table, needed = self.handles[0], set[str]()
         for number in self.retained():
-            files = await (await table._core.view(snapshot=number)).files()
+            files = await (await table._table.view(snapshot=number)).files()
             needed |= {one.path for one in files}
-        root = table._core.root
+        root = table._table.root
         keys = [one.key.removeprefix(root + "/") async for one in self.store.list(f"{root}/")]
         snapshots = {int(key[-20:]) for key in keys if key.startswith("snapshot/snapshot-")}
         assert snapshots == set(self.retained())
@@ -192,7 +192,7 @@ class MaintainedTable(RuleBasedStateMachine):
     @rule(who=who)
     def sweep(self, who: int) -> None:
         """Orphans older than a day are gone; nothing that a snapshot needs is."""
-        root = self.handles[0]._core.root
+        root = self.handles[0]._table.root
         key = f"{root}/data/bucket-0/{uuid.uuid4()}.parquet"
         self.run_async(self.store.put(key, b"x"))
         self.store.advance(25 * 3600)
@@ -232,7 +232,7 @@ class MaintainedTable(RuleBasedStateMachine):
             self.run_async(calls[what]())
         self.faulty.planned, self.faulty.power = [], True
         self.handles = [self.run_async(self.opened()) for _ in range(2)]
-        head = self.run_async(self.handles[0]._core.history.head()).snapshot
+        head = self.run_async(self.handles[0]._table.history.head()).snapshot
         if head.id > newest:
             self.remember(head.id)
         self.earliest = head.earliest
@@ -242,7 +242,7 @@ class MaintainedTable(RuleBasedStateMachine):
 
     async def data_keys(self) -> set[str]:
         """Data files that there are."""
-        root = self.handles[0]._core.root
+        root = self.handles[0]._table.root
         return {one.key.removeprefix(root + "/") async for one in self.store.list(f"{root}/data/")}
 
     # --- what must hold -----------------------------------------------------------

@@ -312,7 +312,7 @@ class TableHistory(RuleBasedStateMachine):
     @rule(data=st.data(), who=st.integers(0, 1), later=st.booleans())
     def merge_neighbours(self, data: st.DataObject, who: int, later: bool) -> None:
         """Some neighbouring runs of some merge unit are merged, and put in their place at once or later."""
-        core = self.handles[who]._core
+        core = self.handles[who]._table
 
         async def tasks() -> list[CompactionTask]:
             view = await core.newest()
@@ -341,7 +341,7 @@ class TableHistory(RuleBasedStateMachine):
 
     def place_merged(self, number: int, who: int) -> None:
         """Commits a merge, or gives way."""
-        merged, core = self.merged.pop(number), self.handles[who]._core
+        merged, core = self.merged.pop(number), self.handles[who]._table
 
         async def work() -> Committed | None:
             view = await core.newest()

@@ -135,7 +135,7 @@ class StreamedTable(RuleBasedStateMachine):
                 assert session._failure is None
                 await asyncio.sleep(0.001)
             table = await self.opened()
-            core = table._core
+            core = table._table
             head = (await core.newest()).snapshot
             for number in range(1, head.id + 1):
                 if number in self.upto:
@@ -164,7 +164,7 @@ class StreamedTable(RuleBasedStateMachine):
 
     async def log_end(self) -> int:
         """Number of the newest segment; 0 when there is none."""
-        return await (await self.opened())._core.wal.log.newest() or 0
+        return await (await self.opened())._table.wal.log.newest() or 0
 
     def known(self, some: list[Row]) -> list[Row]:
         """Rows with the columns there are."""
@@ -239,7 +239,7 @@ class StreamedTable(RuleBasedStateMachine):
 
         async def work() -> None:
             done = await self.handles[who].flush()
-            core = self.reader._core
+            core = self.reader._table
             snapshot = await core.history.snapshot(done.snapshot, (await core.newest()).snapshot)
             assert not snapshot.segments
 
@@ -415,7 +415,7 @@ class StreamedTable(RuleBasedStateMachine):
                 store.power = False
 
         async def kind_of(number: int) -> CommitKind:
-            core = (await self.opened())._core
+            core = (await self.opened())._table
             return (await core.history.snapshot(number, (await core.newest()).snapshot)).kind
 
         snapshot = self.run_async(work())
@@ -492,7 +492,7 @@ class StreamedTable(RuleBasedStateMachine):
             for table in self.handles:
                 await table.current_snapshot()
             if self.writer is not None:
-                await self.writer._core.newest()
+                await self.writer._table.newest()
             found = await self.handles[who].expire_snapshots(retain=retain, grace_s=0)
             if found.earliest > self.earliest:
                 self.earliest = found.earliest

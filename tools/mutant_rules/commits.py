@@ -198,8 +198,8 @@ COMMITS = (
     Mutant(
         rule="horizon: orphans are deleted without a commit that says so",
         path="lakehouse/storage/maintenance/orphans.py",
-        old="    if not dry_run:\n        head = (await core.commit(",
-        new="    if False:\n        head = (await core.commit(",
+        old="    if not dry_run:\n        head = (await table.commit(",
+        new="    if False:\n        head = (await table.commit(",
         tests=(f"{_ORPHANS}::test_uploads_from_before_the_horizon_are_refused",),
     ),
     Mutant(
@@ -232,8 +232,8 @@ COMMITS = (
     Mutant(
         rule="the store's Date: a pin ends by a machine's clock",
         path="lakehouse/storage/tables/pins.py",
-        old="await core.history.store_now_ms(view.snapshot)",
-        new="core.history.time.now_ms()",
+        old="await table.history.store_now_ms(view.snapshot)",
+        new="table.history.time.now_ms()",
         tests=(f"{_TIME}::test_a_pin_lasts_as_long_as_it_says",),
     ),
     Mutant(
@@ -420,7 +420,7 @@ COMMITS = (
     Mutant(
         rule="purge: the log is looked at before the pointer",
         path="lakehouse/storage/maintenance/purge.py",
-        old="if state is NameState.LIVE and not (is_drop and await is_dropped(core)):",
+        old="if state is NameState.LIVE and not (is_drop and await is_dropped(table)):",
         new="if state is NameState.LIVE and not is_drop:",
         tests=(f"{_UNDROP}::test_of_undrop_and_purge_one_wins",),
     ),

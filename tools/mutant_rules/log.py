@@ -116,14 +116,14 @@ LOG = (
     Mutant(
         rule="drop: a writer that is opened meanwhile does not look at the head again",
         path="lakehouse/storage/write/writer_session.py",
-        old="        return cls(core, await core.newest(), appender)",
-        new="        return cls(core, view, appender)",
+        old="        return cls(table, await table.newest(), appender)",
+        new="        return cls(table, view, appender)",
         tests=(f"{_ENDS}::test_a_drop_at_any_request_of_an_opening_leaves_no_writer",),
     ),
     Mutant(
         rule="drop: writers are fenced off before it only",
         path="lakehouse/storage/tables/drop.py",
-        old="made the drop ended before this.\n        await _fence_off(core, head)\n",
+        old="made the drop ended before this.\n        await _fence_off(table, head)\n",
         new="made the drop ended before this.\n        pass\n",
         tests=(f"{_ENDS}::test_a_writer_at_any_request_of_a_drop_acknowledges_nothing_after_it",),
     ),

@@ -338,9 +338,9 @@ def _grouped(files: Iterable[_File]) -> list[list[_File]]:
 
 
 async def _sample(
-    schema: TableSchema, order: ClusterOrder, core: OpenTable, files: Sequence[_File]
+    schema: TableSchema, order: ClusterOrder, table: OpenTable, files: Sequence[_File]
 ) -> list[pa.Table]:
-    return [await sampled(core, schema, order, file.number, file.entry, file.sample_rows) for file in files]
+    return [await sampled(table, schema, order, file.number, file.entry, file.sample_rows) for file in files]
 
 
 def _read_task(
@@ -348,15 +348,15 @@ def _read_task(
 ) -> Iterator[pa.RecordBatch]:
     """Reads the rows of some files, cut by ranges; runs in an executor."""
     with carried():
-        house, core = shuffle.at.opened()
-        memory = house.call(memory_of_task, core, shuffle.slots)
+        house, table = shuffle.at.opened()
+        memory = house.call(memory_of_task, table, shuffle.slots)
         for number in [value for batch in batches for value in batch.column(0).to_pylist()]:
             cost = Cost()
             gathered = _Gathered(memory // _RANGE_SHARE)
             for file in groups[number]:
                 unit = shuffle.units[file.unit]
                 with closing(
-                    house.iterate(partial(_cut_rows, core, shuffle.schema, unit, file, memory, cost))
+                    house.iterate(partial(_cut_rows, table, shuffle.schema, unit, file, memory, cost))
                 ) as cuts:
                     for part, rows in cuts:
                         yield from gathered.add(part, rows)
@@ -367,11 +367,11 @@ def _read_task(
 
 
 async def _cut_rows(
-    core: OpenTable, schema: TableSchema, unit: _Unit, file: _File, memory: int, cost: Cost
+    table: OpenTable, schema: TableSchema, unit: _Unit, file: _File, memory: int, cost: Cost
 ) -> AsyncGenerator[tuple[int, pa.Table], None]:
     """Yields the rows of a file with the numbers of their ranges."""
     tables = rows_with_places(
-        core,
+        table,
         schema,
         file.number,
         file.entry,
@@ -381,10 +381,10 @@ async def _cut_rows(
     async with aclosing(tables):
         while True:
             with counting(cost):  # it must not count what happens between two tables
-                table = await anext(tables, None)
-            if table is None:
+                arrow_rows = await anext(tables, None)
+            if arrow_rows is None:
                 return
-            keyed = await in_thread(unit.curve.keyed, table)
+            keyed = await in_thread(unit.curve.keyed, arrow_rows)
             for number, rows in await in_thread(_cut, unit, keyed):
                 yield unit.first_range + number, rows
 
@@ -434,14 +434,14 @@ def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterato
             return  # neither rows nor a cost came: no row is in this range
         written: bytes | None = None
         if tables:
-            house, core = shuffle.at.opened()
-            value, own = house.call(_write, core, shuffle, number, tables)
+            house, table = shuffle.at.opened()
+            value, own = house.call(_write, table, shuffle, number, tables)
             written, cost = pickle.dumps(value), cost + own
         yield _row(number, rows=pa.array([written], pa.binary()), cost=pickle.dumps(cost))
 
 
 async def _write(
-    core: OpenTable, shuffle: _Shuffle, number: int, tables: list[pa.Table]
+    table: OpenTable, shuffle: _Shuffle, number: int, tables: list[pa.Table]
 ) -> tuple[WrittenInOrder, Cost]:
     unit = shuffle.unit_of(number)
     options = TableOptions.parse(shuffle.schema.options)
@@ -449,7 +449,7 @@ async def _write(
         options = dataclasses.replace(options, file_target_bytes=shuffle.target_bytes)
     with measure() as cost:
         rows = [await in_thread(_sorted, unit.curve, tables)]
-        written = await write_in_order(core, shuffle.schema, options, unit.partition, rows)
+        written = await write_in_order(table, shuffle.schema, options, unit.partition, rows)
     return written, cost
 
 

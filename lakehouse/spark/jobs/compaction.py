@@ -70,14 +70,14 @@ class PartDone:
     first_upload_ms: int | None
 
 
-async def merge_part(core: OpenTable, part: MergePart) -> PartDone:
+async def merge_part(table: OpenTable, part: MergePart) -> PartDone:
     """Merges a part; runs in an executor."""
     merged = await merge_task(
-        core,
+        table,
         part.task,
         schema=part.schema,
         time_ms=part.time_ms,
-        memory_bytes=await memory_of_task(core, part.slots),
+        memory_bytes=await memory_of_task(table, part.slots),
         keys=part.keys,
     )
     return PartDone(outputs=merged.outputs, first_upload_ms=merged.first_upload_ms)

@@ -297,14 +297,14 @@ def waves_of(units: Sequence[Sequence[object]], width: int) -> list[list[int]]:
     return waves
 
 
-async def memory_of_task(core: OpenTable, slots: int) -> int:
+async def memory_of_task(table: OpenTable, slots: int) -> int:
     """Returns how many bytes of rows and files a task may hold; runs in an executor.
 
     Args:
-        core: the table.
+        table: the table.
         slots: how many tasks share the memory of a machine; 0 = one for each core.
     """
-    settings = core.env.settings
+    settings = table.env.settings
     wanted, cached = settings.table.compaction_memory_bytes, settings.cache.max_bytes
     return task_memory(wanted, slots, cached=cached)
 
@@ -315,11 +315,11 @@ def _in_executor(
     tally: Tally,
     sent: _Sent[T],
 ) -> Counted[R]:
-    house, core = at.opened()
+    house, table = at.opened()
 
     async def counted() -> Counted[R]:
         with measure() as cost:
-            value = await work(core, sent.task)
+            value = await work(table, sent.task)
         return Counted(value=value, cost=cost)
 
     result = house.call(counted)

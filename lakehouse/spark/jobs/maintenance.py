@@ -137,8 +137,8 @@ def remove_orphans(
     return dataclasses.replace(reports.pop(), cost=job.cost)
 
 
-async def _sweep_span(sweep: OrphanSweep, needed: PathSet, core: OpenTable, span: PathSpan) -> OrphanReport:
-    return await sweep_span(core, sweep, needed, span, ProgressReporter(None))
+async def _sweep_span(sweep: OrphanSweep, needed: PathSet, table: OpenTable, span: PathSpan) -> OrphanReport:
+    return await sweep_span(table, sweep, needed, span, ProgressReporter(None))
 
 
 # --- verification ---------------------------------------------------------------------
@@ -241,8 +241,8 @@ def _groups(schema: TableSchema, entries: Iterable[FileEntry]) -> list[_Files]:
     return [_Files(schema=schema, entries=tuple(group)) for group in groups]
 
 
-async def _check_files(core: OpenTable, files: _Files) -> dict[str, list[FileFindings]]:
-    check = FileCheck(core.env.store, core.root, core.env.settings.index)
+async def _check_files(table: OpenTable, files: _Files) -> dict[str, list[FileFindings]]:
+    check = FileCheck(table.env.store, table.root, table.env.settings.index)
     return {entry.path: await check.file(entry, files.schema) for entry in files.entries}
 
 
@@ -315,5 +315,5 @@ class _Rebuild:
         self._done = self._done.then(committed)
 
 
-async def _index_one(schema: TableSchema, core: OpenTable, work: IndexWork) -> _Indexed:
-    return await index_one(core, schema, work)
+async def _index_one(schema: TableSchema, table: OpenTable, work: IndexWork) -> _Indexed:
+    return await index_one(table, schema, work)

@@ -123,15 +123,15 @@ def _answers(
     connection: Connection,
 ) -> PartialAggregates:
     lake = warehouse(connection)
-    core = lake.table(name)
-    view = lake.call(partial(core.view, snapshot=at[0], timestamp=at[1], tag=at[2]))
+    table = lake.table(name)
+    view = lake.call(partial(table.view, snapshot=at[0], timestamp=at[1], tag=at[2]))
 
     async def plan() -> tuple[PartialAggregates, list[Split], Expr | None]:
         question = AggregateQuery.parse(view.schema, wanted, group_by)
         shown = shown_where(to_expr(where), view.shows)
         # One split of all files, to plan with: nothing reads it, so its size does not matter.
-        scan = _scan(core, Split(entries=await view.entries(), size=0), question, shown)
-        await scan.ask_indexes(partial(ask_table, core))
+        scan = _scan(table, Split(entries=await view.entries(), size=0), question, shown)
+        await scan.ask_indexes(partial(ask_table, table))
         # Only the units that statistics leave open are divided among tasks.
         answers, left = question.from_statistics(scan.files.units)
         pieces = await scan.pieces(OPENED_MAX)
@@ -142,28 +142,28 @@ def _answers(
     rest = _Rest(
         connection=connection,
         name=name,
-        table=core.uuid,
+        table=table.uuid,
         snapshot=view.snapshot.id,
         question=answers.question,
         where=shown,
     )
-    with plain_errors(), lake.hold(reading, core, view):
+    with plain_errors(), lake.hold(reading, table, view):
         for done in run_tasks(spark, partial(_read, rest), splits):
             answers.merge(done.value)
     _log.info("answered", table=name, tasks=len(splits), rows_read=answers.rows_read)
     return answers
 
 
-def _scan(core: OpenTable, split: Split, question: AggregateQuery, where: Expr | None) -> Scan:
+def _scan(table: OpenTable, split: Split, question: AggregateQuery, where: Expr | None) -> Scan:
     return Scan(
         split.entries,
         question.schema,
-        TableRuns(core, question.schema),
+        TableRuns(table, question.schema),
         columns=question.columns,
         where=where,
         keys=split.keys,
         rows=split.rows,
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
     )
 
 
@@ -171,16 +171,16 @@ def _read(rest: _Rest, split: Split) -> PartialAggregates:
     """Reads the rows of a split and returns their aggregates; runs in an executor."""
     lake = warehouse(rest.connection)
     error = InvalidInputError(f"{rest.name} is another table than it was when the query was planned")
-    core = lake.same_table(rest.name, rest.table, error)
+    table = lake.same_table(rest.name, rest.table, error)
 
     async def read() -> PartialAggregates:
         answers = PartialAggregates(rest.question)
-        scan = _scan(core, split, rest.question, rest.where)
-        async with holding(core, rest.snapshot, grace_s=grace_s_of(rest.question.schema)):
-            await scan.ask_indexes(partial(ask_table, core))
+        scan = _scan(table, split, rest.question, rest.where)
+        async with holding(table, rest.snapshot, grace_s=grace_s_of(rest.question.schema)):
+            await scan.ask_indexes(partial(ask_table, table))
             async with aclosing(scan.tables()) as tables:
-                async for table in tables:
-                    await in_thread(answers.add_rows, table)
+                async for rows in tables:
+                    await in_thread(answers.add_rows, rows)
         return answers
 
     return lake.call(read)

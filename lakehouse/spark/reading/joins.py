@@ -202,8 +202,8 @@ def plan_join(
         )
     chosen = connection_of(spark, connection)
     lake = warehouse(chosen)
-    core = lake.table(fact)
-    view = lake.call(core.view, snapshot=version, timestamp=timestamp, tag=tag)
+    fact_table = lake.table(fact)
+    view = lake.call(fact_table.view, snapshot=version, timestamp=timestamp, tag=tag)
     small = table(spark, dim, connection=connection) if isinstance(dim, str) else dim
     pairs = _pairs(on, view.schema, small)
     fields = fields_named(view.schema, columns)

@@ -89,9 +89,9 @@ _AHEAD_BYTES = 64 * 1024 * 1024
 """Maximum bytes of rows that a task decodes ahead; rows that the processor's caches still have cost half."""
 
 
-async def view_of(core: OpenTable, options: ReadOptions) -> View:
+async def view_of(table: OpenTable, options: ReadOptions) -> View:
     """Returns the state of the table that the options ask for."""
-    return await core.view(
+    return await table.view(
         snapshot=options.version if options.version is not None else options.incremental_to,
         timestamp=options.timestamp,
         tag=options.tag,
@@ -173,8 +173,8 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
     def _planned(self) -> tuple[Warehouse, OpenTable, View]:
         if self._planning is None:
             lake = warehouse(self._connection)
-            core = lake.table(self._table)
-            self._planning = lake, core, lake.call(view_of, core, self._options)
+            table = lake.table(self._table)
+            self._planning = lake, table, lake.call(view_of, table, self._options)
         return self._planning
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
@@ -191,31 +191,31 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> Sequence[InputPartition]:
         """Plans the parts that tasks read."""
         with carried():
-            lake, core, view = self._planned()
-            return lake.call(self._parts, core, view)
+            lake, table, view = self._planned()
+            return lake.call(self._parts, table, view)
 
-    async def _parts(self, core: OpenTable, view: View) -> list[InputPartition]:
-        async with reading(core, view):
-            return await self._parts_of(core, view)
+    async def _parts(self, table: OpenTable, view: View) -> list[InputPartition]:
+        async with reading(table, view):
+            return await self._parts_of(table, view)
 
-    async def _parts_of(self, core: OpenTable, view: View) -> list[InputPartition]:
+    async def _parts_of(self, table: OpenTable, view: View) -> list[InputPartition]:
         where = all_given(to_expr(self._options.where), *self._filters)
         plan = ScanPlan(
-            table=core.uuid,
+            table=table.uuid,
             snapshot=view.snapshot.id,
             schema=view.schema,
             columns=columns_asked(self._struct, view.schema),
             where=shown_where(where, view.shows),
             segment=view.first_segment,
-            planned_ms=core.history.time.now_ms(),
+            planned_ms=table.history.time.now_ms(),
             pin=f"pin-{uuid.uuid4().hex}",
         )
         if self._options.pin_s is not None:
-            await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=self._options.pin_s)
-        source, answers = TableRuns(core, view.schema), dict[str, RowSelection]()
+            await make_pin(table, view.snapshot.id, name=plan.pin, ttl_s=self._options.pin_s)
+        source, answers = TableRuns(table, view.schema), dict[str, RowSelection]()
 
         async def ask(question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-            asked = await ask_table(core, question, files)
+            asked = await ask_table(table, question, files)
             # Files all of whose rows may match need no selection, and selections are sent to tasks.
             answers.update({path: rows for path, rows in asked.rows.items() if not rows.is_all})
             return asked
@@ -226,14 +226,14 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
             source,
             columns=plan.columns,
             where=plan.where,
-            settings=core.env.settings.table,
+            settings=table.env.settings.table,
         )
         self.report = scan.report
         await scan.ask_indexes(ask)
         splits = await self._splits(scan, source, plan)
         expected_s = sum(split.size for split in splits) / (_BYTES_PER_S * (self._cores or _CORES_UNKNOWN))
         if self._options.pin_s is None and expected_s > until_pinned_s(view.options.delete_grace_s):
-            await make_pin(core, view.snapshot.id, name=plan.pin, ttl_s=PIN_S)
+            await make_pin(table, view.snapshot.id, name=plan.pin, ttl_s=PIN_S)
         return [
             ScanPart(
                 plan,
@@ -265,19 +265,19 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
                 "or renamed meanwhile; make the data frame anew",
                 table=self._table,
             )
-            core = lake.same_table(self._table, partition.plan.table, error)
-            for table in lake.iterate(_tables, core, partition):
-                rows = self._options.batch_rows or _batch_rows(table)
-                yield from as_spark(table, self._arrow).to_batches(max_chunksize=rows)
+            table = lake.same_table(self._table, partition.plan.table, error)
+            for arrow_rows in lake.iterate(_tables, table, partition):
+                rows = self._options.batch_rows or _batch_rows(arrow_rows)
+                yield from as_spark(arrow_rows, self._arrow).to_batches(max_chunksize=rows)
 
 
-async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
+async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows of a part, decoded some way ahead of their consumer."""
-    plan, split, settings = part.plan, part.split, core.env.settings.table
+    plan, split, settings = part.plan, part.split, table.env.settings.table
     scan = Scan(
         split.entries,
         plan.schema,
-        TableRuns(core, plan.schema),
+        TableRuns(table, plan.schema),
         columns=plan.columns,
         where=plan.where,
         keys=split.keys,
@@ -291,16 +291,16 @@ async def _tables(core: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, N
 
         await scan.ask_indexes(known)
     hold = holding(
-        core,
+        table,
         plan.snapshot,
         grace_s=grace_s_of(plan.schema),
         segment=plan.segment,
-        age_s=(core.history.time.now_ms() - plan.planned_ms) / 1000,
+        age_s=(table.history.time.now_ms() - plan.planned_ms) / 1000,
         pin=plan.pin,
     )
     async with hold, aclosing(scan.tables()) as tables:
-        async for table in tables:
-            yield table
+        async for rows in tables:
+            yield rows
 
 
 def _batch_rows(table: pa.Table) -> int:

@@ -90,8 +90,8 @@ class RelationReader(DataSourceReader):  # type: ignore[misc]
             yield from as_spark(rows.select(self._names), self._arrow).to_batches()
 
 
-async def _relation(core: OpenTable, options: ReadOptions) -> pa.Table:
-    ask = getattr(Table(core), known_relation(options.relation))
+async def _relation(table: OpenTable, options: ReadOptions) -> pa.Table:
+    ask = getattr(Table(table), known_relation(options.relation))
     at = {"snapshot": options.version} if options.relation in _AT_A_SNAPSHOT else {}
     rows: pa.Table = await ask(**at)
     return rows

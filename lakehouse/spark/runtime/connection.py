@@ -120,10 +120,10 @@ class Warehouse:
             known: its id when the work began.
             otherwise: is raised when another table has the name by now.
         """
-        core = self.table(name)
-        if core.uuid != known:
+        table = self.table(name)
+        if table.uuid != known:
             raise otherwise
-        return core
+        return table
 
     def close(self) -> None:
         """Closes the lake, which gives its connections back."""

@@ -57,14 +57,14 @@ class IncrementReader(DataSourceReader):  # type: ignore[misc]
             start, end = lake.call(self._offsets, lake.table(self._table))
             return self._stream.partitions(start, end)
 
-    async def _offsets(self, core: OpenTable) -> tuple[dict[str, Any], dict[str, Any]]:
+    async def _offsets(self, table: OpenTable) -> tuple[dict[str, Any], dict[str, Any]]:
         first, last = self._options.incremental_from, self._options.incremental_to
-        before, after = await core.view(snapshot=first), await core.view(snapshot=last)
+        before, after = await table.view(snapshot=first), await table.view(snapshot=last)
         if before.snapshot.id > after.snapshot.id:
             raise InvalidInputError(
                 f"changes from snapshot {before.snapshot.id} to {after.snapshot.id} go back: swap them"
             )
-        start, end = (StreamOffset(at=token_of(core, view)) for view in (before, after))
+        start, end = (StreamOffset(at=token_of(table, view)) for view in (before, after))
         return start.to_json(), end.to_json()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -72,7 +72,7 @@ class StreamPlan:
     """Plans the batches of one stream.
 
     Args:
-        core: the table.
+        table: the table.
         columns: that the stream delivers.
         starting: where it begins, see :class:`lakehouse.spark.reading.options.ReadOptions`.
         where: which rows it delivers.
@@ -81,14 +81,14 @@ class StreamPlan:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         columns: Sequence[str],
         *,
         starting: str,
         where: Expr | None,
         split_bytes: Callable[[int], int],
     ) -> None:
-        self._core = core
+        self._table = table
         self._columns = tuple(columns)
         self._starting = starting
         self._where = where
@@ -99,7 +99,7 @@ class StreamPlan:
 
     async def newest(self) -> int:
         """Returns the id of the newest snapshot."""
-        return (await self._core.newest()).snapshot.id
+        return (await self._table.newest()).snapshot.id
 
     async def end_of_batch(self, start: StreamOffset, limit: Limit | None, upto: int | None) -> StreamOffset:
         """Finds the end of a batch that begins at a position; returns the position when nothing has come.
@@ -109,7 +109,7 @@ class StreamPlan:
             limit: what the batch holds at most; None = all there is.
             upto: no later snapshot is looked at; None = the newest.
         """
-        newest = await self._core.newest()
+        newest = await self._table.newest()
         self._check_columns(newest)
         if start.at is None:
             begun = await self._begin(newest)
@@ -118,26 +118,26 @@ class StreamPlan:
 
     async def _begin(self, newest: View) -> StreamOffset:
         """Finds the position where a new stream begins."""
-        core, word = self._core, self._starting
+        table, word = self._table, self._starting
         if word == "initial":
-            return StreamOffset(at=token_of(core, newest), state=0)
+            return StreamOffset(at=token_of(table, newest), state=0)
         if word == "latest":
-            return StreamOffset(at=token_of(core, newest))
+            return StreamOffset(at=token_of(table, newest))
         if word == "earliest":
-            view = await core.view(snapshot=newest.snapshot.earliest)
+            view = await table.view(snapshot=newest.snapshot.earliest)
         elif word.isdecimal():
-            view = await core.view(snapshot=int(word))
+            view = await table.view(snapshot=int(word))
         else:
-            view = await core.view(timestamp=word)
-        return StreamOffset(at=token_of(core, view))
+            view = await table.view(timestamp=word)
+        return StreamOffset(at=token_of(table, view))
 
     async def _after(
         self, start: StreamOffset, newest: View, limit: Limit | None, upto: int | None
     ) -> StreamOffset:
-        if start.state is None and start.step is None and start.at == token_of(self._core, newest):
+        if start.state is None and start.step is None and start.at == token_of(self._table, newest):
             return start
         view = await self._view(start)
-        check_kept(self._core, view, newest)
+        check_kept(self._table, view, newest)
         if start.state is not None:
             pieces = await self._state(view)
             end = len(pieces) if limit is None else limit.take(pieces, start.state)
@@ -154,19 +154,19 @@ class StreamPlan:
     async def _within(self, view: View, begin: int, limit: Limit | None) -> StreamOffset:
         """Finds the end of a batch within what the commit after a snapshot brought."""
         following = view.snapshot.id + 1
-        after = await self._core.view(snapshot=following)
+        after = await self._table.view(snapshot=following)
         pieces = await self._step(view, after)
         end = len(pieces) if limit is None else limit.take(pieces, begin)
         if end < len(pieces):
-            return StreamOffset(at=token_of(self._core, view), step=end)
-        return StreamOffset(at=token_of(self._core, after))
+            return StreamOffset(at=token_of(self._table, view), step=end)
+        return StreamOffset(at=token_of(self._table, after))
 
     async def _some(self, view: View, newest: View, last: int, limit: Limit) -> StreamOffset:
         """Takes as many commits after a snapshot as the limit allows, or a part of the first one."""
         files = rows = size = 0
         first = view.snapshot.id + 1
         self._check_steps(view, newest)
-        snapshots = read_snapshots(self._core, first, newest.snapshot)
+        snapshots = read_snapshots(self._table, first, newest.snapshot)
         async with aclosing(snapshots):
             async for snapshot in snapshots:
                 if snapshot.id > last:
@@ -180,7 +180,7 @@ class StreamPlan:
         return await self._at(last)
 
     async def _at(self, number: int) -> StreamOffset:
-        return StreamOffset(at=token_of(self._core, await self._core.view(snapshot=number)))
+        return StreamOffset(at=token_of(self._table, await self._table.view(snapshot=number)))
 
     # --- what a batch reads -------------------------------------------------------
 
@@ -192,15 +192,15 @@ class StreamPlan:
             start = end.begun
         if start.place == end.place:
             return []
-        newest = await self._core.newest()
+        newest = await self._table.newest()
         self._check_columns(newest)
         view = await self._view(start)
-        check_kept(self._core, view, newest)
+        check_kept(self._table, view, newest)
         if start.state is not None:
             pieces = (await self._state(view))[start.state : end.state]
             return await self._held(view, pieces, self._shows(view))
         if start.step is not None or end.step is not None:
-            after = await self._core.view(snapshot=view.snapshot.id + 1)
+            after = await self._table.view(snapshot=view.snapshot.id + 1)
             pieces = (await self._step(view, after))[start.step or 0 : end.step]
         else:
             after = await self._view(end)
@@ -218,7 +218,7 @@ class StreamPlan:
         entries = [entry for piece in pieces for entry in piece.after]
         units = plan_files(entries, schema, pruner).units
         step = self._split_bytes(sum(entry.size for entry in entries))
-        splits = await opened_splits(units, step, TableRuns(self._core, schema))
+        splits = await opened_splits(units, step, TableRuns(self._table, schema))
         return [
             StreamWork(
                 snapshot=view.snapshot.id, split=split, compared=False, schema=schema, shows=(None, shows)
@@ -266,7 +266,7 @@ class StreamPlan:
         if len(group) > 1 or group[0].size < LARGE * step:
             return [EVERY_KEY]
         files = group[0].brought
-        pieces = await pieces_of(TableRuns(self._core, self._read_with), files[:OPENED_MAX])
+        pieces = await pieces_of(TableRuns(self._table, self._read_with), files[:OPENED_MAX])
         return cut_files(files, step, pieces)
 
     async def _state(self, view: View) -> list[Increment]:
@@ -275,7 +275,7 @@ class StreamPlan:
     async def _step(self, view: View, after: View) -> list[Increment]:
         """Returns what one commit brought, in pieces."""
         if not self._read_with.primary_key:
-            return file_pieces(await appended_in(self._core, after.snapshot))
+            return file_pieces(await appended_in(self._table, after.snapshot))
         return await self._changed(view, after)
 
     async def _steps(self, view: View, after: View, newest: View) -> list[Increment]:
@@ -284,12 +284,12 @@ class StreamPlan:
             return await self._changed(view, after)
         self._check_steps(view, newest)
         entries: list[FileEntry] = []
-        snapshots = read_snapshots(self._core, view.snapshot.id + 1, newest.snapshot)
+        snapshots = read_snapshots(self._table, view.snapshot.id + 1, newest.snapshot)
         async with aclosing(snapshots):
             async for snapshot in snapshots:
                 if snapshot.id > after.snapshot.id:
                     break
-                entries += await appended_in(self._core, snapshot)
+                entries += await appended_in(self._table, snapshot)
         return file_pieces(entries)
 
     async def _changed(self, view: View, after: View) -> list[Increment]:
@@ -304,7 +304,7 @@ class StreamPlan:
         return lifetime(view.schema, view.snapshot.time_ms, later=self._read_with)
 
     async def _view(self, offset: StreamOffset) -> View:
-        return await view_behind(self._core, offset.at)
+        return await view_behind(self._table, offset.at)
 
     # --- checks -------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class StreamPlan:
         """Refuses to go on when commits after a snapshot have expired; a tag keeps its own snapshot only."""
         if view.snapshot.id + 1 < newest.snapshot.earliest:
             raise NotFoundError(
-                f"commits to {self._core.name} after snapshot {view.snapshot.id} have expired; there are "
+                f"commits to {self._table.name} after snapshot {view.snapshot.id} have expired; there are "
                 f"{newest.snapshot.earliest} to {newest.snapshot.id}. Begin a new stream, with a new "
                 "checkpoint; .option('starting', 'initial') reads what the table holds first.",
                 kind="position-expired",
@@ -347,7 +347,7 @@ class StreamPlan:
         )
         if changed:
             raise InvalidInputError(
-                f"columns of {self._core.name} changed while it was streamed: {', '.join(changed)}. Make the "
+                f"columns of {self._table.name} changed while it was streamed: {', '.join(changed)}. Make the "
                 "data frame anew and start the query again with its checkpoint: it goes on where it was, "
                 "with the columns as they are now",
                 columns=tuple(changed),

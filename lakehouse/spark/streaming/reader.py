@@ -78,7 +78,7 @@ class _Planning:
     """State of the process that plans a query; workers have none."""
 
     lake: Warehouse
-    core: OpenTable
+    table: OpenTable
     plan: StreamPlan
     upto: int | None = None
     """Id of the last snapshot that batches may take; None = no end."""
@@ -118,18 +118,18 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _planned(self) -> _Planning:
         if self._planning is None:
             lake = warehouse(self._connection)
-            core = lake.table(self._table)
-            schema = lake.call(core.newest).schema
+            table = lake.table(self._table)
+            schema = lake.call(table.newest).schema
             if self._options.changes and not schema.primary_key:
-                raise InvalidInputError(f"changes=true needs a primary key, and {core.name} has none")
+                raise InvalidInputError(f"changes=true needs a primary key, and {table.name} has none")
             plan = StreamPlan(
-                core,
+                table,
                 columns_asked(self._columns, schema),
                 starting=self._options.starting,
                 where=to_expr(self._options.where),
                 split_bytes=lambda total: self._options.split_bytes or split_bytes_of(total, self._cores),
             )
-            self._planning = _Planning(lake, core, plan)
+            self._planning = _Planning(lake, table, plan)
         return self._planning
 
     # --- the driver ---------------------------------------------------------------
@@ -170,7 +170,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             known = self._planned()
             first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
             work = known.lake.call(known.plan.work, first, last)
-            return [StreamPart(known.core.uuid, task) for task in work]
+            return [StreamPart(known.table.uuid, task) for task in work]
 
     def _limit(self, limit: ReadLimit) -> Limit | None:
         if isinstance(limit, ReadAllAvailable):
@@ -195,12 +195,12 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 f"{self._table} is another table than it was when the batch was planned: begin a new "
                 "stream, with a new checkpoint"
             )
-            core = lake.same_table(self._table, partition.table, error)
+            table = lake.same_table(self._table, partition.table, error)
             where = to_expr(self._options.where)
             rows = _compared if partition.work.compared else _held
             columns = columns_asked(self._columns, partition.work.schema)
-            for table in lake.iterate(rows, core, partition.work, columns, where):
-                yield from self._batches(table, columns)
+            for arrow_rows in lake.iterate(rows, table, partition.work, columns, where):
+                yield from self._batches(arrow_rows, columns)
 
     def _batches(self, table: pa.Table, columns: Sequence[str]) -> list[pa.RecordBatch]:
         kinds = table.column(CHANGE_COLUMN) if CHANGE_COLUMN in table.column_names else None
@@ -216,45 +216,45 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 
 async def _held(
-    core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
+    table: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows that files hold."""
     scan = Scan(
         work.split.entries,
         work.schema,
-        TableRuns(core, work.schema),
+        TableRuns(table, work.schema),
         columns=columns,
         where=shown_where(where, work.shows[1]),
         keys=work.split.keys,
         rows=work.split.rows,
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
     )
-    hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
+    hold = holding(table, work.snapshot, grace_s=grace_s_of(work.schema))
     async with hold, aclosing(scan.tables()) as tables:
-        async for table in tables:
-            yield table
+        async for rows in tables:
+            yield rows
 
 
 async def _compared(
-    core: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
+    table: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields net changes between two states."""
     changes = net_changes(
         work.before,
         work.split.entries,
         work.schema,
-        TableRuns(core, work.schema),
+        TableRuns(table, work.schema),
         shows=work.shows,
         keys=work.split.keys,
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
     )
     bound = None if where is None else bind_where(where, work.schema)
-    hold = holding(core, work.snapshot, grace_s=grace_s_of(work.schema))
+    hold = holding(table, work.snapshot, grace_s=grace_s_of(work.schema))
     async with hold, aclosing(changes) as tables:
-        async for table in tables:
+        async for rows in tables:
             if bound is not None:
-                table = table.filter(await in_thread(matching, bound, table))
-            yield table.select([*columns, CHANGE_COLUMN])
+                rows = rows.filter(await in_thread(matching, bound, rows))
+            yield rows.select([*columns, CHANGE_COLUMN])
 
 
 def _check(options: ReadOptions) -> None:

@@ -72,34 +72,34 @@ class WriteBase:
     """Id of the snapshot that has the write already; None = there is none."""
 
 
-async def begin_write(core: OpenTable, wanted: WriteRequest) -> WriteBase:
+async def begin_write(table: OpenTable, wanted: WriteRequest) -> WriteBase:
     """Reads the newest state; refuses what the table cannot do before anything runs."""
-    core.expect_commit()
-    view = await core.newest()
+    table.expect_commit()
+    view = await table.newest()
     if wanted.operation == "merge":
-        view = await _flushed(core, view)
+        view = await _flushed(table, view)
     schema = view.schema
     if wanted.operation in ("upsert", "delete", "merge") and not schema.primary_key:
-        raise InvalidInputError(f"{wanted.operation} needs a primary key, and {core.name} has none")
+        raise InvalidInputError(f"{wanted.operation} needs a primary key, and {table.name} has none")
     if wanted.missing is not None and wanted.operation not in ("append", "upsert"):
         raise InvalidInputError(
             f"missing={wanted.missing!r} goes with append and upsert, not with {wanted.operation!r}"
         )
     if wanted.operation == "overwrite_partitions":
         if not schema.partition_by:
-            raise InvalidInputError(f"{core.name} has no partitions: overwrite() replaces all its rows")
+            raise InvalidInputError(f"{table.name} has no partitions: overwrite() replaces all its rows")
         if not _are_apart(schema):
-            refuse_ignored_deletes(core, view)
+            refuse_ignored_deletes(table, view)
     if wanted.where is not None:
         if wanted.operation != "overwrite":
             raise InvalidInputError(f"a condition goes with an overwrite, not with {wanted.operation!r}")
         bind_where(wanted.where, schema)
         if partition_test(wanted.where, schema) is None:
-            refuse_ignored_deletes(core, view)
+            refuse_ignored_deletes(table, view)
     return WriteBase(
         snapshot=view.snapshot,
         schema=schema,
-        tail=await core.tail(view),
+        tail=await table.tail(view),
         recorded=recorded_snapshot(view, wanted.writer),
     )
 
@@ -111,18 +111,18 @@ def refuse_lost_columns(wanted: WriteRequest, schema: TableSchema, names: Sequen
         check(names, None)
 
 
-async def _flushed(core: OpenTable, view: View) -> View:
+async def _flushed(table: OpenTable, view: View) -> View:
     """Returns a state whose files have all that was acknowledged; flushes the log for it where needed."""
-    tail = await core.tail(view)
+    tail = await table.tail(view)
     waits = tail is not None and view.snapshot.wal is not None and tail.upto > view.snapshot.wal.upto
     if not waits and not view.snapshot.segments:
         return view
-    await flush_table(core)
-    return await core.newest()
+    await flush_table(table)
+    return await table.newest()
 
 
 async def finish_write(
-    core: OpenTable,
+    table: OpenTable,
     base: WriteBase,
     wanted: WriteRequest,
     done: Sequence[TaskFiles],
@@ -132,7 +132,7 @@ async def finish_write(
     """Commits what the tasks uploaded.
 
     Args:
-        core: the table.
+        table: the table.
         base: what the write began with.
         wanted: what to do.
         done: what the tasks said.
@@ -144,14 +144,14 @@ async def finish_write(
         return CommitResult(snapshot=base.snapshot.id, changed=False)
     if apart and schema.primary_key and wanted.operation != "delete":
         try:
-            await refuse_shared_keys(in_runs(written, schema).entries, schema, TableRuns(core, schema))
+            await refuse_shared_keys(in_runs(written, schema).entries, schema, TableRuns(table, schema))
         except LakehouseError:
-            await undo_write(core, done)
+            await undo_write(table, done)
             raise
     if wanted.operation == "merge":
         ranges = [message.looked_at for message in done if message.looked_at is not None]
         result = await commit_decided(
-            core,
+            table,
             written,
             schema,
             base.snapshot,
@@ -160,12 +160,12 @@ async def finish_write(
             message=wanted.message,
         )
     elif wanted.operation == "overwrite_partitions":
-        result = await _replaced_partitions(core, base, wanted, written)
+        result = await _replaced_partitions(table, base, wanted, written)
     elif wanted.where is not None:
-        result = await _replaced_where(core, base, wanted, written, wanted.where)
+        result = await _replaced_where(table, base, wanted, written, wanted.where)
     else:
         result = await commit_uploaded(
-            core,
+            table,
             written,
             schema,
             kind=_KINDS.get(wanted.operation, CommitKind.OVERWRITE),
@@ -177,7 +177,7 @@ async def finish_write(
     return result
 
 
-async def undo_write(core: OpenTable, done: Sequence[TaskFiles | None]) -> None:
+async def undo_write(table: OpenTable, done: Sequence[TaskFiles | None]) -> None:
     """Deletes what tasks uploaded."""
     entries = [
         entry
@@ -185,19 +185,19 @@ async def undo_write(core: OpenTable, done: Sequence[TaskFiles | None]) -> None:
         if message is not None
         for entry in (*message.written.entries, *message.deleted.entries)
     ]
-    await delete_files(core.env.store, core.root, object_paths(entries))
+    await delete_files(table.env.store, table.root, object_paths(entries))
 
 
 async def _replaced_where(
-    core: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows], where: Expr
+    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows], where: Expr
 ) -> CommitResult:
     holds = partition_test(where, base.schema)
     if holds is None:
         return await overwrite_uploaded(
-            core, written, base.schema, where, tail=base.tail, writer=wanted.writer, message=wanted.message
+            table, written, base.schema, where, tail=base.tail, writer=wanted.writer, message=wanted.message
         )
     return await replace_uploaded(
-        core,
+        table,
         written,
         base.schema,
         holds=holds,
@@ -208,14 +208,14 @@ async def _replaced_where(
 
 
 async def _replaced_partitions(
-    core: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows]
+    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows]
 ) -> CommitResult:
     """Replaces the partitions that the new files belong to."""
     schema = base.schema
     partitions = {entry.partition for files in written for entry in files.entries}
     if _are_apart(schema):
         return await replace_uploaded(
-            core,
+            table,
             written,
             schema,
             holds=partitions.__contains__,
@@ -237,7 +237,7 @@ async def _replaced_partitions(
             for partition in sorted(partitions)
         )
     )
-    return await _replaced_where(core, base, dataclasses.replace(wanted, where=where), written, where)
+    return await _replaced_where(table, base, dataclasses.replace(wanted, where=where), written, where)
 
 
 def _are_apart(schema: TableSchema) -> bool:

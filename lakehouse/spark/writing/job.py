@@ -53,17 +53,17 @@ def run_write(
     check_writer(wanted.writer)
     check_message(wanted.message)
     lake = warehouse(connection)
-    core = lake.table(name)
-    base = lake.call(begin_write, core, wanted)
+    table = lake.table(name)
+    base = lake.call(begin_write, table, wanted)
     merges = wanted.operation == "merge"
     tries = TableOptions.parse(base.schema.options).commit_max_retries if merges else 1
     while base.recorded is None:
         try:
-            with _held(lake, core, base) if merges else contextlib.nullcontext():
+            with _held(lake, table, base) if merges else contextlib.nullcontext():
                 shuffled = rows(base)
                 job = WriteJob(
                     connection=connection,
-                    root=core.root,
+                    root=table.root,
                     schema=base.schema,
                     deletes=wanted.operation == "delete",
                     mixed=merges,
@@ -73,9 +73,9 @@ def run_write(
                     unique=unique or merges,
                     where=wanted.where,
                 )
-                return _done(lake, core, base, wanted, _uploaded(shuffled.rows, job))
+                return _done(lake, table, base, wanted, _uploaded(shuffled.rows, job))
         except ConflictError:
-            newest = lake.call(begin_write, core, wanted)
+            newest = lake.call(begin_write, table, wanted)
             if not tries or (not merges and newest.snapshot.schema == base.snapshot.schema):
                 raise
             tries, base = tries - 1, newest
@@ -83,21 +83,21 @@ def run_write(
 
 
 def _done(
-    lake: Warehouse, core: OpenTable, base: WriteBase, wanted: WriteRequest, done: list[TaskFiles]
+    lake: Warehouse, table: OpenTable, base: WriteBase, wanted: WriteRequest, done: list[TaskFiles]
 ) -> CommitResult:
     """Commits what the tasks uploaded; if one of them failed, deletes it and raises."""
     failed = [message.error for message in done if message.error is not None]
     if failed:
-        lake.call(undo_write, core, done)
+        lake.call(undo_write, table, done)
         raise failed[0]
-    result = lake.call(finish_write, core, base, wanted, done)
+    result = lake.call(finish_write, table, base, wanted, done)
     cost = functools.reduce(operator.add, [message.cost for message in done], result.cost)
     return dataclasses.replace(result, cost=cost)
 
 
-def _held(lake: Warehouse, core: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:
+def _held(lake: Warehouse, table: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:
     """Keeps the files that are read, however long the job takes."""
-    return lake.hold(holding, core, base.snapshot.id, grace_s=grace_s_of(base.schema))
+    return lake.hold(holding, table, base.snapshot.id, grace_s=grace_s_of(base.schema))
 
 
 def _uploaded(rows: DataFrame, job: WriteJob) -> list[TaskFiles]:

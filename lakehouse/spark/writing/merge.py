@@ -126,8 +126,8 @@ class Merge:
     def run_as(self, wanted: WriteRequest) -> CommitResult:
         """Merges for a write that was asked for: with its writer, message and trace, if it leaves one."""
         lake = warehouse(self._connection)
-        core = lake.table(self._name)
-        view = lake.call(core.known)
+        table = lake.table(self._name)
+        view = lake.call(table.known)
         on_key = self._is_on_key(view.schema)
         if on_key and self._is_upsert(view.schema):
             # No condition and whole rows: what is there does not matter.
@@ -221,8 +221,8 @@ class Merge:
         """Returns rows of the source beside the table's of their keys, in the tasks that will write them."""
         schema = base.schema
         lake = warehouse(self._connection)
-        core = lake.table(self._name)
-        view: View = lake.call(core.view_of, base.snapshot)
+        table = lake.table(self._name)
+        view: View = lake.call(table.view_of, base.snapshot)
         entries = lake.call(view.entries)
         mine = by_name(self._df)
         missing = [name for name in schema.primary_key if mine(name) is None]
@@ -241,7 +241,7 @@ class Merge:
         job = LookupJob(
             connection=self._connection,
             name=self._name,
-            table=core.uuid,
+            table=table.uuid,
             entries=tuple(dataclasses.replace(entry, stats={}) for entry in entries),
             schema=schema,
             shows=view.shows,

@@ -51,13 +51,13 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
     """Turns rows ``(source, key columns…)`` into rows ``(source, target)``."""
     lake = warehouse(job.connection)
     error = NotFoundError(f"table {job.name} was dropped while rows were merged into it", table=job.name)
-    core, schema = lake.same_table(job.name, job.table, error), job.schema
+    table, schema = lake.same_table(job.name, job.table, error), job.schema
     lookup = Lookup(
         job.entries,
         schema,
-        TableRuns(core, schema),
+        TableRuns(table, schema),
         shows=job.shows,
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
     )
     keys = KeyColumns(schema.key_fields)
     fields = [schema.field(name) for name in job.columns]
@@ -65,13 +65,13 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
         fields=schema.key_fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
     )
     with carried():
-        for table in together(batches):
-            wanted = conform(table.select(schema.primary_key), key_schema).combine_chunks()
+        for arrow_rows in together(batches):
+            wanted = conform(arrow_rows.select(schema.primary_key), key_schema).combine_chunks()
             rows = lake.call(lookup.find, wanted, fields)
             targets = _struct(rows, rows.places(keys, wanted), job.target)
             whole = pa.table(
-                [table.column(SOURCE), targets],
-                schema=pa.schema([table.schema.field(SOURCE), job.target]),
+                [arrow_rows.column(SOURCE), targets],
+                schema=pa.schema([arrow_rows.schema.field(SOURCE), job.target]),
             )
             yield from whole.combine_chunks().to_batches()
 

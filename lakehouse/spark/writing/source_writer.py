@@ -53,16 +53,16 @@ class TableTarget:
 
     def __init__(self, connection: Connection, name: str, wanted: WriteRequest, schema: StructType) -> None:
         self._connection, self._name, self.wanted = connection, name, wanted
-        core = warehouse(connection).table(name)
-        base = warehouse(connection).call(begin_write, core, wanted)
-        self._uuid, self.base = core.uuid, base
+        table = warehouse(connection).table(name)
+        base = warehouse(connection).call(begin_write, table, wanted)
+        self._uuid, self.base = table.uuid, base
         deletes = wanted.operation == "delete"
         fields = base.schema.key_fields if deletes else base.schema.fields
         refuse_differences(schema, fields, name)
         refuse_lost_columns(wanted, base.schema, schema.names)
         self._job = WriteJob(
             connection=connection,
-            root=core.root,
+            root=table.root,
             schema=base.schema,
             deletes=deletes,
             unique=not deletes,
@@ -82,26 +82,26 @@ class TableTarget:
             return
         done = _files(messages)
         with carried():
-            core = self._core()
+            table = self._table()
             failed = [message.error for message in done if message.error is not None]
             if failed:
-                self._undo(core, done)
+                self._undo(table, done)
                 raise _advised_error(failed[0])
             wanted = self.wanted if writer is None else dataclasses.replace(self.wanted, writer=writer)
             try:
-                warehouse(self._connection).call(finish_write, core, self.base, wanted, done, apart=True)
+                warehouse(self._connection).call(finish_write, table, self.base, wanted, done, apart=True)
             except InvalidInputError as error:
                 raise _advised_error(error) from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Deletes files when some task did not end, and so nothing was committed; called in the driver."""
         if None in messages:
-            self._undo(self._core(), _files(messages))
+            self._undo(self._table(), _files(messages))
 
-    def _undo(self, core: OpenTable, done: Sequence[TaskFiles]) -> None:
-        warehouse(self._connection).call(undo_write, core, done)
+    def _undo(self, table: OpenTable, done: Sequence[TaskFiles]) -> None:
+        warehouse(self._connection).call(undo_write, table, done)
 
-    def _core(self) -> OpenTable:
+    def _table(self) -> OpenTable:
         error = NotFoundError(
             f"table {self._name} was dropped while it was written, and another one has its name now",
             table=self._name,

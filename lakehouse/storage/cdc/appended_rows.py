@@ -29,12 +29,12 @@ __all__ = ["appended_between"]
 
 
 async def appended_between(
-    core: OpenTable, start: View, end: View, *, net: bool
+    table: OpenTable, start: View, end: View, *, net: bool
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows inserted by the commits after ``start``, up to and including ``end``, in commit order.
 
     Args:
-        core: a table without a primary key.
+        table: a table without a primary key.
         start: the state that the reader has.
         end: the state to reach; rows come with its schema.
         net: refuse when rows were removed in between, since the answer could not show that.
@@ -42,40 +42,40 @@ async def appended_between(
     Raises:
         InvalidInputError: ``net``, and a commit in between took rows away.
     """
-    async with aclosing(read_snapshots(core, start.snapshot.id + 1, end.snapshot)) as snapshots:
+    async with aclosing(read_snapshots(table, start.snapshot.id + 1, end.snapshot)) as snapshots:
         async for snapshot in snapshots:
             if net and traits_of(snapshot.kind).removes_rows:
                 raise InvalidInputError(
-                    f"snapshot {snapshot.id} of {core.name} took rows away ({snapshot.kind}), and without a "
+                    f"snapshot {snapshot.id} of {table.name} took rows away ({snapshot.kind}), and without a "
                     f"primary key nothing says which: ask for the changes up to {snapshot.id - 1} and from "
                     f"{snapshot.id} on, or follow() the table, which tells the rows that come",
                     snapshot=snapshot.id,
                 )
-            async with aclosing(_rows_of_commit(core, snapshot, end)) as tables:
-                async for table in tables:
-                    yield table
+            async with aclosing(_rows_of_commit(table, snapshot, end)) as tables:
+                async for rows in tables:
+                    yield rows
 
 
-async def _rows_of_commit(core: OpenTable, snapshot: Snapshot, end: View) -> AsyncGenerator[pa.Table, None]:
+async def _rows_of_commit(table: OpenTable, snapshot: Snapshot, end: View) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows that a commit was the first to show."""
     # A flush adds files too, but at the older positions of the segments whose rows they hold.
     entries = [
         entry
-        for entry in await appended_in(core, snapshot)
+        for entry in await appended_in(table, snapshot)
         if entry.lo is not None and entry.lo[0] == snapshot.id
     ]
     covered = [segments for segments in snapshot.with_positions().segments if segments.at == snapshot.id]
-    entries += await core.runs.entries(covered, end.schema)
+    entries += await table.runs.entries(covered, end.schema)
     if not entries:
         return
     scan = Scan(
         entries,
         end.schema,
-        TableRuns(core, end.schema),
+        TableRuns(table, end.schema),
         where=shown_where(None, end.shows),
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
     )
     async with aclosing(scan.tables()) as tables:
-        async for table in tables:
-            kinds = pa.repeat(pa.scalar("insert"), table.num_rows)
-            yield table.append_column(CHANGE_COLUMN, kinds)
+        async for rows in tables:
+            kinds = pa.repeat(pa.scalar("insert"), rows.num_rows)
+            yield rows.append_column(CHANGE_COLUMN, kinds)

@@ -46,7 +46,7 @@ class ChangeBatch:
 
 
 async def changes_between(
-    core: OpenTable, start: View, end: View, *, net: bool = True
+    table: OpenTable, start: View, end: View, *, net: bool = True
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the row changes between two snapshots.
 
@@ -54,79 +54,79 @@ async def changes_between(
     there were any. Tables with a key always report net changes.
     """
     async with (
-        reading(core, start, end),
-        aclosing(_changes_between(core, start, end, net=net)) as tables,
+        reading(table, start, end),
+        aclosing(_changes_between(table, start, end, net=net)) as tables,
     ):
-        async for table in tables:
-            yield table
+        async for rows in tables:
+            yield rows
 
 
 async def _changes_between(
-    core: OpenTable, start: View, end: View, *, net: bool
+    table: OpenTable, start: View, end: View, *, net: bool
 ) -> AsyncGenerator[pa.Table, None]:
     if not end.schema.primary_key:
-        async with aclosing(appended_between(core, start, end, net=net)) as tables:
-            async for table in tables:
-                yield table
+        async with aclosing(appended_between(table, start, end, net=net)) as tables:
+            async for rows in tables:
+                yield rows
         return
     changes = net_changes(
         await start.entries(),
         await end.entries(),
         end.schema,
-        TableRuns(core, end.schema),
+        TableRuns(table, end.schema),
         shows=(lifetime(start.schema, start.snapshot.time_ms, later=end.schema), end.shows),
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
     )
     async with aclosing(changes) as tables:
-        async for table in tables:
-            yield table
+        async for rows in tables:
+            yield rows
 
 
 async def follow_changes(
-    core: OpenTable, *, after: str | int | None, poll_s: float
+    table: OpenTable, *, after: str | int | None, poll_s: float
 ) -> AsyncGenerator[ChangeBatch, None]:
     """Yields the changes after a token or a snapshot, and then new ones as they come, without end.
 
     Args:
-        core: the table.
+        table: the table.
         after: token of an earlier batch, id of a snapshot, or None = the newest snapshot.
         poll_s: seconds between looks for a new snapshot.
     """
     if poll_s <= 0:
         raise InvalidInputError(f"poll_s is a number of seconds above 0, not {poll_s!r}")
-    view = await view_behind(core, after)
+    view = await view_behind(table, after)
     pause = poll_s
     while True:
-        newest = await core.newest()
+        newest = await table.newest()
         if newest.snapshot.id == view.snapshot.id:
-            await core.env.clock.sleep(pause)
+            await table.env.clock.sleep(pause)
             pause = poll_s
             continue
         # Refused before anything is yielded, not when a file turns out to be deleted.
-        check_kept(core, view, newest)
+        check_kept(table, view, newest)
         # One table is held back, since only the last one of a step has the token of its end.
         waiting: pa.Table | None = None
-        async with aclosing(changes_between(core, view, newest, net=False)) as tables:
-            async for table in tables:
+        async with aclosing(changes_between(table, view, newest, net=False)) as tables:
+            async for rows in tables:
                 if waiting is not None:
-                    yield _batch(core, waiting, newest, view)
-                waiting = table
+                    yield _batch(table, waiting, newest, view)
+                waiting = rows
         view = newest
         if waiting is not None:
-            yield _batch(core, waiting, newest, newest)
+            yield _batch(table, waiting, newest, newest)
         pause = poll_s / _QUICKER
 
 
-def _batch(core: OpenTable, rows: pa.Table, newest: View, position: View) -> ChangeBatch:
-    return ChangeBatch(rows=rows, snapshot=newest.snapshot.id, token=token_of(core, position))
+def _batch(table: OpenTable, rows: pa.Table, newest: View, position: View) -> ChangeBatch:
+    return ChangeBatch(rows=rows, snapshot=newest.snapshot.id, token=token_of(table, position))
 
 
-def token_of(core: OpenTable, view: View) -> str:
+def token_of(table: OpenTable, view: View) -> str:
     """Returns a token for a snapshot that no other table's snapshot has, nor another one of the same id."""
-    return f"{core.uuid.hex[:_TOKEN_DIGITS]}.{view.snapshot.id}.{view.snapshot.token[:_TOKEN_DIGITS]}"
+    return f"{table.uuid.hex[:_TOKEN_DIGITS]}.{view.snapshot.id}.{view.snapshot.token[:_TOKEN_DIGITS]}"
 
 
-async def view_behind(core: OpenTable, after: str | int | None) -> View:
+async def view_behind(table: OpenTable, after: str | int | None) -> View:
     """Returns the state that a reader has: that of a token, of a snapshot id, or for None the newest.
 
     Raises:
@@ -134,43 +134,43 @@ async def view_behind(core: OpenTable, after: str | int | None) -> View:
         NotFoundError: the snapshot has expired.
     """
     if after is None:
-        return await core.newest()
+        return await table.newest()
     if isinstance(after, int) and not isinstance(after, bool):  # True is an int, but no id
-        return await core.view(snapshot=after)
+        return await table.view(snapshot=after)
     parts = after.split(".") if isinstance(after, str) else []
     if len(parts) != _PARTS or not parts[1].isdecimal():
         raise InvalidInputError(
             f"after is a token of an earlier batch, the id of a snapshot, or None, not {after!r}"
         )
-    table, number, token = parts[0], int(parts[1]), parts[2]
-    if table != core.uuid.hex[:_TOKEN_DIGITS]:
+    rows, number, token = parts[0], int(parts[1]), parts[2]
+    if rows != table.uuid.hex[:_TOKEN_DIGITS]:
         raise InvalidInputError(
-            f"{after!r} is a position in another table, or in an earlier one of the name {core.name}: begin "
+            f"{after!r} is a position in another table, or in an earlier one of the name {table.name}: begin "
             "anew from a snapshot",
             token=after,
         )
     try:
-        view = await core.view(snapshot=number)
+        view = await table.view(snapshot=number)
     except NotFoundError as gone:
-        raise _expired_error(core, number, await core.newest()) from gone
+        raise _expired_error(table, number, await table.newest()) from gone
     if not view.snapshot.token.startswith(token):
         raise InvalidInputError(
-            f"{after!r} names another snapshot {number} than {core.name} has: begin anew from a snapshot",
+            f"{after!r} names another snapshot {number} than {table.name} has: begin anew from a snapshot",
             token=after,
         )
     return view
 
 
-def check_kept(core: OpenTable, view: View, newest: View) -> None:
+def check_kept(table: OpenTable, view: View, newest: View) -> None:
     """Raises NotFoundError when the state that the reader has has expired."""
     number, head = view.snapshot.id, newest.snapshot
     if number < head.earliest and not any(ref.snapshot == number for ref in head.refs.values()):
-        raise _expired_error(core, number, newest)
+        raise _expired_error(table, number, newest)
 
 
-def _expired_error(core: OpenTable, number: int, newest: View) -> NotFoundError:
+def _expired_error(table: OpenTable, number: int, newest: View) -> NotFoundError:
     return NotFoundError(
-        f"snapshot {number} of {core.name}, up to which changes were read, has expired; there are "
+        f"snapshot {number} of {table.name}, up to which changes were read, has expired; there are "
         f"{newest.snapshot.earliest} to {newest.snapshot.id}. Read the table once, and follow it from there; "
         "a tag or pin keeps a position.",
         kind="position-expired",

@@ -137,13 +137,13 @@ def _apart(entries: Sequence[FileEntry], schema: TableSchema) -> Iterator[list[F
         yield from apart(files, key_ends)
 
 
-async def appended_in(core: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, ...]:
+async def appended_in(table: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, ...]:
     """Returns the files with new rows that a commit added to a table without a key."""
     if not traits_of(snapshot.kind).brings_rows:
         return ()
     own = [ref for ref in snapshot.manifests if ref.at in (None, snapshot.id)]
     entries = [with_position(entry, snapshot.id) for entry in snapshot.added]
-    for listed in await core.manifests.listed(snapshot, own):
+    for listed in await table.manifests.listed(snapshot, own):
         entries += listed
     # Rewritten files keep their older positions, by which they are left out. Flushed rows have such, too.
     is_flush = snapshot.kind is CommitKind.FLUSH
@@ -165,11 +165,11 @@ def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
     return files + plus.files, plus.rows, size + plus.bytes
 
 
-async def read_snapshots(core: OpenTable, first: int, head: Snapshot) -> AsyncGenerator[Snapshot, None]:
+async def read_snapshots(table: OpenTable, first: int, head: Snapshot) -> AsyncGenerator[Snapshot, None]:
     """Yields the snapshots from an id up to the head, in order; some are read ahead."""
 
     async def read(number: int) -> Snapshot:
-        return await core.history.snapshot(number, head)
+        return await table.history.snapshot(number, head)
 
     snapshots = map_bounded(read, range(first, head.id + 1), _READS)
     async with aclosing(snapshots):

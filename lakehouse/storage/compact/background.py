@@ -82,41 +82,41 @@ class AutoCompaction:
         elif self._touched is not None:
             self._touched |= {unit_to_compact(entry, view.schema) for entry in own}
 
-    async def _run(self, core: OpenTable, snapshot: Snapshot) -> None:
+    async def _run(self, table: OpenTable, snapshot: Snapshot) -> None:
         ended = self._running = anyio.Event()
         try:
-            view = await core.view_of(snapshot)
+            view = await table.view_of(snapshot)
             # Commits made while this one compacts add to _touched and are seen by the next round.
             while self._touched is None or self._touched:
                 touched, self._touched = self._touched, set()
                 if await plan_table(view, units=touched):
-                    await core.env.clock.sleep(random.uniform(0, _WAIT_S))
-                    if not _is_due(await core.newest(), has_writer=self._for_writer or bool(self._writers)):
+                    await table.env.clock.sleep(random.uniform(0, _WAIT_S))
+                    if not _is_due(await table.newest(), has_writer=self._for_writer or bool(self._writers)):
                         return
-                    done = await compact_table(core, units=touched)
-                    _log.info("compacted", table=str(core.name), result=str(done))
-                view = await core.known()
+                    done = await compact_table(table, units=touched)
+                    _log.info("compacted", table=str(table.name), result=str(done))
+                view = await table.known()
         finally:
             self._begun, self._running = False, None
             ended.set()
 
-    async def make_room(self, core: OpenTable) -> CompactResult | None:
+    async def make_room(self, table: OpenTable) -> CompactResult | None:
         """Returns once no merge unit has ``compaction.stop_trigger`` runs, after a compaction if need be.
 
         A streaming writer waits for this before it adds another run; batch commits never wait. Where
         ``compaction.auto`` is ``off``, nobody waits, and a warning is logged.
         """
-        view = await core.known()
+        view = await table.known()
         if most_runs(await view.files(), view.schema) < view.options.compaction_stop_trigger:
             return None
         # One at a time: two would merge the same runs, and the second to commit would give way.
         while self._running is not None:
             await self._running.wait()
-        if _is_due(view, has_writer=True) and _is_due(await core.newest(), has_writer=True):
-            return await compact_table(core)
+        if _is_due(view, has_writer=True) and _is_due(await table.newest(), has_writer=True):
+            return await compact_table(table)
         _log.warning(
             "a streaming writer adds runs to a table that nobody compacts: compaction.auto is off",
-            table=str(core.name),
+            table=str(table.name),
             stop_trigger=view.options.compaction_stop_trigger,
         )
         return None
@@ -128,17 +128,17 @@ def _is_due(view: View, *, has_writer: bool) -> bool:
     return mode == "on" or (mode == "writer" and has_writer)
 
 
-def auto_compaction(core: OpenTable) -> AutoCompaction:
+def auto_compaction(table: OpenTable) -> AutoCompaction:
     """Returns the table's automatic compaction, which listens to commits from the first call on."""
-    for listener in core.listeners:
+    for listener in table.listeners:
         if isinstance(listener, AutoCompaction):
             return listener
     made = AutoCompaction()
-    core.listeners.append(made)
+    table.listeners.append(made)
     return made
 
 
-def watched(core: OpenTable) -> OpenTable:
+def watched(table: OpenTable) -> OpenTable:
     """Returns the same table, after making sure that commits of this process trigger due compactions."""
-    auto_compaction(core)
-    return core
+    auto_compaction(table)
+    return table

@@ -44,34 +44,34 @@ class WrittenInOrder:
 
 
 async def sampled(
-    core: OpenTable, schema: TableSchema, order: ClusterOrder, number: int, entry: FileEntry, rows: int
+    table: OpenTable, schema: TableSchema, order: ClusterOrder, number: int, entry: FileEntry, rows: int
 ) -> pa.Table:
     """Returns about ``rows`` rows spread over a file: the columns of an order, and places.
 
     Args:
-        core: the table.
+        table: the table.
         schema: schema of the snapshot.
         order: the order.
         number: number of the file in its rewrite, for the places.
         entry: the file.
         rows: number of rows wanted.
     """
-    reader = await core.open(entry, schema)
+    reader = await table.open(entry, schema)
     fields = [field for field in schema.fields if field.name in order.names]
     count = len(reader.pieces)
     chosen = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_PIECES), dtype=np.int64)).tolist()
     tables = []
     for at in chosen:
         piece = reader.pieces[at]
-        table = await reader.read(fields, [at])
+        arrow_rows = await reader.read(fields, [at])
         picked = np.unique(np.linspace(0, piece.rows - 1, max(1, rows // len(chosen)), dtype=np.int64))
         place = places(number, piece.first_row, piece.rows)
-        tables.append(table.append_column(PLACE_COLUMN, place).take(pa.array(picked)))
+        tables.append(arrow_rows.append_column(PLACE_COLUMN, place).take(pa.array(picked)))
     return pa.concat_tables(tables)
 
 
 async def rows_with_places(
-    core: OpenTable,
+    table: OpenTable,
     schema: TableSchema,
     number: int,
     entry: FileEntry,
@@ -82,7 +82,7 @@ async def rows_with_places(
     """Yields all rows of a file with the snapshots they came with, and their places, in bounded memory.
 
     Args:
-        core: the table.
+        table: the table.
         schema: schema of the snapshot.
         number: number of the file in its rewrite, for the places.
         entry: the file.
@@ -90,18 +90,18 @@ async def rows_with_places(
         memory_bytes: maximum bytes of rows in memory.
     """
     settings: TableSettings = dataclasses.replace(
-        core.env.settings.table, scan_memory_bytes=max(1, memory_bytes)
+        table.env.settings.table, scan_memory_bytes=max(1, memory_bytes)
     )
-    scan = lineage_scan([entry], schema, TableRuns(core, schema), interval=interval, settings=settings)
+    scan = lineage_scan([entry], schema, TableRuns(table, schema), interval=interval, settings=settings)
     first = 0
     async with aclosing(scan.tables()) as tables:
-        async for table in tables:
-            yield table.append_column(PLACE_COLUMN, places(number, first, table.num_rows))
-            first += table.num_rows
+        async for rows in tables:
+            yield rows.append_column(PLACE_COLUMN, places(number, first, rows.num_rows))
+            first += rows.num_rows
 
 
 async def write_in_order(
-    core: OpenTable,
+    table: OpenTable,
     schema: TableSchema,
     options: TableOptions,
     partition: tuple[bytes, ...],
@@ -110,13 +110,13 @@ async def write_in_order(
     """Writes rows in the given order into files of the size that the options ask for.
 
     Args:
-        core: the table.
+        table: the table.
         schema: schema of the snapshot.
         options: options to write with: the table's, or others.
         partition: partition of all the rows.
         rows: at least one row; the list is emptied, so that memory does not hold everything twice.
     """
-    store, root = core.env.store, core.root
+    store, root = table.env.store, table.root
     form, level = FileFormat(options.file_format), Level.COMPACTED
     uploads = FileWriter(store, root, schema, options, format=form, level=level)
     whole = PartitionRows(partition=partition, source=joined(rows))

@@ -105,7 +105,7 @@ class CompactResult:
 
 
 async def compact_table(
-    core: OpenTable,
+    table: OpenTable,
     *,
     full: bool = False,
     where: Expr | None = None,
@@ -116,7 +116,7 @@ async def compact_table(
     """Compacts the merge units for which a trigger is reached, or with ``full`` all of them.
 
     Args:
-        core: the table.
+        table: the table.
         full: leave one run of every merge unit.
         where: a condition on whole partitions; None = all of them.
         units: units to consider; None = all of them.
@@ -124,25 +124,25 @@ async def compact_table(
         progress: called with the work done so far, whenever it grows.
     """
     with measure() as cost:
-        view = await core.newest()
+        view = await table.newest()
         tasks = await plan_table(view, full=full, where=where, units=units)
         if dry_run:
             result = dataclasses.replace(result_of_plan(tasks, view.snapshot.id), dry_run=True)
         else:
-            result = await run_tasks(core, view, tasks, progress=progress)
+            result = await run_tasks(table, view, tasks, progress=progress)
     return dataclasses.replace(result, cost=cost)
 
 
 async def run_tasks(
-    core: OpenTable,
+    table: OpenTable,
     view: View,
     tasks: Sequence[CompactionTask],
     *,
     progress: ProgressCallback | None = None,
 ) -> CompactResult:
     """Runs the tasks planned in a state concurrently, and commits each as it gets done."""
-    async with reading(core, view):
-        return await _Compaction(core, view, tasks, progress).run()
+    async with reading(table, view):
+        return await _Compaction(table, view, tasks, progress).run()
 
 
 async def plan_table(
@@ -208,7 +208,7 @@ def result_of_compaction(
 
 
 async def merge_task(
-    core: OpenTable,
+    table: OpenTable,
     task: CompactionTask,
     *,
     schema: TableSchema,
@@ -220,7 +220,7 @@ async def merge_task(
     """Merges the runs of a task and uploads the output, in any process that has the task.
 
     Args:
-        core: the table.
+        table: the table.
         task: the task.
         schema: schema of the snapshot it was planned in.
         time_ms: time of that snapshot, by which expired rows are dropped.
@@ -229,14 +229,14 @@ async def merge_task(
         watch: called with the number of rows read so far.
     """
     return await merge_runs(
-        core.env.store,
-        core.root,
+        table.env.store,
+        table.root,
         schema,
         TableOptions.parse(schema.options),
         task,
-        TableRuns(core, schema),
+        TableRuns(table, schema),
         memory_bytes=memory_bytes,
-        settings=core.env.settings.table,
+        settings=table.env.settings.table,
         shows=lifetime(schema, time_ms),
         keys=keys,
         watch=watch,
@@ -323,19 +323,19 @@ class Placement:
     """Id of the snapshot that was made; None = none was."""
 
 
-async def commit_merged(core: OpenTable, view: View, merged: Sequence[MergedRuns]) -> Placement:
+async def commit_merged(table: OpenTable, view: View, merged: Sequence[MergedRuns]) -> Placement:
     """Puts merged tasks in place by one commit; those that no longer fit give way.
 
     Args:
-        core: the table.
+        table: the table.
         view: the state they were planned in.
         merged: the merged tasks.
     """
-    change = ReplaceRuns(merged, view.schema, SpilledManifest(core.env.store, core.root))
+    change = ReplaceRuns(merged, view.schema, SpilledManifest(table.env.store, table.root))
     uploads = [task.first_upload_ms for task in merged if task.first_upload_ms is not None]
     try:
-        async with delete_unless_committed(core, lambda: _paths(merged)) as fate:
-            done = await core.commit(change, view=view, uploaded_ms=min(uploads, default=None))
+        async with delete_unless_committed(table, lambda: _paths(merged)) as fate:
+            done = await table.commit(change, view=view, uploaded_ms=min(uploads, default=None))
             fate.committed = done.changed
     except ConflictError:
         # Too many races were lost, the uploads are older than the orphan horizon, or their schema was undone.
@@ -344,7 +344,7 @@ async def commit_merged(core: OpenTable, view: View, merged: Sequence[MergedRuns
         return Placement()
     placed = {id(task) for task in change.placed}
     over = [task for task in merged if id(task) not in placed]
-    await delete_files(core.env.store, core.root, _paths(over))
+    await delete_files(table.env.store, table.root, _paths(over))
     return Placement(placed=change.placed, snapshot=done.snapshot.id)
 
 
@@ -365,7 +365,7 @@ class _Compaction:
     """One compaction under way: merges tasks concurrently and commits them in turns.
 
     Args:
-        core: the table.
+        table: the table.
         view: the state it was planned in.
         tasks: tasks to run.
         progress: called with the work done so far.
@@ -373,13 +373,13 @@ class _Compaction:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         view: View,
         tasks: Sequence[CompactionTask],
         progress: ProgressCallback | None,
     ) -> None:
-        self._core, self._view, self._tasks, self._reporter = core, view, tasks, ProgressReporter(progress)
-        settings = core.env.settings.table
+        self._table, self._view, self._tasks, self._reporter = table, view, tasks, ProgressReporter(progress)
+        settings = table.env.settings.table
         self._at_once = max(1, min(settings.compaction_concurrency, len(tasks)))
         self._memory = settings.compaction_memory_bytes // self._at_once
         self._turn = anyio.Lock()
@@ -402,7 +402,7 @@ class _Compaction:
         return result_of_compaction(placed, snapshot=self._snapshot, commits=self._commits, gave_way=gave_way)
 
     async def _do(self, task: CompactionTask) -> tuple[MergedRuns, bool]:
-        core, view, read = self._core, self._view, 0
+        table, view, read = self._table, self._view, 0
 
         def watch(rows: int) -> None:
             nonlocal read
@@ -410,7 +410,7 @@ class _Compaction:
             read = rows
 
         merged = await merge_task(
-            core,
+            table,
             task,
             schema=view.schema,
             time_ms=view.snapshot.time_ms,
@@ -434,7 +434,7 @@ class _Compaction:
             # Cancelled before any commit could refer to the files.
             if not mine.taken:
                 self._waiting.remove(mine)
-                await delete_files(self._core.env.store, self._core.root, _paths([merged]))
+                await delete_files(self._table.env.store, self._table.root, _paths([merged]))
         if mine.error is not None:
             raise mine.error
         return mine.placed
@@ -443,7 +443,7 @@ class _Compaction:
         for waiting in batch:
             waiting.taken = True
         try:
-            done = await commit_merged(self._core, self._view, [waiting.merged for waiting in batch])
+            done = await commit_merged(self._table, self._view, [waiting.merged for waiting in batch])
         except BaseException as error:
             for waiting in batch:
                 waiting.error = error

@@ -70,14 +70,14 @@ class RescaleReport:
 
 
 async def rescale(
-    core: OpenTable, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    table: OpenTable, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
 ) -> RescaleReport:
     """Gives a table another number of buckets; see ``Table.rescale``."""
     count = check_count("buckets", buckets)
     if count is None or count > BUCKETS_MAX:
         raise InvalidInputError(f"a table has 1 to {BUCKETS_MAX:,} buckets, not {buckets!r}")
     with measure() as cost:
-        view = await core.newest()
+        view = await table.newest()
         todo = _to_split(await view.files(), view.schema, count)
         report = RescaleReport(
             snapshot=view.snapshot.id,
@@ -90,14 +90,14 @@ async def rescale(
             dry_run=dry_run,
         )
         if not dry_run and view.schema.buckets != count:
-            change = _Rescale(core, count, ProgressReporter(progress))
-            async with delete_unless_committed(core, lambda: change.uploaded) as fate:
-                async with reading(core, view):
+            change = _Rescale(table, count, ProgressReporter(progress))
+            async with delete_unless_committed(table, lambda: change.uploaded) as fate:
+                async with reading(table, view):
                     await change.split(todo, view.schema, len(todo))
-                done = await core.commit(change, view=view)
+                done = await table.commit(change, view=view)
                 fate.committed = done.changed
             if done.changed:
-                await delete_files(core.env.store, core.root, change.abandoned())
+                await delete_files(table.env.store, table.root, change.abandoned())
                 report = change.report(report, done.snapshot.id)
     return dataclasses.replace(report, cost=cost)
 
@@ -168,9 +168,9 @@ class _Rescale:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, core: OpenTable, buckets: int, reporter: ProgressReporter) -> None:
-        self._core, self._buckets, self._reporter = core, buckets, reporter
-        self._own = SpilledManifest(core.env.store, core.root)
+    def __init__(self, table: OpenTable, buckets: int, reporter: ProgressReporter) -> None:
+        self._table, self._buckets, self._reporter = table, buckets, reporter
+        self._own = SpilledManifest(table.env.store, table.root)
         self._done: dict[tuple[frozenset[str], bool], list[SplitRun]] = {}
         self._inputs: Sequence[FileEntry] = ()
         self._used: list[SplitRun] = []
@@ -190,8 +190,8 @@ class _Rescale:
 
     async def _split(self, cluster: _Cluster, schema: TableSchema) -> list[SplitRun]:
         """Splits the files of each partition of a cluster; several runs of a bucket are merged first."""
-        core = self._core
-        settings = core.env.settings.table
+        table = self._table
+        settings = table.env.settings.table
         files: list[FileEntry] = []
         merged: list[str] = []
         for run in cluster.runs:
@@ -203,12 +203,12 @@ class _Rescale:
                 unit=unit_of(run[0], schema), inputs=run, bottom=False, reason=CompactionReason.FULL
             )
             merger = await merge_runs(
-                core.env.store,
-                core.root,
+                table.env.store,
+                table.root,
                 dataclasses.replace(schema, buckets=run[0].total_buckets),
                 TableOptions.parse(schema.options),
                 task,
-                TableRuns(core, schema),
+                TableRuns(table, schema),
                 memory_bytes=settings.compaction_memory_bytes,
                 settings=settings,
             )
@@ -221,23 +221,23 @@ class _Rescale:
         splits = []
         for part in partitions.values():
             split = await split_run(
-                core.env.store,
-                core.root,
+                table.env.store,
+                table.root,
                 schema,
                 part,
                 buckets=self._buckets,
-                caches=core.env.caches.runs,
+                caches=table.env.caches.runs,
                 settings=settings,
                 stands=cluster.span,
             )
             self.uploaded += split.paths
             splits.append(split if cluster.is_oldest else _above(split))
-        await delete_files(core.env.store, core.root, merged)
+        await delete_files(table.env.store, table.root, merged)
         return splits
 
     async def draft(self, base: Base) -> Draft | None:
         """Drafts nothing when somebody else has already changed the number of buckets."""
-        schemas, history = self._core.schemas, self._core.history
+        schemas, history = self._table.schemas, self._table.history
         before = await schemas.read(base.snapshot.schema)
         if before.schema.buckets == self._buckets:
             return None

@@ -110,7 +110,7 @@ class _Expire:
 
 
 async def expire_snapshots(
-    core: OpenTable,
+    table: OpenTable,
     *,
     retain: int | None = None,
     older_than_ms: int | None = None,
@@ -122,14 +122,14 @@ async def expire_snapshots(
     retain = check_count("retain", retain)
     grace_s = check_seconds("grace_s", grace_s)
     with measure() as cost:
-        view = await core.newest()
-        change = _Expire(history=core.history, retain=retain, older_than_ms=older_than_ms)
+        view = await table.newest()
+        change = _Expire(history=table.history, retain=retain, older_than_ms=older_than_ms)
         before, head = view.snapshot, view.snapshot
         earliest = await change.earliest(head)
         if not dry_run and earliest > head.earliest:
-            done = await core.commit(change, view=view)
+            done = await table.commit(change, view=view)
             head, earliest = done.snapshot, done.snapshot.earliest
-        run = _Run(core, head, ProgressReporter(progress), dry_run=dry_run)
+        run = _Run(table, head, ProgressReporter(progress), dry_run=dry_run)
         grace = view.options.delete_grace_s if grace_s is None else grace_s
         report = await run.delete(grace, earliest)
     tagged = {ref.snapshot for ref in head.refs.values()}
@@ -147,10 +147,10 @@ class _Listed:
         return len(self.ids)
 
     @classmethod
-    async def of(cls, core: OpenTable, upto: int, now_ms: int) -> _Listed:
+    async def of(cls, table: OpenTable, upto: int, now_ms: int) -> _Listed:
         """Lists the snapshot objects up to an id, inclusive; one request for a thousand."""
-        listed, log = cls(), core.history.log
-        async for stored in core.env.store.list(join(core.root, SNAPSHOT_PREFIX)):
+        listed, log = cls(), table.history.log
+        async for stored in table.env.store.list(join(table.root, SNAPSHOT_PREFIX)):
             number = log.number(stored.key)
             if number is None:
                 continue
@@ -166,9 +166,11 @@ class _Listed:
 class _Run:
     """One deletion of the objects that nothing refers to any more."""
 
-    def __init__(self, core: OpenTable, head: Snapshot, reporter: ProgressReporter, *, dry_run: bool) -> None:
-        self._core, self._head, self._reporter, self._dry_run = core, head, reporter, dry_run
-        self._deletions = Deletions(core.env.store, core.root, reporter, dry_run=dry_run)
+    def __init__(
+        self, table: OpenTable, head: Snapshot, reporter: ProgressReporter, *, dry_run: bool
+    ) -> None:
+        self._table, self._head, self._reporter, self._dry_run = table, head, reporter, dry_run
+        self._deletions = Deletions(table.env.store, table.root, reporter, dry_run=dry_run)
         self._done = PathSet()
         self._dead: dict[str, frozenset[str]] = {}
         """Manifests of the expired snapshots so far, each with its paths that were live in none of these."""
@@ -181,8 +183,8 @@ class _Run:
             grace_s: seconds since an object became unreachable; 0 = delete at once.
             earliest: the head's earliest id, or with ``dry_run`` what it would be.
         """
-        now_ms = await self._core.history.store_now_ms(self._head)
-        listed = await _Listed.of(self._core, self._head.id, now_ms)
+        now_ms = await self._table.history.store_now_ms(self._head)
+        listed = await _Listed.of(self._table, self._head.id, now_ms)
         then = await self._as_of(listed, now_ms - int(grace_s * 1000)) if grace_s else self._head
         # Tagged then or now: a tag dropped within the grace still protects, a new one does so already.
         tagged = {ref.snapshot for state in (then, self._head) if state for ref in state.refs.values()}
@@ -257,7 +259,7 @@ class _Run:
 
     async def _needed(self, kept: Collection[int], tagged: Collection[int]) -> Reachable:
         """Collects all objects that these snapshots refer to; some of them expired within the grace."""
-        needed = Reachable(self._core.manifests, self._core.schemas)
+        needed = Reachable(self._table.manifests, self._table.schemas)
         async for snapshot in map_bounded(self._read, kept, _READS, ordered=False):
             self._reporter.step("read snapshots", 1, len(kept))
             if snapshot is not None:
@@ -267,7 +269,7 @@ class _Run:
 
     async def _read(self, number: int) -> Snapshot | None:
         """Reads a snapshot; None when it was deleted meanwhile, which happens to expired ones."""
-        history, head = self._core.history, self._head
+        history, head = self._table.history, self._head
         if number >= head.earliest or any(ref.snapshot == number for ref in head.refs.values()):
             return await history.snapshot(number, head)
         fetched = await history.log.find(number)
@@ -305,7 +307,7 @@ class _Run:
             if before is not None and before <= dead[path]:
                 continue
             try:
-                (entries,) = await self._core.manifests.listed(snapshot, [ref])
+                (entries,) = await self._table.manifests.listed(snapshot, [ref])
             except FormatError:
                 # Deleted by a run that ended before it deleted the snapshot, or damaged.
                 entries = ()
@@ -326,7 +328,7 @@ class _Run:
         if then.wal is None or self._head.wal is None:
             return []
         segments: list[tuple[int, int]] = []
-        async for number, size in self._core.wal.log.sizes():
+        async for number, size in self._table.wal.log.sizes():
             if number > then.wal.upto or number == self._head.wal.upto:
                 break
             segments.append((number, size))

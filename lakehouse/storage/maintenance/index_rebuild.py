@@ -105,7 +105,7 @@ class RebuildResult:
 
 
 async def rebuild_indexes(
-    core: OpenTable,
+    table: OpenTable,
     where: Expr | str | None = None,
     *,
     every: bool = False,
@@ -115,20 +115,20 @@ async def rebuild_indexes(
     """Indexes the data files that do not have the indexes of the table's definitions.
 
     Args:
-        core: the table.
+        table: the table.
         where: a condition on whole partitions; None = all of them.
         every: also files that have them.
         dry_run: only report the plan.
         progress: called with the work done so far.
     """
     with measure() as cost:
-        view = await core.newest()
+        view = await table.newest()
         work = await plan_rebuild(view, to_expr(where), every=every)
         if dry_run:
             result = planned_rebuild(view, work)
         else:
-            async with reading(core, view):
-                result = await _Rebuild(core, view, progress).run(work)
+            async with reading(table, view):
+                result = await _Rebuild(table, view, progress).run(work)
     return dataclasses.replace(result, cost=cost)
 
 
@@ -175,7 +175,7 @@ async def plan_rebuild(view: View, where: Expr | None, *, every: bool = False) -
     return work
 
 
-async def index_one(core: OpenTable, schema: TableSchema, work: IndexWork) -> tuple[FileEntry, int | None]:
+async def index_one(table: OpenTable, schema: TableSchema, work: IndexWork) -> tuple[FileEntry, int | None]:
     """Indexes a file and uploads its index file, in any process that has the work.
 
     Returns:
@@ -189,41 +189,41 @@ async def index_one(core: OpenTable, schema: TableSchema, work: IndexWork) -> tu
     fields = [column for column in schema.fields if any(part.id in ids for _, part in walk((column,)))]
     path = index_path(str(new_uuid()))
     built = await build_index(
-        partial(_rows, core, schema, entry, fields), schema, definitions, path=path, of=entry.path
+        partial(_rows, table, schema, entry, fields), schema, definitions, path=path, of=entry.path
     )
     if built is None:
         return dataclasses.replace(entry, index=None), None
-    stored = await core.env.store.put(join(core.root, built.ref.path), built.data)
-    return dataclasses.replace(entry, index=built.ref), await answered_ms(core.env.store, stored)
+    stored = await table.env.store.put(join(table.root, built.ref.path), built.data)
+    return dataclasses.replace(entry, index=built.ref), await answered_ms(table.env.store, stored)
 
 
 async def _rows(
-    core: OpenTable, schema: TableSchema, entry: FileEntry, fields: Sequence[Field]
+    table: OpenTable, schema: TableSchema, entry: FileEntry, fields: Sequence[Field]
 ) -> AsyncGenerator[pa.Table, None]:
-    reader = await core.open(entry, schema)
+    reader = await table.open(entry, schema)
     for number in range(len(reader.pieces)):
         yield await reader.read(fields, [number])
 
 
 async def commit_indexes(
-    core: OpenTable, view: View, entries: Sequence[FileEntry], uploaded_ms: int | None
+    table: OpenTable, view: View, entries: Sequence[FileEntry], uploaded_ms: int | None
 ) -> RebuildResult:
     """Commits data files' new indexes; files that are gone are passed over, and their index files deleted.
 
     Args:
-        core: the table.
+        table: the table.
         view: the state they were planned in.
         entries: entries of the files, with indexes that are in the store.
         uploaded_ms: when the first of these uploads was answered, by the store's clock.
     """
     change = _ReplaceIndexes(entries)
-    async with delete_unless_committed(core, lambda: _index_paths(entries)) as fate:
-        committed = await core.commit(change, view=view, uploaded_ms=uploaded_ms)
+    async with delete_unless_committed(table, lambda: _index_paths(entries)) as fate:
+        committed = await table.commit(change, view=view, uploaded_ms=uploaded_ms)
         fate.committed = committed.changed
     kept = {entry.path for entry in change.replaced} if committed.changed else set()
     over = [entry for entry in entries if entry.path not in kept]
     if committed.changed:
-        await delete_files(core.env.store, core.root, _index_paths(over))
+        await delete_files(table.env.store, table.root, _index_paths(over))
     new = [entry for entry in entries if entry.path in kept and entry.index is not None]
     return RebuildResult(
         snapshot=committed.snapshot.id,
@@ -238,8 +238,8 @@ async def commit_indexes(
 class _Rebuild:
     """One rebuild under way, which commits its files in batches."""
 
-    def __init__(self, core: OpenTable, view: View, progress: ProgressCallback | None) -> None:
-        self._core, self._view, self._reporter = core, view, ProgressReporter(progress)
+    def __init__(self, table: OpenTable, view: View, progress: ProgressCallback | None) -> None:
+        self._table, self._view, self._reporter = table, view, ProgressReporter(progress)
         self._done = RebuildResult(snapshot=view.snapshot.id)
 
     async def run(self, work: Sequence[IndexWork]) -> RebuildResult:
@@ -247,7 +247,7 @@ class _Rebuild:
         waiting: list[FileEntry] = []
         uploads: list[int] = []
         try:
-            index = partial(index_one, self._core, self._view.schema)
+            index = partial(index_one, self._table, self._view.schema)
             results = map_bounded(index, work, _AT_ONCE, ordered=False)
             async with aclosing(results):
                 async for entry, uploaded_ms in results:
@@ -264,12 +264,12 @@ class _Rebuild:
                 await self._commit(batch, min(uploads, default=None))
         except BaseException:
             # Only the files of no batch: the commit of a batch has decided about its own.
-            await delete_files(self._core.env.store, self._core.root, _index_paths(waiting))
+            await delete_files(self._table.env.store, self._table.root, _index_paths(waiting))
             raise
         return self._done
 
     async def _commit(self, entries: Sequence[FileEntry], uploaded_ms: int | None) -> None:
-        self._done = self._done.then(await commit_indexes(self._core, self._view, entries, uploaded_ms))
+        self._done = self._done.then(await commit_indexes(self._table, self._view, entries, uploaded_ms))
 
 
 def _index_paths(entries: Sequence[FileEntry]) -> list[str]:

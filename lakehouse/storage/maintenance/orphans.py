@@ -116,7 +116,7 @@ class _SetHorizon:
 
 
 async def remove_orphans(
-    core: OpenTable,
+    table: OpenTable,
     *,
     older_than_ms: int | None = None,
     dry_run: bool = False,
@@ -124,12 +124,12 @@ async def remove_orphans(
 ) -> OrphanReport:
     """Deletes objects that nothing refers to; see ``Table.remove_orphans``."""
     with measure() as cost:
-        sweep = await begin_sweep(core, older_than_ms=older_than_ms, dry_run=dry_run)
+        sweep = await begin_sweep(table, older_than_ms=older_than_ms, dry_run=dry_run)
         reporter = ProgressReporter(progress)
-        needed = await needed_paths(core, sweep, reporter)
+        needed = await needed_paths(table, sweep, reporter)
         report = sweep.report
         for span in every_span():
-            report = report.with_part(await sweep_span(core, sweep, needed, span, reporter))
+            report = report.with_part(await sweep_span(table, sweep, needed, span, reporter))
     return dataclasses.replace(report, cost=cost)
 
 
@@ -186,18 +186,18 @@ class OrphanSweep:
         return OrphanReport(snapshot=self.head.id, horizon_ms=self.horizon_ms, dry_run=self.dry_run)
 
 
-async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bool) -> OrphanSweep:
+async def begin_sweep(table: OpenTable, *, older_than_ms: int | None, dry_run: bool) -> OrphanSweep:
     """Commits the horizon, without which nothing may be deleted."""
-    view = await core.newest()
+    view = await table.newest()
     head = view.snapshot
-    now_ms = await core.history.store_now_ms(head)
+    now_ms = await table.history.store_now_ms(head)
     horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
     if older_than_ms is not None:
         # A horizon in the future would refuse writes that have not begun yet.
         horizon_ms = min(older_than_ms, now_ms)
     # Without the commit a write under way could still refer to an object that is about to be deleted.
     if not dry_run:
-        head = (await core.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
+        head = (await table.commit(_SetHorizon(horizon_ms=horizon_ms), view=view)).snapshot
     return OrphanSweep(
         head=head,
         horizon_ms=horizon_ms,
@@ -206,12 +206,12 @@ async def begin_sweep(core: OpenTable, *, older_than_ms: int | None, dry_run: bo
     )
 
 
-async def needed_paths(core: OpenTable, sweep: OrphanSweep, reporter: ProgressReporter) -> PathSet:
+async def needed_paths(table: OpenTable, sweep: OrphanSweep, reporter: ProgressReporter) -> PathSet:
     """Returns the paths that snapshots refer to: readable ones, and expired ones that still exist.
 
     Call it when the sweep has begun, and before anything is listed.
     """
-    needed, history, head = Reachable(core.manifests, core.schemas), core.history, sweep.head
+    needed, history, head = Reachable(table.manifests, table.schemas), table.history, sweep.head
     tagged = {ref.snapshot for ref in head.refs.values()}
     kept = {*tagged, *range(head.earliest, head.id + 1)}
     waiting = [number async for number, _ in history.log.sizes() if number not in kept]
@@ -234,14 +234,14 @@ async def needed_paths(core: OpenTable, sweep: OrphanSweep, reporter: ProgressRe
 
 
 async def sweep_span(
-    core: OpenTable, sweep: OrphanSweep, needed: PathSet, span: PathSpan, reporter: ProgressReporter
+    table: OpenTable, sweep: OrphanSweep, needed: PathSet, span: PathSpan, reporter: ProgressReporter
 ) -> OrphanReport:
     """Deletes the orphans of a span; this may run in another process than the one the sweep began in."""
-    run = _Run(core, sweep, needed, reporter)
-    root = core.root
+    run = _Run(table, sweep, needed, reporter)
+    root = table.root
     after = None if span.first is None else _before(join(root, span.first))
     listed: dict[str, ObjectMeta] = {}
-    async for listed_object in core.env.store.list(join(root, span.directory), start_after=after):
+    async for listed_object in table.env.store.list(join(root, span.directory), start_after=after):
         path = relative(root, listed_object.key)
         if span.first is not None and path < span.first:
             continue
@@ -265,10 +265,10 @@ class _Run:
     """One span being swept."""
 
     def __init__(
-        self, core: OpenTable, sweep: OrphanSweep, needed: PathSet, reporter: ProgressReporter
+        self, table: OpenTable, sweep: OrphanSweep, needed: PathSet, reporter: ProgressReporter
     ) -> None:
         self._sweep, self._needed, self._reporter = sweep, needed, reporter
-        self._deletions = Deletions(core.env.store, core.root, reporter, dry_run=sweep.dry_run)
+        self._deletions = Deletions(table.env.store, table.root, reporter, dry_run=sweep.dry_run)
         self._counts: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
         self._shown: list[str] = []

@@ -57,18 +57,18 @@ class PartitionExpiryReport:
 
 
 async def expire_partitions(
-    core: OpenTable, older_than: object, *, column: str | None = None, dry_run: bool = False
+    table: OpenTable, older_than: object, *, column: str | None = None, dry_run: bool = False
 ) -> PartitionExpiryReport:
     """Deletes the rows of old partitions; see ``Table.expire_partitions``."""
     with measure() as cost:
-        view = await core.newest()
+        view = await table.newest()
         partition_column = _column(view.schema, column)
         limit = _limit(partition_column, older_than)
         old = _before(await view.files(), view.schema, partition_column, limit)
         snapshot, changed = view.snapshot.id, False
         where: Expr = col(partition_column.name) < limit
         if not dry_run:
-            done = await delete_matching(core, where)
+            done = await delete_matching(table, where)
             snapshot, changed = done.snapshot, done.changed
     return PartitionExpiryReport(
         snapshot=snapshot,

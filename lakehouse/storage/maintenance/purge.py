@@ -156,8 +156,8 @@ class _Run:
             return _Turn.WAITS if look.waits else _Turn.GOES
         pointer, version = await self._names.look(name)
         state = pointer.state_of(head.table)
-        core = OpenTable(self._env, name, dataclasses.replace(pointer, table=head.table, path=look.root))
-        if state is NameState.LIVE and not (is_drop and await is_dropped(core)):
+        table = OpenTable(self._env, name, dataclasses.replace(pointer, table=head.table, path=look.root))
+        if state is NameState.LIVE and not (is_drop and await is_dropped(table)):
             return _Turn.STAYS
         if look.waits or state in (None, NameState.MOVED):
             return _Turn.WAITS
@@ -168,10 +168,10 @@ class _Run:
                 await self._names.replace(pointer.purging(head.table, token=new_token()), version=version)
             except ConflictError:
                 return _Turn.WAITS
-        if await is_dropped(core):
+        if await is_dropped(table):
             return _Turn.GOES
         # An undrop made its commit and did not get the name: drop the table again, for those who opened it.
-        await drop_table(core)
+        await drop_table(table)
         return _Turn.WAITS
 
 

@@ -62,7 +62,7 @@ _FILES = 2
 
 
 async def repair_table(
-    core: OpenTable,
+    table: OpenTable,
     *,
     deep: bool = True,
     dry_run: bool = False,
@@ -70,7 +70,7 @@ async def repair_table(
 ) -> RepairReport:
     """Makes a snapshot of everything that can be read; see ``Table.repair``."""
     with measure() as cost:
-        repair = _Repair(core, ProgressReporter(progress), deep=deep, dry_run=dry_run)
+        repair = _Repair(table, ProgressReporter(progress), deep=deep, dry_run=dry_run)
         report = await repair.run()
     return dataclasses.replace(report, cost=cost)
 
@@ -80,11 +80,11 @@ class _Repair:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, core: OpenTable, reporter: ProgressReporter, *, deep: bool, dry_run: bool) -> None:
-        self._core, self._reporter, self._deep, self._dry_run = core, reporter, deep, dry_run
-        self._own = SpilledManifest(core.env.store, core.root)
+    def __init__(self, table: OpenTable, reporter: ProgressReporter, *, deep: bool, dry_run: bool) -> None:
+        self._table, self._reporter, self._deep, self._dry_run = table, reporter, deep, dry_run
+        self._own = SpilledManifest(table.env.store, table.root)
         caches = TableCaches(CacheBudget(CacheSettings()))
-        self._manifests = Manifests(core.env.store, core.root, core.uuid, caches.manifests)
+        self._manifests = Manifests(table.env.store, table.root, table.uuid, caches.manifests)
         self._losses: dict[tuple[str, str], list[Loss]] = {}
         self._lists: dict[str, tuple[FileEntry, ...]] = {}
         """Entries of damaged manifests, where they could be rebuilt; else none."""
@@ -96,7 +96,7 @@ class _Repair:
 
     async def run(self) -> RepairReport:
         """Chooses a state, repairs it and commits it."""
-        core = self._core
+        table = self._table
         newest, base = await self._newest()
         schema = await self._readable_schema(base, newest)
         entries = await self._entries(base)
@@ -105,10 +105,10 @@ class _Repair:
         report = RepairReport(snapshot=base.id, changed=False, base=base.id, dry_run=self._dry_run)
         is_sound = not self._losses and not self._recovered and newest == base.id and self._schema is None
         if not self._dry_run and not is_sound:
-            async with delete_unless_committed(core, lambda: self.uploaded) as fate:
+            async with delete_unless_committed(table, lambda: self.uploaded) as fate:
                 # A commit builds on the head; where the head is lost, its successor is created directly.
                 if newest == base.id:
-                    done = await core.commit(self, view=await core.view_of(self._shown(base)))
+                    done = await table.commit(self, view=await table.view_of(self._shown(base)))
                     child = done.snapshot
                 else:
                     child = await self._append(base, newest, entries, segments)
@@ -142,16 +142,16 @@ class _Repair:
 
     async def _newest(self) -> tuple[int, Snapshot]:
         """Returns the highest id that was committed, and the newest snapshot that can be read."""
-        history = self._core.history
+        history = self._table.history
         numbers = [number for number, _ in await history.log.listed()]
-        began = self._core.env.clock.steady()
+        began = self._table.env.clock.steady()
         newest = await self._newest_committed(numbers[-1]) if numbers else 0
         for number in reversed(numbers):
             try:
                 fetched = await history.log.find(number)
                 if fetched is None and history.is_late(began):
                     raise UnavailableError(
-                        f"snapshot {number} of {self._core.root} is gone since it was listed, and that was "
+                        f"snapshot {number} of {self._table.root} is gone since it was listed, and that was "
                         "longer ago than the commit deadline: it may have expired. Repair again.",
                         kind="timeout",
                         snapshot=number,
@@ -162,21 +162,21 @@ class _Repair:
             except FormatError as error:
                 self._lose(Loss(kind=LossKind.COMMIT, object=snapshot_path(number), reason=error.message))
         raise CorruptionError(
-            f"no snapshot of {self._core.root} can be read, so it is not known which files are the table's",
-            key=self._core.root,
+            f"no snapshot of {self._table.root} can be read, so it is not known which files are the table's",
+            key=self._table.root,
         )
 
     async def _newest_committed(self, newest: int) -> int:
         """Returns the highest committed id, which may be above the highest listed; notes lost snapshots."""
-        hint = await self._core.history.lost_above(newest)
+        hint = await self._table.history.lost_above(newest)
         if hint is None:
             return newest
         if hint.snapshot - newest > _LOST_MAX:
             raise CorruptionError(
-                f"{LATEST} of {self._core.root} says that snapshot {hint.snapshot} was committed, and the "
+                f"{LATEST} of {self._table.root} says that snapshot {hint.snapshot} was committed, and the "
                 f"newest there is is {newest}: more than {_LOST_MAX:,} would be lost. If that cannot be, "
                 f"delete {LATEST} and repair again.",
-                key=join(self._core.root, LATEST),
+                key=join(self._table.root, LATEST),
                 snapshot=hint.snapshot,
             )
         reason = f"its object is gone; {LATEST} says that snapshot {hint.snapshot} was committed"
@@ -204,8 +204,8 @@ class _Repair:
         )
         if best is None:
             raise CorruptionError(
-                f"no schema of {self._core.root} can be read that snapshot {base.id} could be read with",
-                key=join(self._core.root, base.schema.path),
+                f"no schema of {self._table.root} can be read that snapshot {base.id} could be read with",
+                key=join(self._table.root, base.schema.path),
             )
         if not sound:
             reason = f"it cannot be read; schema {best.schema.id} takes its place"
@@ -216,25 +216,25 @@ class _Repair:
         again = dataclasses.replace(best.schema, id=number, highest_field_id=fields)
         if self._dry_run:
             return best
-        self._schema = await self._core.schemas.write(
+        self._schema = await self._table.schemas.write(
             again,
-            time_ms=self._core.history.time.now_ms(),
+            time_ms=self._table.history.time.now_ms(),
             before=(best, SchemaRef(id=best.schema.id, path=path)),
         )
-        return await self._core.schemas.read(self._schema)
+        return await self._table.schemas.read(self._schema)
 
     async def _schemas(self) -> dict[str, SchemaObject]:
         """Reads the schema objects of the table, by path; those that cannot be read are left out."""
-        core, schemas = self._core, dict[str, SchemaObject]()
-        async for listed in core.env.store.list(join(core.root, SCHEMA_PREFIX)):
-            path = relative(core.root, listed.key)
+        table, schemas = self._table, dict[str, SchemaObject]()
+        async for listed in table.env.store.list(join(table.root, SCHEMA_PREFIX)):
+            path = relative(table.root, listed.key)
             if object_kind(path) is not ObjectKind.SCHEMA:
                 continue
             try:
-                schema = decode_schema((await core.env.store.get(listed.key)).data, key=listed.key)
+                schema = decode_schema((await table.env.store.get(listed.key)).data, key=listed.key)
             except (FormatError, NotFoundError):
                 continue
-            if schema.table == core.uuid:
+            if schema.table == table.uuid:
                 schemas[path] = schema
         return schemas
 
@@ -291,7 +291,7 @@ class _Repair:
         return rebuilt if same else None
 
     async def _read(self, number: int) -> Snapshot | None:
-        history = self._core.history
+        history = self._table.history
         try:
             fetched = await history.log.find(number)
             return history.decoded(fetched) if fetched is not None else None
@@ -302,13 +302,13 @@ class _Repair:
 
     async def _salvage(self, entries: Sequence[FileEntry], schema: SchemaObject) -> None:
         """Reads every file, and rewrites the sound rows of damaged ones."""
-        core = self._core
+        table = self._table
         # One listing instead of a request for each file: most damage is a missing object or a wrong size.
         sizes: dict[str, int] = {}
-        async for listed in core.env.store.list(join(core.root, DATA_PREFIX)):
-            sizes[relative(core.root, listed.key)] = listed.size
+        async for listed in table.env.store.list(join(table.root, DATA_PREFIX)):
+            sizes[relative(table.root, listed.key)] = listed.size
         salvager = Salvager(
-            core.env.store, core.root, schema.schema, core.env.settings, dry_run=self._dry_run
+            table.env.store, table.root, schema.schema, table.env.settings, dry_run=self._dry_run
         )
 
         async def look(entry: FileEntry) -> tuple[FileEntry, Salvaged]:
@@ -343,7 +343,7 @@ class _Repair:
         for segments in ranges:
             for number in range(segments.first, segments.last + 1):
                 try:
-                    await self._core.wal.read(number)
+                    await self._table.wal.read(number)
                 except FormatError as error:
                     lost[number] = error.message
         for number, reason in lost.items():
@@ -375,7 +375,7 @@ class _Repair:
         Lost ids above the highest existing one are filled too: a process that knows of nothing newer would
         commit there, and its commit would be overlooked.
         """
-        history, head, kept = self._core.history, base, tuple(self._kept(entries))
+        history, head, kept = self._table.history, base, tuple(self._kept(entries))
         there = await history.log.newest(after=base.id)
         if there is not None:
             fetched = await history.log.find(there)
@@ -395,7 +395,7 @@ class _Repair:
         message: str | None = None,
     ) -> Snapshot:
         """Creates the next snapshot, with the state that could be read."""
-        history = self._core.history
+        history = self._table.history
         state = await self._state(head.with_positions(), kept, segments)
         draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, message=message)
         child = child_of(head, draft, token=new_token(), now_ms=history.time.now_ms())
@@ -403,7 +403,7 @@ class _Repair:
             await history.log.append(child.id, encode_snapshot(child), token=child.token)
         except ConflictError as lost:
             raise ConflictError(
-                f"somebody else has made snapshot {child.id} of {self._core.root}: repair it again",
+                f"somebody else has made snapshot {child.id} of {self._table.root}: repair it again",
                 snapshot=child.id,
             ) from lost
         return child

@@ -44,7 +44,7 @@ _CACHE_BYTES = 256 * 1024 * 1024
 
 
 async def verify_table(
-    core: OpenTable,
+    table: OpenTable,
     *,
     deep: bool = False,
     snapshot: int | None = None,
@@ -54,16 +54,16 @@ async def verify_table(
     """Looks for damage in the retained snapshots, or in one; see ``Table.verify``.
 
     Args:
-        core: the table.
+        table: the table.
         deep: whether to read every data file too.
         snapshot: id of the only snapshot to verify; None = all that are retained.
         progress: called with the progress made.
         check: reads a data file, or has a report about it; None = files are read here.
     """
     if check is None:
-        check = FileCheck(core.env.store, core.root, core.env.settings.index).file
+        check = FileCheck(table.env.store, table.root, table.env.settings.index).file
     with measure() as cost:
-        verification = await _Verification(core, ProgressReporter(progress), check if deep else None).run(
+        verification = await _Verification(table, ProgressReporter(progress), check if deep else None).run(
             snapshot
         )
     return VerifyReport(
@@ -108,12 +108,12 @@ class _Listing:
 class _Verification:
     """One verification, with the numbers and damages found so far."""
 
-    def __init__(self, core: OpenTable, reporter: ProgressReporter, check: FileChecker | None) -> None:
-        self._core, self._reporter, self._check = core, reporter, check
-        store, root, table = core.env.store, core.root, core.uuid
+    def __init__(self, table: OpenTable, reporter: ProgressReporter, check: FileChecker | None) -> None:
+        self._table, self._reporter, self._check = table, reporter, check
+        store, root, table_id = table.env.store, table.root, table.uuid
         caches = TableCaches(CacheBudget(CacheSettings(max_bytes=_CACHE_BYTES)))
-        self._manifests = Manifests(store, root, table, caches.manifests)
-        self._schemas = Schemas(store, root, table, caches.schemas)
+        self._manifests = Manifests(store, root, table_id, caches.manifests)
+        self._schemas = Schemas(store, root, table_id, caches.schemas)
         self._listing = _Listing()
         self._checked: set[str] = set()
         """Paths of files, manifests, schemas and segments that were checked."""
@@ -127,12 +127,12 @@ class _Verification:
         # The hint comes first, as others go on committing: the snapshot it names existed before the listing.
         hinted = await self._hinted()
         head, newest = await self._head()
-        self._listing = await _Listing.of(self._core.env.store, self._core.root)
+        self._listing = await _Listing.of(self._table.env.store, self._table.root)
         tagged = {ref.snapshot for ref in head.refs.values()}
         numbers = sorted(tagged | set(range(min(head.earliest, head.id), newest + 1)))
         if wanted is not None:
             if wanted not in numbers:
-                await self._core.history.snapshot(wanted, head)
+                await self._table.history.snapshot(wanted, head)
             numbers = [wanted]
         self._check_log(head, newest, hinted)
         before: Snapshot | None = None
@@ -154,7 +154,7 @@ class _Verification:
 
     async def _head(self) -> tuple[Snapshot, int]:
         """Returns the newest snapshot that can be read, and the highest existing id."""
-        history = self._core.history
+        history = self._table.history
         newest = await history.log.newest()
         if newest is None:
             return (await history.head()).snapshot, 0
@@ -164,12 +164,12 @@ class _Verification:
             if snapshot is not None:
                 return history.check_live(snapshot), newest
             if number == 1:
-                raise NotFoundError(f"none of the snapshots of {self._core.root} can be read")
+                raise NotFoundError(f"none of the snapshots of {self._table.root} can be read")
             number -= 1
 
     async def _read(self, number: int) -> tuple[int, Snapshot | None]:
         """Reads a snapshot; returns its id and None, and notes the damage, when it cannot be read."""
-        history = self._core.history
+        history = self._table.history
         try:
             fetched = await history.log.find(number)
             if fetched is not None:
@@ -181,7 +181,7 @@ class _Verification:
 
     async def _expired(self, numbers: Sequence[int]) -> tuple[int, ...]:
         try:
-            head = (await self._core.history.head()).snapshot
+            head = (await self._table.history.head()).snapshot
         except FormatError:
             return ()
         kept = {ref.snapshot for ref in head.refs.values()}
@@ -193,10 +193,10 @@ class _Verification:
     async def _hinted(self) -> int:
         """Returns the id of the snapshot that the hint names; 0 when there is no hint."""
         try:
-            hint = (await self._core.env.store.get(join(self._core.root, LATEST))).data
+            hint = (await self._table.env.store.get(join(self._table.root, LATEST))).data
         except NotFoundError:
             return 0
-        return decode_hint(hint, self._core.uuid).snapshot
+        return decode_hint(hint, self._table.uuid).snapshot
 
     def _check_log(self, head: Snapshot, newest: int, hinted: int) -> None:
         """Checks that the snapshots named by the hint and by tags exist."""
@@ -372,7 +372,7 @@ class _Verification:
                     self.damages.add(path, Problem.MISSING, "there is no such object", [snapshot.id])
                 elif self._check is not None:
                     try:
-                        await self._core.wal.read(number)
+                        await self._table.wal.read(number)
                     except FormatError as error:
                         self.damages.add(path, Problem.UNREADABLE, error.message, [snapshot.id])
 

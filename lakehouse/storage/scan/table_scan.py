@@ -59,25 +59,25 @@ def to_expr(where: Expr | str | None) -> Expr | None:
 class TableRuns:
     """Opens a table's files for reads with one schema: the source of runs for a scan."""
 
-    core: OpenTable
+    table: OpenTable
     schema: TableSchema
 
     async def open(self, entry: FileEntry) -> RunReader:
         """Opens a reader of the file."""
-        return await self.core.open(entry, self.schema)
+        return await self.table.open(entry, self.schema)
 
 
-async def ask_table(core: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+async def ask_table(table: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
     """Asks the indexes of some files of a table, unless the setting ``table.scan_indexes`` is off."""
-    if not core.env.settings.table.scan_indexes:
+    if not table.env.settings.table.scan_indexes:
         return IndexAnswers()
     return await ask_indexes(
-        core.env.store,
-        core.root,
+        table.env.store,
+        table.root,
         question,
         files,
-        caches=core.env.caches.runs,
-        settings=core.env.settings.index,
+        caches=table.env.caches.runs,
+        settings=table.env.settings.index,
     )
 
 
@@ -96,7 +96,7 @@ class TableScan:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         *,
         where: Expr | str | None,
         columns: Sequence[str] | None,
@@ -107,7 +107,7 @@ class TableScan:
         freshness: Freshness = "snapshot",
     ) -> None:
         _check(columns, limit)
-        self._core = core
+        self._table = table
         self._where, self._limit = to_expr(where), limit
         self._columns = None if columns is None else tuple(columns)
         self._at: dict[str, Any] = {"snapshot": snapshot, "timestamp": timestamp, "tag": tag}
@@ -118,18 +118,18 @@ class TableScan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InvalidInputError(
-            f"a scan of {self._core.name} cannot be pickled: pickle the table and scan it there, by "
+            f"a scan of {self._table.name} cannot be pickled: pickle the table and scan it there, by "
             "snapshot= where both are to read the same"
         )
 
     async def _read_view(self) -> View:
         if self._view is None:
-            self._view = await self._core.view(**self._at)
+            self._view = await self._table.view(**self._at)
         return self._view
 
     async def _reading(self) -> AbstractAsyncContextManager[None]:
         view = await self._read_view()
-        return reading(self._core, view)
+        return reading(self._table, view)
 
     async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
         """Returns a scan, planned and not begun."""
@@ -137,14 +137,14 @@ class TableScan:
         scan = Scan(
             await view.entries(),
             view.schema,
-            TableRuns(self._core, view.schema),
+            TableRuns(self._table, view.schema),
             columns=self._columns if columns is None else columns,
             where=shown_where(self._where, view.shows),
             limit=self._limit,
-            settings=self._core.env.settings.table,
+            settings=self._table.env.settings.table,
         )
         self.report = scan.report
-        await scan.ask_indexes(partial(ask_table, self._core))
+        await scan.ask_indexes(partial(ask_table, self._table))
         return scan
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:

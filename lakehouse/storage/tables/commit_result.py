@@ -60,9 +60,9 @@ def result_of(done: Committed, written: WrittenRows) -> CommitResult:
     )
 
 
-async def commit_change(core: OpenTable, change: Change) -> CommitResult:
+async def commit_change(table: OpenTable, change: Change) -> CommitResult:
     """Commits a change that adds no rows, such as one of the schema."""
-    done = await core.commit(change, view=await core.known())
+    done = await table.commit(change, view=await table.known())
     return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)
 
 
@@ -76,7 +76,7 @@ class _Fate:
 
 @contextlib.asynccontextmanager
 async def delete_unless_committed(
-    core: OpenTable, paths: Callable[[], Iterable[str]]
+    table: OpenTable, paths: Callable[[], Iterable[str]]
 ) -> AsyncIterator[_Fate]:
     """Deletes files when the block ends without a commit that may refer to them.
 
@@ -89,7 +89,7 @@ async def delete_unless_committed(
     except CommitUnknownError:
         raise
     except LakehouseError:
-        await delete_files(core.env.store, core.root, paths())
+        await delete_files(table.env.store, table.root, paths())
         raise
     if not fate.committed:
-        await delete_files(core.env.store, core.root, paths())
+        await delete_files(table.env.store, table.root, paths())

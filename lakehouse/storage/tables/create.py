@@ -21,7 +21,7 @@ async def open_table(env: Environment, names: Names, name: TableName) -> OpenTab
 async def create_table(env: Environment, names: Names, name: TableName, schema: TableSchema) -> OpenTable:
     """Creates a table under a free name; AlreadyExistsError when the name is not free."""
     env.expect_commit()
-    table, now_ms = new_uuid(), env.time.now_ms()
+    table_id, now_ms = new_uuid(), env.time.now_ms()
     holder = await names.find(name)
     if holder is not None:
         if not await is_dropped(OpenTable(env, name, holder)):
@@ -30,27 +30,27 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
         await names.release(name, holder, state=NameState.DROPPED, time_ms=now_ms, token=holder.token)
     pointer = NamePointer(
         name=str(name),
-        table=table,
-        path=table_directory(name.database, name.table, table.hex),
+        table=table_id,
+        path=table_directory(name.database, name.table, table_id.hex),
         token=new_token(),
         time_ms=now_ms,
     )
-    core = OpenTable(env, name, pointer)
-    written = await core.schemas.write(schema, time_ms=now_ms)
+    table = OpenTable(env, name, pointer)
+    written = await table.schemas.write(schema, time_ms=now_ms)
     first = Snapshot(
         id=1,
         token=new_token(),
         parent=None,
         kind=CommitKind.CREATE,
         time_ms=env.time.now_ms(),  # the store has told it now
-        table=table,
+        table=table_id,
         schema=written,
     )
-    await core.before_write()
+    await table.before_write()
     began = env.clock.steady()
-    stored = await core.history.log.append(1, encode_snapshot(first), token=first.token)
-    core.history.time.learn(stored.store_time_ms)
+    stored = await table.history.log.append(1, encode_snapshot(first), token=first.token)
+    table.history.time.learn(stored.store_time_ms)
     await names.claim(name, pointer, first=True)
-    core.history.note(first, began)
-    env.opened[table] = core
-    return core
+    table.history.note(first, began)
+    env.opened[table_id] = table
+    return table

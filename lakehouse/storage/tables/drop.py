@@ -95,25 +95,25 @@ async def drop_named(
         cascade: token of the drop of its database that this belongs to; see ``NamePointer``.
     """
     with measure() as cost:
-        core = await open_table(env, names, name)
+        table = await open_table(env, names, name)
         try:
-            drop = await drop_table(core)
+            drop = await drop_table(table)
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
             drop = None  # no snapshot is left: only the name has to be released
         try:
-            await give_back(core, names, cascade=cascade)
+            await give_back(table, names, cascade=cascade)
         except LakehouseError as error:
             raise CommitUnknownError(
                 f"table {str(name)!r} is dropped, but it is not known whether its name is free: {error} "
                 "Drop it again.",
                 table=str(name),
             ) from error
-        until = None if drop is None else await _until(core, drop)
+        until = None if drop is None else await _until(table, drop)
     return DropResult(
         table=str(name),
-        uuid=core.uuid,
+        uuid=table.uuid,
         snapshot=None if drop is None else drop.id,
         until=until,
         cost=cost,
@@ -134,65 +134,65 @@ async def drop_database(env: Environment, names: Names, name: str, *, cascade: b
     return DatabaseDropResult(database=name, tables=tuple(dropped), cost=cost)
 
 
-async def drop_table(core: OpenTable) -> Snapshot:
+async def drop_table(table: OpenTable) -> Snapshot:
     """Makes the last commit of a table, unless it is made already, and returns its snapshot.
 
     Raises:
         NotFoundError: nothing is left of the table.
         CommitUnknownError: the table is dropped, but its streaming writer may not have ended.
     """
-    head = (await core.history.head()).snapshot
+    head = (await table.history.head()).snapshot
     if head.kind is not CommitKind.DROP:
         # Before the commit, so that it covers everything that the streaming writer had acknowledged.
-        await _fence_off(core, head)
+        await _fence_off(table, head)
         try:
-            head = (await core.commit(DropTable(), view=await core.view_of(head))).snapshot
+            head = (await table.commit(DropTable(), view=await table.view_of(head))).snapshot
         except NotFoundError:
-            head = (await core.history.head()).snapshot
+            head = (await table.history.head()).snapshot
             if head.kind is not CommitKind.DROP:
                 raise
     try:
         # Another writer may have been opened in between; or whoever made the drop ended before this.
-        await _fence_off(core, head)
+        await _fence_off(table, head)
     except LakehouseError as error:
         raise CommitUnknownError(
-            f"table {core.name} is dropped, but it is not known whether its streaming writer has ended: "
+            f"table {table.name} is dropped, but it is not known whether its streaming writer has ended: "
             f"{error} Drop it again.",
-            table=str(core.name),
+            table=str(table.name),
         ) from error
     return head
 
 
-async def _fence_off(core: OpenTable, head: Snapshot) -> None:
+async def _fence_off(table: OpenTable, head: Snapshot) -> None:
     if head.wal is not None:
-        await core.take_log_over(head, deadline_s=core.history.deadline_s)
+        await table.take_log_over(head, deadline_s=table.history.deadline_s)
 
 
-async def give_back(core: OpenTable, names: Names, *, cascade: str | None = None) -> None:
+async def give_back(table: OpenTable, names: Names, *, cascade: str | None = None) -> None:
     """Releases the name of a dropped table, unless others did so, or brought the table back."""
-    seen = core.pointer
+    seen = table.pointer
     for _ in range(_LOOKS):
         left = await names.release(
-            core.name,
+            table.name,
             seen,
             state=NameState.DROPPED,
-            time_ms=core.history.time.now_ms(),
+            time_ms=table.history.time.now_ms(),
             token=seen.token,
             cascade=cascade,
         )
-        if left.table != core.uuid or left.state is not NameState.LIVE:
+        if left.table != table.uuid or left.state is not NameState.LIVE:
             return
         # Somebody has replaced the pointer since: it may go only if the drop is still in force after this
         # version of it was read.
-        if not await is_dropped(core):
+        if not await is_dropped(table):
             return
         seen = left
     raise ConflictError(
-        f"the pointer of {core.name} is replaced by others again and again", table=str(core.name)
+        f"the pointer of {table.name} is replaced by others again and again", table=str(table.name)
     )
 
 
-async def _until(core: OpenTable, drop: Snapshot) -> dt.datetime:
+async def _until(table: OpenTable, drop: Snapshot) -> dt.datetime:
     """Returns the time at which the grace of a drop ends."""
-    grace_s = (await core.view_of(drop)).options.delete_grace_s
+    grace_s = (await table.view_of(drop)).options.delete_grace_s
     return dt.datetime.fromtimestamp(drop.time_ms / 1000 + grace_s, dt.UTC)

@@ -65,11 +65,11 @@ class TableIndexSource:
         async for name in self._tables():
             directory = ""
             try:
-                core = await open_table(self._env, self._names, name)
-                directory = join(core.root, "")
+                table = await open_table(self._env, self._names, name)
+                directory = join(table.root, "")
                 if is_visible is not None and not await is_visible(directory):
                     continue
-                entries = await (await core.newest()).files()
+                entries = await (await table.newest()).files()
             except NotFoundError as missing:
                 # The absence of a table is an error only where that table was named.
                 if missing.kind == "missing-bucket" or self._table is not None:
@@ -79,10 +79,10 @@ class TableIndexSource:
                 # One damaged table must not hide the files of all others.
                 yield FileProblem.of(str(error.context.get("key", directory)), error, table_dir=directory)
                 continue
-            number = table_id(core.uuid)
+            number = table_id(table.uuid)
             for entry in entries:
                 if entry.index is not None:
-                    yield _index_file(core.root, number, entry)
+                    yield _index_file(table.root, number, entry)
 
     async def _tables(self) -> AsyncIterator[TableName]:
         if self._database is not None and self._table is not None:

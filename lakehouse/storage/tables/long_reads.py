@@ -49,18 +49,18 @@ def until_pinned_s(grace_s: float) -> float:
 
 
 @contextlib.asynccontextmanager
-async def reading(core: OpenTable, *views: View) -> AsyncGenerator[None, None]:
+async def reading(table: OpenTable, *views: View) -> AsyncGenerator[None, None]:
     """Protects the states that are read while the block runs."""
     grace_s = min(view.options.delete_grace_s for view in views)
     numbers = [view.snapshot.id for view in views]
     segments = [view.first_segment for view in views if view.first_segment is not None]
-    async with holding(core, *numbers, grace_s=grace_s, segment=min(segments, default=None)):
+    async with holding(table, *numbers, grace_s=grace_s, segment=min(segments, default=None)):
         yield
 
 
 @contextlib.asynccontextmanager
 async def holding(
-    core: OpenTable,
+    table: OpenTable,
     *snapshots: int,
     grace_s: float,
     segment: int | None = None,
@@ -70,17 +70,17 @@ async def holding(
     """Protects snapshots while the block runs, and reports which has expired when an object is missing.
 
     Args:
-        core: the table.
+        table: the table.
         snapshots: ids.
         grace_s: the table's option ``delete_grace_s``.
         segment: the first segment of the write-ahead log that is read above the snapshots.
         age_s: seconds since the read began, elsewhere.
         pin: name of the pin when other processes read too: it is made once and ends by itself.
     """
-    hold = _Hold(core, snapshots, grace_s, pin)
+    hold = _Hold(table, snapshots, grace_s, pin)
     hold.pin_after(max(0.0, until_pinned_s(grace_s) - age_s))
     try:
-        async with explain_expiry(core.history, *snapshots, segment=segment):
+        async with explain_expiry(table.history, *snapshots, segment=segment):
             yield
     finally:
         await hold.end()
@@ -89,8 +89,8 @@ async def holding(
 class _Hold:
     """Pins snapshots once a read has taken long."""
 
-    def __init__(self, core: OpenTable, snapshots: Sequence[int], grace_s: float, pin: str | None) -> None:
-        self._core, self._snapshots, self._grace_s = core, snapshots, grace_s
+    def __init__(self, table: OpenTable, snapshots: Sequence[int], grace_s: float, pin: str | None) -> None:
+        self._table, self._snapshots, self._grace_s = table, snapshots, grace_s
         self._is_shared = pin is not None
         self._name = pin or f"pin-{uuid.uuid4().hex}"
         self._made = 0
@@ -113,15 +113,15 @@ class _Hold:
                 # Noted before the commit, whose outcome may stay unknown.
                 self._names.append(name)
                 with contextlib.suppress(AlreadyExistsError):  # another task of the same read was first
-                    await make_pin(self._core, snapshot, name=name, ttl_s=PIN_S)
+                    await make_pin(self._table, snapshot, name=name, ttl_s=PIN_S)
                 self._made += 1
         except UnavailableError as error:
-            _log.warning("a long read is not pinned yet", table=self._core.root, error=error)
+            _log.warning("a long read is not pinned yet", table=self._table.root, error=error)
             self.pin_after(self._grace_s * _AGAIN_SHARE)
         except NotFoundError:
-            _log.info("a long read cannot be pinned: its snapshot has expired", table=self._core.root)
+            _log.info("a long read cannot be pinned: its snapshot has expired", table=self._table.root)
         except LakehouseError as error:
-            _log.warning("a long read cannot be pinned", table=self._core.root, error=error)
+            _log.warning("a long read cannot be pinned", table=self._table.root, error=error)
 
     async def end(self) -> None:
         """Takes the pins away that are this read's own."""
@@ -135,4 +135,4 @@ class _Hold:
             if self._timer is not None:
                 self._timer.cancel()
             for name in () if self._is_shared else dict.fromkeys(self._names):
-                await drop_pin(self._core, name)
+                await drop_pin(self._table, name)

@@ -384,9 +384,9 @@ def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> Ope
     return table
 
 
-async def is_dropped(core: OpenTable) -> bool:
+async def is_dropped(table: OpenTable) -> bool:
     """Returns whether a table's newest snapshot is a drop, or there is none."""
     try:
-        return (await core.history.head()).snapshot.kind is CommitKind.DROP
+        return (await table.history.head()).snapshot.kind is CommitKind.DROP
     except NotFoundError:
         return True

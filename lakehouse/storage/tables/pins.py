@@ -16,25 +16,25 @@ __all__ = ["drop_pin", "make_pin"]
 _log = get_logger(__name__)
 
 
-async def make_pin(core: OpenTable, snapshot: int, *, name: str, ttl_s: float) -> None:
+async def make_pin(table: OpenTable, snapshot: int, *, name: str, ttl_s: float) -> None:
     """Protects a snapshot until the pin is dropped or so many seconds have passed by the store's clock.
 
     Args:
-        core: the table.
+        table: the table.
         snapshot: id of the snapshot.
         name: name of the pin.
         ttl_s: seconds until the pin ends by itself.
     """
-    view = await core.known()
-    expires = await core.history.store_now_ms(view.snapshot) + int(ttl_s * 1000)
+    view = await table.known()
+    expires = await table.history.store_now_ms(view.snapshot) + int(ttl_s * 1000)
     ref = Ref(snapshot=snapshot, kind=RefKind.PIN, expires_ms=expires)
-    await core.commit(ChangeRefs(make={name: ref}), view=view)
+    await table.commit(ChangeRefs(make={name: ref}), view=view)
 
 
-async def drop_pin(core: OpenTable, name: str) -> None:
+async def drop_pin(table: OpenTable, name: str) -> None:
     """Drops a pin; one that cannot be dropped is logged, and ends by itself."""
     try:
-        await core.commit(ChangeRefs(drop=(name,)), view=await core.known())
+        await table.commit(ChangeRefs(drop=(name,)), view=await table.known())
     except NotFoundError:
         pass
     except LakehouseError as error:

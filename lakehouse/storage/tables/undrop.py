@@ -96,15 +96,13 @@ async def undrop_database(env: Environment, names: Names, name: str) -> Database
     return DatabaseUndropResult(database=name, tables=tuple(tables), lost=tuple(lost), cost=cost)
 
 
-async def _undrop(
-    env: Environment, names: Names, name: TableName, table: uuid.UUID | str | None
-) -> OpenTable:
-    attempt = _Attempt(env, names, name, table)
+async def _undrop(env: Environment, names: Names, name: TableName, rows: uuid.UUID | str | None) -> OpenTable:
+    attempt = _Attempt(env, names, name, rows)
     try:
         for _ in range(_LOOKS):
-            core = await attempt.once()
-            if core is not None:
-                return core
+            table = await attempt.once()
+            if table is not None:
+                return table
     except (AlreadyExistsError, NotFoundError, ConflictError, CommitUnknownError):
         raise
     except LakehouseError as error:
@@ -126,7 +124,7 @@ class _Attempt:
     ) -> None:
         self._env, self._names, self._name = env, names, name
         self._wanted: uuid.UUID | str | None = table
-        self._core: OpenTable | None = None
+        self._table: OpenTable | None = None
         self._drop: Snapshot | None = None
         """The drop that this call undoes; None = not found yet, so a live table was live before the call."""
 
@@ -154,18 +152,18 @@ class _Attempt:
             time_ms=self._env.clock.now_ms(),
         )
         live = pointer.given_to(own)
-        core = self._core = shared_table(self._env, self._name, live)
-        await self._commit(core)
+        table = self._table = shared_table(self._env, self._name, live)
+        await self._commit(table)
         if pointer.state is NameState.LIVE and not self.has_begun:
             raise _name_taken_error(pointer, self._name)
         try:
             await self._names.replace(live, version=version)
         except ConflictError:
             return None
-        if await is_dropped(core):
-            await give_back(core, self._names)
+        if await is_dropped(table):
+            await give_back(table, self._names)
             raise _dropped_again_error(self._name)
-        return core
+        return table
 
     async def _look(self) -> tuple[NamePointer, str]:
         try:
@@ -176,10 +174,10 @@ class _Attempt:
             never = f"there never was a table {str(self._name)!r}"
             raise NotFoundError(never, table=str(self._name)) from missing
 
-    async def _commit(self, core: OpenTable) -> None:
+    async def _commit(self, table: OpenTable) -> None:
         """Makes the commit after the drop, if the drop is the newest snapshot."""
         try:
-            head = (await core.history.head()).snapshot
+            head = (await table.history.head()).snapshot
         except NotFoundError as missing:
             if missing.kind == "missing-bucket":
                 raise
@@ -190,13 +188,13 @@ class _Attempt:
         if head.token != self._drop.token:
             raise _dropped_again_error(self._name)
         # Does nothing unless the head is this very drop.
-        await core.commit(Undrop(drop=head), view=await core.view_of(head), undrops=True)
+        await table.commit(Undrop(drop=head), view=await table.view_of(head), undrops=True)
 
     async def _end_again(self) -> None:
         """Drops the table again for those who opened it, when a purge won after this call's commit."""
-        if self.has_begun and self._core is not None:
+        if self.has_begun and self._table is not None:
             with contextlib.suppress(LakehouseError):
-                await drop_table(self._core)
+                await drop_table(self._table)
 
 
 def _chosen(pointer: NamePointer, name: TableName, wanted: uuid.UUID | str | None) -> DroppedTable:

@@ -33,7 +33,7 @@ class AddIfUnchanged:
     """Adds files whose rows were computed from a snapshot, unless the keys that were read have changed.
 
     Args:
-        core: the table, which has a primary key.
+        table: the table, which has a primary key.
         read: the snapshot that was read.
         entries: the files to add.
         looked_at: ranges of the keys that were read; None = all keys.
@@ -45,7 +45,7 @@ class AddIfUnchanged:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         read: Snapshot,
         entries: tuple[FileEntry, ...],
         *,
@@ -53,9 +53,9 @@ class AddIfUnchanged:
         must_commit: bool,
         message: str | None,
     ) -> None:
-        self._core, self._read, self._entries = core, read, entries
+        self._table, self._read, self._entries = table, read, entries
         self._looked_at, self._must_commit, self._message = looked_at, must_commit, message
-        self._own = SpilledManifest(core.env.store, core.root)
+        self._own = SpilledManifest(table.env.store, table.root)
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns a draft that adds the files; None when there are none.
@@ -88,7 +88,7 @@ class AddIfUnchanged:
             return True
         for number in range(read.id + 1, head.id + 1):
             try:
-                between = await self._core.history.snapshot(number, head)
+                between = await self._table.history.snapshot(number, head)
             except NotFoundError:
                 return True  # expired meanwhile: its changes cannot be known
             traits = traits_of(between.kind)

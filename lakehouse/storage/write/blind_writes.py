@@ -46,7 +46,7 @@ _WRITER_ID_MAX = 1_000
 
 
 async def add_rows(
-    core: OpenTable,
+    table: OpenTable,
     data: object,
     *,
     kind: CommitKind,
@@ -59,7 +59,7 @@ async def add_rows(
     """Adds rows without reading the existing ones.
 
     Args:
-        core: the table.
+        table: the table.
         data: rows, or keys if ``deletes``.
         kind: kind of the snapshot.
         deletes: whether the rows are keys to be deleted.
@@ -73,22 +73,22 @@ async def add_rows(
         recorded = recorded_snapshot(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
-        written = await core.write(view, data, deletes=deletes, missing=missing)
+        written = await table.write(view, data, deletes=deletes, missing=missing)
         change = AddFiles(
             kind=kind,
             entries=written.entries,
-            own=SpilledManifest(core.env.store, core.root),
+            own=SpilledManifest(table.env.store, table.root),
             clears=clears,
             must_commit=writer is not None,
             message=message,
         )
-        return result_of(await commit_written(core, view, change, written, writer, tail), written)
+        return result_of(await commit_written(table, view, change, written, writer, tail), written)
 
-    return await with_current_schema(core, data, attempt)
+    return await with_current_schema(table, data, attempt)
 
 
 async def replace_partitions(
-    core: OpenTable,
+    table: OpenTable,
     data: object,
     *,
     holds: Callable[[View], Callable[[tuple[bytes, ...]], bool]],
@@ -98,11 +98,11 @@ async def replace_partitions(
     """Replaces all rows of whole partitions, also those that others commit before this commit."""
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
-        written = await core.write(view, data)
+        written = await table.write(view, data)
         is_held = holds(view)
         outside = [entry for entry in written.entries if not is_held(entry.partition)]
         if outside:
-            await delete_files(core.env.store, core.root, object_paths(written.entries))
+            await delete_files(table.env.store, table.root, object_paths(written.entries))
             raise InvalidInputError(
                 "the new rows do not all lie in the partitions to be replaced: "
                 f"{outside[0].path.rpartition('/')[0]!r} is outside. Leave those rows out, or widen the "
@@ -112,17 +112,17 @@ async def replace_partitions(
             kind=CommitKind.OVERWRITE,
             holds=is_held,
             entries=written.entries,
-            own=SpilledManifest(core.env.store, core.root),
+            own=SpilledManifest(table.env.store, table.root),
             must_commit=writer is not None,
             message=message,
         )
-        return result_of(await commit_written(core, view, change, written, writer, tail), written)
+        return result_of(await commit_written(table, view, change, written, writer, tail), written)
 
-    return await with_current_schema(core, data, attempt)
+    return await with_current_schema(table, data, attempt)
 
 
 async def with_current_schema(
-    core: OpenTable, data: object, attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]]
+    table: OpenTable, data: object, attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]]
 ) -> CommitResult:
     """Writes with the known schema, and once more if that turns out not to be the newest.
 
@@ -132,22 +132,22 @@ async def with_current_schema(
     into files first.
     """
     with measure() as cost:
-        core.expect_commit()
+        table.expect_commit()
         again = _can_be_read_again(data)
-        view = await (core.known() if again else core.newest())
-        async with beside(core.tail(view)) as tail:
+        view = await (table.known() if again else table.newest())
+        async with beside(table.tail(view)) as tail:
             try:
-                result = await flushing(core, view, tail, attempt)
+                result = await flushing(table, view, tail, attempt)
             except (ConflictError, InvalidInputError):
-                newest = await core.newest()
+                newest = await table.newest()
                 if not again or newest.snapshot.schema == view.snapshot.schema:
                     raise
-                result = await flushing(core, newest, tail, attempt)
+                result = await flushing(table, newest, tail, attempt)
     return dataclasses.replace(result, cost=cost)
 
 
 async def flushing(
-    core: OpenTable,
+    table: OpenTable,
     view: View,
     tail: Awaitable[Tail | None],
     attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
@@ -165,8 +165,8 @@ async def flushing(
                 raise
         flushes -= 1
         read = await tail
-        await flush_table(core, upto=read.upto if read is not None else None)
-        view = await core.newest()
+        await flush_table(table, upto=read.upto if read is not None else None)
+        view = await table.newest()
 
 
 def _can_be_read_again(data: object) -> bool:
@@ -175,7 +175,7 @@ def _can_be_read_again(data: object) -> bool:
 
 
 async def commit_written(
-    core: OpenTable,
+    table: OpenTable,
     view: View,
     change: Change,
     written: WrittenRows,
@@ -183,8 +183,8 @@ async def commit_written(
     tail: Awaitable[Tail | None],
 ) -> Committed:
     """Commits files that are uploaded, and deletes them if nothing is committed."""
-    async with delete_unless_committed(core, lambda: object_paths(written.entries)) as keep:
-        done = await core.commit(
+    async with delete_unless_committed(table, lambda: object_paths(written.entries)) as keep:
+        done = await table.commit(
             change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
         )
         keep.committed = done.changed

@@ -63,28 +63,28 @@ _REWRITES = 4
 
 
 async def delete_matching(
-    core: OpenTable, where: Expr, *, writer: WriterId | None = None, message: str | None = None
+    table: OpenTable, where: Expr, *, writer: WriterId | None = None, message: str | None = None
 ) -> CommitResult:
     """Deletes the rows that match a condition."""
-    return await _replace_matching(core, where, None, CommitKind.DELETE, writer, message)
+    return await _replace_matching(table, where, None, CommitKind.DELETE, writer, message)
 
 
 async def overwrite_matching(
-    core: OpenTable, data: object, where: Expr, *, writer: WriterId | None = None, message: str | None = None
+    table: OpenTable, data: object, where: Expr, *, writer: WriterId | None = None, message: str | None = None
 ) -> CommitResult:
     """Replaces the rows that match a condition by others, which must match too."""
-    view = await core.known()
+    view = await table.known()
     if partition_test(where, view.schema) is not None:
 
         def holds(view: View):  # type: ignore[no-untyped-def]
             return partition_test(where, view.schema)
 
-        return await replace_partitions(core, data, holds=holds, writer=writer, message=message)
-    return await _replace_matching(core, where, data, CommitKind.OVERWRITE, writer, message)
+        return await replace_partitions(table, data, holds=holds, writer=writer, message=message)
+    return await _replace_matching(table, where, data, CommitKind.OVERWRITE, writer, message)
 
 
 async def _replace_matching(
-    core: OpenTable,
+    table: OpenTable,
     where: Expr,
     data: object | None,
     kind: CommitKind,
@@ -94,23 +94,23 @@ async def _replace_matching(
 
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         bind_where(where, view.schema)
-        refuse_ignored_deletes(core, view)
+        refuse_ignored_deletes(table, view)
         new = WrittenRows()
         if data is not None:
             rows = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
-            new = await core.write(view, rows)
-        async with delete_unless_committed(core, lambda: object_paths(new.entries)) as fate:
+            new = await table.write(view, rows)
+        async with delete_unless_committed(table, lambda: object_paths(new.entries)) as fate:
             done = await commit_replacing(
-                core, where, new, view=view, tail=tail, kind=kind, writer=writer, message=message
+                table, where, new, view=view, tail=tail, kind=kind, writer=writer, message=message
             )
             fate.committed = done.changed
         return done
 
-    return await with_current_schema(core, data if data is not None else (), attempt)
+    return await with_current_schema(table, data if data is not None else (), attempt)
 
 
 async def commit_replacing(
-    core: OpenTable,
+    table: OpenTable,
     where: Expr,
     new: WrittenRows,
     *,
@@ -124,24 +124,24 @@ async def commit_replacing(
 
     If nothing is committed, the files of the added rows are left to the caller to delete.
     """
-    change = _ReplaceMatching(core, where, new, kind=kind, must_commit=writer is not None, message=message)
-    async with delete_unless_committed(core, lambda: change.uploaded) as fate:
-        done = await core.commit(
+    change = _ReplaceMatching(table, where, new, kind=kind, must_commit=writer is not None, message=message)
+    async with delete_unless_committed(table, lambda: change.uploaded) as fate:
+        done = await table.commit(
             change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
         )
         fate.committed = done.changed
     if done.changed:
         # Files of drafts that lost against other commits are in no snapshot.
-        await delete_files(core.env.store, core.root, change.abandoned())
+        await delete_files(table.env.store, table.root, change.abandoned())
     result = result_of(done, change.written)
     return dataclasses.replace(result, rows=change.deleted if kind is CommitKind.DELETE else new.rows)
 
 
-def refuse_ignored_deletes(core: OpenTable, view: View) -> None:
+def refuse_ignored_deletes(table: OpenTable, view: View) -> None:
     """Raises if rows of the table cannot be removed by a condition."""
     if view.schema.merging.ignores_deletes:
         raise InvalidInputError(
-            f"{core.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
+            f"{table.name} ignores deletes (option 'ignore_delete'), so no rows can be taken away by a "
             "condition; overwrite the whole table or whole partitions",
             option="ignore_delete",
         )
@@ -176,7 +176,7 @@ class _ReplaceMatching:
     """Change that removes the rows that match a condition, and adds others.
 
     Args:
-        core: the table.
+        table: the table.
         where: the condition.
         new: uploaded rows to add.
         kind: kind of the snapshot.
@@ -188,7 +188,7 @@ class _ReplaceMatching:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         where: Expr,
         new: WrittenRows,
         *,
@@ -196,9 +196,9 @@ class _ReplaceMatching:
         must_commit: bool,
         message: str | None,
     ) -> None:
-        self._core, self._where, self._new = core, where, new
+        self._table, self._where, self._new = table, where, new
         self._kind, self._must_commit, self._message = kind, must_commit, message
-        self._own = SpilledManifest(core.env.store, core.root)
+        self._own = SpilledManifest(table.env.store, table.root)
         self._base: Base | None = None
         self._draft: Draft | None = None
         self.uploaded: list[str] = []
@@ -229,7 +229,7 @@ class _ReplaceMatching:
         if not known <= {entry.path for entry in entries}:
             # A file that is gone may have hidden older rows, as after a rollback.
             return False
-        view = await self._core.view_of(new.snapshot)
+        view = await self._table.view_of(new.snapshot)
         pruner = Pruner(bind_where(self._where, view.schema), view.schema)
         folds = view.schema.merging.is_mergeable  # then a row may match together with those of other files
         return not any(
@@ -241,7 +241,7 @@ class _ReplaceMatching:
         )
 
     async def _decide(self, base: Base) -> Draft | None:
-        view = await self._core.view_of(base.snapshot)
+        view = await self._table.view_of(base.snapshot)
         bound = bind_where(self._where, view.schema)
         entries = await base.entries()
         holds = partition_test(self._where, view.schema)
@@ -277,12 +277,12 @@ class _ReplaceMatching:
         scan = Scan(
             entries,
             view.schema,
-            TableRuns(self._core, view.schema),
+            TableRuns(self._table, view.schema),
             columns=view.schema.primary_key,
             where=shown_where(self._where, view.shows),
-            settings=self._core.env.settings.table,
+            settings=self._table.env.settings.table,
         )
-        await scan.ask_indexes(partial(ask_table, self._core))
+        await scan.ask_indexes(partial(ask_table, self._table))
         written = await self._write(view, scan.tables(), deletes=True)
         self.deleted = written.rows
         return written.entries
@@ -301,9 +301,9 @@ class _ReplaceMatching:
             scan = Scan(
                 [entry],
                 view.schema,
-                TableRuns(self._core, view.schema),
+                TableRuns(self._table, view.schema),
                 where=others,
-                settings=self._core.env.settings.table,
+                settings=self._table.env.settings.table,
             )
             written = await self._write(view, scan.tables())
             # Bounds said that a row may match, and none did: the file stays, and its copy is given up.
@@ -313,7 +313,7 @@ class _ReplaceMatching:
             return entry, written
 
         touched = [entry for entry in entries if pruner.judge(entry)[0] is not Verdict.NONE]
-        answers = await ask_table(self._core, IndexQuestion(self._where, view.schema), touched)
+        answers = await ask_table(self._table, IndexQuestion(self._where, view.schema), touched)
         touched = [entry for entry in touched if not answers.excludes(entry)]
         check_flushed(touched)
         removed, added = [], []
@@ -328,7 +328,7 @@ class _ReplaceMatching:
         return tuple(removed), tuple(added)
 
     async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
-        written = await self._core.write(view, rows, deletes=deletes)
+        written = await self._table.write(view, rows, deletes=deletes)
         self.uploaded += object_paths(written.entries)
         if self.first_upload_ms is None:
             self.first_upload_ms = written.first_upload_ms
@@ -349,7 +349,7 @@ def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
 
 
 async def insert_rows(
-    core: OpenTable,
+    table: OpenTable,
     data: object,
     *,
     missing: Missing | None = None,
@@ -369,16 +369,16 @@ async def insert_rows(
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         keys: list[pa.Table] = []
         check = refusing_missing(view.schema, missing or "null")
-        written = await core.write(view, _remembered(data, view, keys, check))
-        change = _InsertNew(core, written, keys, must_commit=writer is not None, message=message)
-        async with delete_unless_committed(core, lambda: object_paths(written.entries)) as fate:
-            done = await core.commit(
+        written = await table.write(view, _remembered(data, view, keys, check))
+        change = _InsertNew(table, written, keys, must_commit=writer is not None, message=message)
+        async with delete_unless_committed(table, lambda: object_paths(written.entries)) as fate:
+            done = await table.commit(
                 change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
             )
             fate.committed = done.changed
         return result_of(done, written)
 
-    return await with_current_schema(core, data, attempt)
+    return await with_current_schema(table, data, attempt)
 
 
 async def _remembered(
@@ -409,17 +409,17 @@ class _InsertNew:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         written: WrittenRows,
         keys: Collection[pa.Table],
         *,
         must_commit: bool,
         message: str | None,
     ) -> None:
-        self._core, self._written = core, written
+        self._table, self._written = table, written
         self._keys = pa.concat_tables(keys) if keys else None
         self._must_commit, self._message = must_commit, message
-        self._own = SpilledManifest(core.env.store, core.root)
+        self._own = SpilledManifest(table.env.store, table.root)
         self._checked: frozenset[str] = frozenset()
         """Files that have been searched and hold none of the keys."""
 
@@ -441,8 +441,8 @@ class _InsertNew:
         paths = frozenset(entry.path for entry in entries)
         if paths == self._checked:
             return
-        view = await self._core.view_of(base.snapshot)
-        lookup = Lookup(entries, view.schema, TableRuns(self._core, view.schema), shows=view.shows)
+        view = await self._table.view_of(base.snapshot)
+        lookup = Lookup(entries, view.schema, TableRuns(self._table, view.schema), shows=view.shows)
         existing = await lookup.get_many(self._keys, columns=view.schema.primary_key)
         if existing.num_rows:
             raise AlreadyExistsError(

@@ -39,7 +39,7 @@ __all__ = ["commit_decided", "commit_uploaded", "in_runs", "overwrite_uploaded",
 
 
 async def commit_uploaded(
-    core: OpenTable,
+    table: OpenTable,
     written: Sequence[WrittenRows],
     schema: TableSchema,
     *,
@@ -52,7 +52,7 @@ async def commit_uploaded(
     """Adds the files that several processes uploaded, in one commit.
 
     Args:
-        core: the table.
+        table: the table.
         written: the uploads of each process.
         schema: the schema with which all of them wrote.
         kind: kind of the snapshot.
@@ -65,16 +65,16 @@ async def commit_uploaded(
     change = AddFiles(
         kind=kind,
         entries=whole.entries,
-        own=SpilledManifest(core.env.store, core.root),
+        own=SpilledManifest(table.env.store, table.root),
         clears=clears,
         must_commit=writer is not None,
         message=message,
     )
-    return await _committed(core, change, whole, tail, writer)
+    return await _committed(table, change, whole, tail, writer)
 
 
 async def replace_uploaded(
-    core: OpenTable,
+    table: OpenTable,
     written: Sequence[WrittenRows],
     schema: TableSchema,
     *,
@@ -89,15 +89,15 @@ async def replace_uploaded(
         kind=CommitKind.OVERWRITE,
         holds=holds,
         entries=whole.entries,
-        own=SpilledManifest(core.env.store, core.root),
+        own=SpilledManifest(table.env.store, table.root),
         must_commit=writer is not None,
         message=message,
     )
-    return await _committed(core, change, whole, tail, writer)
+    return await _committed(table, change, whole, tail, writer)
 
 
 async def overwrite_uploaded(
-    core: OpenTable,
+    table: OpenTable,
     written: Sequence[WrittenRows],
     schema: TableSchema,
     where: Expr,
@@ -111,7 +111,7 @@ async def overwrite_uploaded(
 
     async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
         return await commit_replacing(
-            core,
+            table,
             where,
             whole,
             view=view,
@@ -121,11 +121,11 @@ async def overwrite_uploaded(
             message=message,
         )
 
-    return await _attempted(core, whole, tail, attempt)
+    return await _attempted(table, whole, tail, attempt)
 
 
 async def commit_decided(
-    core: OpenTable,
+    table: OpenTable,
     written: Sequence[WrittenRows],
     schema: TableSchema,
     read: Snapshot,
@@ -137,7 +137,7 @@ async def commit_decided(
     """Adds rows that were computed from a snapshot, which covers all that the write-ahead log held then.
 
     Args:
-        core: the table.
+        table: the table.
         written: the uploads of each process.
         schema: the schema with which all of them wrote.
         read: the snapshot that was read.
@@ -150,7 +150,7 @@ async def commit_decided(
     """
     whole = in_runs(written, schema)
     change = AddIfUnchanged(
-        core,
+        table,
         read,
         whole.entries,
         looked_at=looked_at,
@@ -159,23 +159,23 @@ async def commit_decided(
     )
     # The tail is empty: rows put into the log since the read stay above this commit.
     tail = None if read.wal is None else Tail(after=read.wal.upto)
-    return await _committed(core, change, whole, tail, writer)
+    return await _committed(table, change, whole, tail, writer)
 
 
 async def _committed(
-    core: OpenTable, change: Change, whole: WrittenRows, tail: Tail | None, writer: WriterId | None
+    table: OpenTable, change: Change, whole: WrittenRows, tail: Tail | None, writer: WriterId | None
 ) -> CommitResult:
     async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
-        done = await core.commit(
+        done = await table.commit(
             change, view=view, writer=writer, uploaded_ms=whole.first_upload_ms, tail=await read
         )
         return result_of(done, whole)
 
-    return await _attempted(core, whole, tail, attempt)
+    return await _attempted(table, whole, tail, attempt)
 
 
 async def _attempted(
-    core: OpenTable,
+    table: OpenTable,
     whole: WrittenRows,
     tail: Tail | None,
     attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
@@ -183,13 +183,13 @@ async def _attempted(
     """Makes the commit; rows of the log that it removes are flushed first."""
 
     async def read(view: View) -> Tail | None:
-        return tail if tail is not None else await core.tail(view)
+        return tail if tail is not None else await table.tail(view)
 
     with measure() as cost:
-        async with delete_unless_committed(core, lambda: object_paths(whole.entries)) as fate:
-            view = await core.known()
+        async with delete_unless_committed(table, lambda: object_paths(whole.entries)) as fate:
+            view = await table.known()
             async with beside(read(view)) as log_tail:
-                result = await flushing(core, view, log_tail, attempt)
+                result = await flushing(table, view, log_tail, attempt)
             fate.committed = result.changed
     return dataclasses.replace(result, cost=cost)
 

@@ -100,7 +100,7 @@ def plan_groups(
 
 
 async def flush_table(
-    core: OpenTable,
+    table: OpenTable,
     *,
     upto: int | None = None,
     segments: Segments | None = None,
@@ -108,19 +108,19 @@ async def flush_table(
     """Puts the rows of the write-ahead log into data files.
 
     Args:
-        core: the table.
+        table: the table.
         upto: number of the last segment to flush; None = all that existed when the call began.
         segments: source of the segments; None = they are read from the store.
     """
     with measure() as cost:
-        view = await core.known()
+        view = await table.known()
         if view.snapshot.wal is None:
             # A log may have been begun by another process.
-            view = await core.newest()
-        tail = await core.tail(view)
+            view = await table.newest()
+        tail = await table.tail(view)
         if tail is not None and view.snapshot.wal is not None and tail.after > view.snapshot.wal.upto:
             # Others have covered and flushed what the view has not.
-            view = await core.newest()
+            view = await table.newest()
         if tail is not None and upto is not None:
             # What is not flushed need not be covered: readers would have to read it segment by segment.
             tail = tail.down_to(upto)
@@ -128,12 +128,12 @@ async def flush_table(
         for _ in range(_ROUNDS):
             first = None if view.snapshot.wal is None else view.snapshot.wal.upto + 1
             grace_s = view.options.delete_grace_s
-            async with holding(core, view.snapshot.id, grace_s=grace_s, segment=first):
-                done = await _flush_once(core, view, tail, upto, segments or _from_store(core, view))
+            async with holding(table, view.snapshot.id, grace_s=grace_s, segment=first):
+                done = await _flush_once(table, view, tail, upto, segments or _from_store(table, view))
             result = done if result is None else _sum(result, done)
             if not done.changed:
                 break
-            view = await core.newest()
+            view = await table.newest()
             # A group gave way, or the commit covered segments first: they are planned on the new head.
             if not _has_unflushed(view, upto if upto is not None else tail.upto if tail else 0):
                 break
@@ -157,7 +157,7 @@ def _sum(earlier: CommitResult, later: CommitResult) -> CommitResult:
 
 
 async def _flush_once(
-    core: OpenTable, view: View, tail: Tail | None, upto: int | None, segments: Segments
+    table: OpenTable, view: View, tail: Tail | None, upto: int | None, segments: Segments
 ) -> CommitResult:
     """Uploads the groups that can be flushed in the view, and commits those that still can at the head."""
     ranges = covered(view.snapshot, tail, at=view.snapshot.id + 1)
@@ -171,35 +171,35 @@ async def _flush_once(
         )
     planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
     uploads = FileWriter(
-        core.env.store,
-        core.root,
+        table.env.store,
+        table.root,
         view.schema,
         view.options,
         format=FileFormat(view.options.file_format_level0),
     )
     groups: list[_Group] = []
     rows = 0
-    change = _Flush(core, groups, view.schema.buckets)
-    async with delete_unless_committed(core, lambda: uploads.paths) as fate:
+    change = _Flush(table, groups, view.schema.buckets)
+    async with delete_unless_committed(table, lambda: uploads.paths) as fate:
         for numbers in planned:
             group = await in_thread(segment_rows, await segments(numbers), view.schema)
             rows += group.num_rows
-            entries = await _upload_rows(core, uploads, group, view)
+            entries = await _upload_rows(table, uploads, group, view)
             groups.append(_Group(numbers=numbers, entries=entries))
-        done = await core.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
+        done = await table.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
         fate.committed = done.changed
     kept = set(object_paths(change.added))
     unused = [path for path in uploads.paths if path not in kept]
     if done.changed and unused:
-        await delete_files(core.env.store, core.root, unused)
+        await delete_files(table.env.store, table.root, unused)
     written = WrittenRows(entries=change.added, rows=rows, bytes=sum(entry.size for entry in change.added))
     return result_of(done, written)
 
 
-def _from_store(core: OpenTable, view: View) -> Segments:
+def _from_store(table: OpenTable, view: View) -> Segments:
     async def read(numbers: Sequence[int]) -> list[WalSegment]:
         async def read_one(number: int) -> WalSegment:
-            return await core.wal.read(number, snapshot=view.snapshot.id)
+            return await table.wal.read(number, snapshot=view.snapshot.id)
 
         async with aclosing(map_bounded(read_one, numbers, _READS)) as segments:
             return [segment async for segment in segments]
@@ -212,9 +212,9 @@ class _Flush:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, core: OpenTable, groups: Sequence[_Group], buckets: int) -> None:
+    def __init__(self, table: OpenTable, groups: Sequence[_Group], buckets: int) -> None:
         self._groups, self._buckets = groups, buckets
-        self._own = SpilledManifest(core.env.store, core.root)
+        self._own = SpilledManifest(table.env.store, table.root)
         self.added: tuple[FileEntry, ...] = ()
         """Files that the last draft adds."""
 
@@ -259,13 +259,13 @@ def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
 
 
 async def _upload_rows(
-    core: OpenTable, uploads: FileWriter, rows: pa.Table, view: View
+    table: OpenTable, uploads: FileWriter, rows: pa.Table, view: View
 ) -> tuple[FileEntry, ...]:
     """Uploads the files of one group's rows; returns their entries in the order of the rows."""
     if not rows.num_rows:
         return ()
     files = await in_thread(_files, rows, view.schema, uploads)
-    concurrency = core.env.settings.table.write_concurrency
+    concurrency = table.env.settings.table.write_concurrency
     async with aclosing(map_bounded(uploads.upload, files, concurrency, ordered=False)) as entries:
         written = {number: entry async for number, entry in entries}
     return tuple(written[number] for number in sorted(written))

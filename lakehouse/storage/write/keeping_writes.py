@@ -41,7 +41,7 @@ __all__ = ["upsert_keeping"]
 
 
 async def upsert_keeping(
-    core: OpenTable,
+    table: OpenTable,
     data: object,
     *,
     kind: CommitKind,
@@ -54,7 +54,7 @@ async def upsert_keeping(
     in which they would store null are refused.
 
     Args:
-        core: a table with a primary key.
+        table: a table with a primary key.
         data: rows; of several rows of a key, each column has the value of the last one that has it.
         kind: kind of the commit in its snapshot.
         writer: (id, sequence) that makes the call safe to repeat.
@@ -65,28 +65,28 @@ async def upsert_keeping(
         recorded = recorded_snapshot(view, writer)
         if recorded is not None:
             return CommitResult(snapshot=recorded, changed=False)
-        given = await _collected_rows(core, view, data)
-        change = _KeepMissing(core, view, given, kind=kind, must_commit=writer is not None, message=message)
-        async with delete_unless_committed(core, lambda: change.uploaded) as fate:
-            done = await core.commit(change, view=view, writer=writer, tail=await tail)
+        given = await _collected_rows(table, view, data)
+        change = _KeepMissing(table, view, given, kind=kind, must_commit=writer is not None, message=message)
+        async with delete_unless_committed(table, lambda: change.uploaded) as fate:
+            done = await table.commit(change, view=view, writer=writer, tail=await tail)
             fate.committed = done.changed
         if done.changed:
-            await delete_files(core.env.store, core.root, change.abandoned())
+            await delete_files(table.env.store, table.root, change.abandoned())
         return result_of(done, change.written)
 
-    if (await core.known()).schema.merging.engine is not Engine.DEDUPLICATE:
-        return await add_rows(core, data, kind=kind, missing=None, writer=writer, message=message)
-    return await with_current_schema(core, data, attempt)
+    if (await table.known()).schema.merging.engine is not Engine.DEDUPLICATE:
+        return await add_rows(table, data, kind=kind, missing=None, writer=writer, message=message)
+    return await with_current_schema(table, data, attempt)
 
 
-async def _collected_rows(core: OpenTable, view: View, data: object) -> GivenRows:
+async def _collected_rows(table: OpenTable, view: View, data: object) -> GivenRows:
     """Collects all rows of the call in memory; refuses more than ``table.keep_memory_bytes``."""
-    most, held, first = core.env.settings.table.keep_memory_bytes, 0, 0
+    most, held, first = table.env.settings.table.keep_memory_bytes, 0, 0
     chunks: list[GivenChunk] = []
     source = input_chunks(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes, marks=True)
     async with aclosing(source) as tables:
-        async for table in tables:
-            held += table.nbytes
+        async for rows in tables:
+            held += rows.nbytes
             if held > most:
                 raise InvalidInputError(
                     f"missing='keep' holds the rows of a call in memory, and these are more than {most:,} "
@@ -94,8 +94,8 @@ async def _collected_rows(core: OpenTable, view: View, data: object) -> GivenRow
                     "table.keep_memory_bytes",
                     setting="table.keep_memory_bytes",
                 )
-            chunks.append(await in_thread(partial(given_chunk, table, view.schema, first_row=first)))
-            first += table.num_rows
+            chunks.append(await in_thread(partial(given_chunk, rows, view.schema, first_row=first)))
+            first += rows.num_rows
     return await in_thread(GivenRows.of, chunks, view.schema)
 
 
@@ -103,7 +103,7 @@ class _KeepMissing:
     """Adds rows, filled from the older rows of their keys in the head it is committed on.
 
     Args:
-        core: the table.
+        table: the table.
         view: the state whose schema the rows were fitted to.
         given: the rows.
         kind: kind of the commit in its snapshot.
@@ -113,7 +113,7 @@ class _KeepMissing:
 
     def __init__(
         self,
-        core: OpenTable,
+        table: OpenTable,
         view: View,
         given: GivenRows,
         *,
@@ -121,11 +121,11 @@ class _KeepMissing:
         must_commit: bool,
         message: str | None,
     ) -> None:
-        self._core, self._view, self._given = core, view, given
+        self._table, self._view, self._given = table, view, given
         self._kind, self._must_commit, self._message = kind, must_commit, message
         self._keys = given.keys_to_read()
         self._names: list[bytes] = sorted(_encoded(self._keys, given.schema))
-        self._own = SpilledManifest(core.env.store, core.root)
+        self._own = SpilledManifest(table.env.store, table.root)
         self._base: Base | None = None
         self._filled: pa.Table | None = None
         self.written = WrittenRows()
@@ -193,13 +193,13 @@ class _KeepMissing:
         given = self._given
         if not self._names:
             return given.rows
-        view = await self._core.view_of(base.snapshot)
+        view = await self._table.view_of(base.snapshot)
         lookup = Lookup(
             await base.entries(),
             view.schema,
-            TableRuns(self._core, view.schema),
+            TableRuns(self._table, view.schema),
             shows=view.shows,
-            settings=self._core.env.settings.table,
+            settings=self._table.env.settings.table,
         )
         found = await lookup.find(self._keys, given.lacking)
         return await in_thread(given.filled, found)
@@ -208,7 +208,7 @@ class _KeepMissing:
         """Uploads the rows, unless they equal those of the last draft."""
         if self._filled is not None and self._filled.equals(whole):
             return
-        written = await self._core.write(self._view, whole)
+        written = await self._table.write(self._view, whole)
         self.uploaded += object_paths(written.entries)
         self.written = WrittenRows(
             entries=written.entries,

@@ -30,12 +30,12 @@ class TableWriter:
             await ack  # durable
     """
 
-    def __init__(self, core: OpenTable) -> None:
-        self._core = core
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
         self._session: WriterSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = await WriterSession.open(self._core)
+        self._session = await WriterSession.open(self._table)
         return self
 
     async def __aexit__(
@@ -48,7 +48,7 @@ class TableWriter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InvalidInputError(
-            f"a writer of {self._core.name} cannot be pickled: pickle the table and open a writer there, "
+            f"a writer of {self._table.name} cannot be pickled: pickle the table and open a writer there, "
             "which takes over from this one"
         )
 

@@ -134,14 +134,14 @@ class WriterSession:
     """An open streaming writer.
 
     Args:
-        core: the table.
+        table: the table.
         view: the newest state, in which the table has a log.
         appender: the log, taken over.
     """
 
-    def __init__(self, core: OpenTable, view: View, appender: WalAppender) -> None:
-        self._core, self._view, self._appender = core, view, appender
-        self._clock = core.env.clock
+    def __init__(self, table: OpenTable, view: View, appender: WalAppender) -> None:
+        self._table, self._view, self._appender = table, view, appender
+        self._clock = table.env.clock
         options = view.options
         self._memtables = Memtables(
             max_bytes=options.write_memtable_bytes,
@@ -150,7 +150,7 @@ class WriterSession:
         )
         self._queue: deque[_Put] = deque()
         self._queued = 0
-        self._wait = LogWait(str(core.name), self._clock, lambda: len(self._queue))
+        self._wait = LogWait(str(table.name), self._clock, lambda: len(self._queue))
         self._pending: dict[str, tuple[int, asyncio.Future[int]]] = {}
         """For each client that counts its puts, the sequence and the outcome of the last one queued."""
         self._last_done: asyncio.Future[int] | None = None
@@ -167,7 +167,7 @@ class WriterSession:
         """Acks of puts that failed."""
         self._flush_failure: tuple[float, LakehouseError] | None = None
         self._puts = self._rows = self._segments = self._flushes = 0
-        self._auto = auto_compaction(core)
+        self._auto = auto_compaction(table)
         self._open = contextlib.ExitStack()
         self._open.enter_context(self._auto.writing())
         self._inherited = appender.last if _has_unflushed(view, appender) else None
@@ -179,16 +179,16 @@ class WriterSession:
             task.add_done_callback(self._ended)
 
     @classmethod
-    async def open(cls, core: OpenTable) -> Self:
+    async def open(cls, table: OpenTable) -> Self:
         """Takes the table's log over and starts the writer's tasks."""
-        core.expect_commit()
-        view = await core.newest()
+        table.expect_commit()
+        view = await table.newest()
         if view.snapshot.wal is None:
-            await core.commit(_BeginLog(), view=view)
-            view = await core.newest()
-        appender = await core.take_log_over(view.snapshot, deadline_s=view.options.commit_deadline_s)
+            await table.commit(_BeginLog(), view=view)
+            view = await table.newest()
+        appender = await table.take_log_over(view.snapshot, deadline_s=view.options.commit_deadline_s)
         # A drop of the table may have fenced the log off before it was taken over here.
-        return cls(core, await core.newest(), appender)
+        return cls(table, await table.newest(), appender)
 
     async def close(self) -> None:
         """Waits until everything put is durable and flushed, and ends the tasks.
@@ -200,7 +200,7 @@ class WriterSession:
                 await self.flush()
         finally:
             await self.stop()
-        await self._core.recheck.at_end()
+        await self._table.recheck.at_end()
         lost, self._lost = self._lost, []
         if self._failure is not None and not all(ack.is_heard for ack in lost):
             self._raise_failure(self._failure)
@@ -262,7 +262,7 @@ class WriterSession:
         try:
             return schema, await rows_of(data, schema, deletes=deletes, missing=missing)
         except InvalidInputError:
-            view = await self._core.newest()
+            view = await self._table.newest()
             if view.schema == schema:
                 raise
             self._view = view
@@ -368,7 +368,7 @@ class WriterSession:
         header = self._appender.header(schema.id)
         filled = [put.rows for put in group if put.rows.num_rows]
         try:
-            await self._core.before_write()
+            await self._table.before_write()
             batches = [await log_batch(filled, schema)] if filled else []
             segment = None
             if batches:
@@ -383,7 +383,7 @@ class WriterSession:
             self._queued -= sum(put.bytes for put in group)
             self._moved.set()
         if segment is not None:
-            self._core.recheck.beside_write()
+            self._table.recheck.beside_write()
             self._segments += 1
             if self._memtables.add(segment, self._clock.steady()):
                 self._some_closed.set()
@@ -404,7 +404,7 @@ class WriterSession:
                 return await self._appender.append(header, batches, codec=options.wal_compression)
             except FencedError:
                 # A drop of the table fences its writer off: then reading the head raises the better error.
-                await self._core.newest()
+                await self._table.newest()
                 raise
             except (CommitUnknownError, UnavailableError) as error:
                 if isinstance(error, CommitUnknownError):
@@ -419,7 +419,7 @@ class WriterSession:
         """Fails the session when a background task dies, so that no caller waits for ever."""
         error = None if task.cancelled() else task.exception()
         if error is not None and self._failure is None:
-            self._fail(InternalError(f"the writer of {self._core.name} ended by {error!r}"))
+            self._fail(InternalError(f"the writer of {self._table.name} ended by {error!r}"))
 
     def _fail(self, error: LakehouseError) -> None:
         """Fails the session: nothing can be put any more."""
@@ -456,8 +456,8 @@ class WriterSession:
             segments = memtable.segments if memtable is not None else ()
             held = {segment.header.number: segment for segment in segments}
             try:
-                await self._auto.make_room(self._core)
-                await flush_table(self._core, upto=upto, segments=self._held_or_stored(held))
+                await self._auto.make_room(self._table)
+                await flush_table(self._table, upto=upto, segments=self._held_or_stored(held))
             except NotFoundError as gone:
                 # The table was dropped.
                 self._fail(gone)
@@ -465,7 +465,7 @@ class WriterSession:
             except LakehouseError as error:
                 if self._flush_failure is None:
                     self._flush_failure = self._clock.steady(), error
-                _log.warning("a flush failed and is tried again", table=str(self._core.name), error=error)
+                _log.warning("a flush failed and is tried again", table=str(self._table.name), error=error)
                 self._moved.set()
                 await self._clock.sleep(pause)
                 pause = min(2 * pause, _PAUSE_MAX_S)
@@ -474,7 +474,7 @@ class WriterSession:
             if memtable is not None:
                 self._memtables.flushed(memtable)
                 self._flushes += 1
-            self._view = await self._core.known()
+            self._view = await self._table.known()
             self._memtables.max_waiting = self._view.options.write_memtables
             self._moved.set()
 
@@ -482,7 +482,7 @@ class WriterSession:
         """Returns a reader of segments that takes those of other writers from the store."""
 
         async def read(numbers: Sequence[int]) -> list[WalSegment]:
-            return [held.get(number) or await self._core.wal.read(number) for number in numbers]
+            return [held.get(number) or await self._table.wal.read(number) for number in numbers]
 
         return read
 

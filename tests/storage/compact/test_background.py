@@ -95,7 +95,7 @@ async def test_a_process_with_a_streaming_writer_compacts_by_default() -> None:
     """While it is open, also batches of the same process count."""
     async with connected(await restored({})) as lake:
         table = await made(lake)
-        with auto_compaction(table._core).writing():
+        with auto_compaction(table._table).writing():
             await commit(table, 6)
 
             async def compacted() -> bool:
@@ -112,11 +112,11 @@ async def test_a_writer_waits_at_the_stop_trigger() -> None:
     """With too many runs, room is made before it goes on; with few it goes on at once."""
     async with connected(await restored({})) as lake:
         table = await made(lake)
-        automatic = auto_compaction(table._core)
+        automatic = auto_compaction(table._table)
         await commit(table, 7)
-        assert await automatic.make_room(table._core) is None
+        assert await automatic.make_room(table._table) is None
         await commit(table, 1)
-        done = await automatic.make_room(table._core)
+        done = await automatic.make_room(table._table)
         assert done is not None
         assert (done.runs_in, (await table.files()).num_rows) == (8, 1)
 

@@ -67,7 +67,7 @@ async def values_of(table: Table) -> dict[int, int]:
 
 async def files_of(table: Table) -> Sequence[FileEntry]:
     """The entries of the newest snapshot."""
-    return await (await table._core.newest()).files()
+    return await (await table._table.newest()).files()
 
 
 async def data_files(store: ObjectStore) -> set[str]:
@@ -104,7 +104,7 @@ async def test_every_snapshot_reads_as_before(layout: str, file_format: str) -> 
         assert done.changed
         known[done.snapshot] = known[before]
         assert not await anext(table.changes(before), None) if layout != "append-only" else True
-    fresh = await table_of(table._core.env.store)
+    fresh = await table_of(table._table.env.store)
     for number, rows in known.items():
         assert await rows_of(fresh, number) == rows
     assert not (await table.compact(full=True)).changed
@@ -166,7 +166,7 @@ async def test_rows_say_which_snapshot_they_came_with() -> None:
     third = (await table.upsert([row(3), row(4)])).snapshot
     await table.compact(full=True)
     (entry,) = await files_of(table)
-    reader = await table._core.open(entry, await table.schema())
+    reader = await table._table.open(entry, await table.schema())
     found = await reader.read([(await table.schema()).field("id"), SEQUENCE_FIELD])
     assert found["id"].to_pylist() == [1, 2, 3, 4]
     assert found[SEQUENCE_COLUMN].to_pylist() == [first, second, third, third]
@@ -276,7 +276,7 @@ class Write:
 
 async def write(table: Table, **what: Sequence[FileEntry]) -> int:
     """Commits such a change."""
-    done = await table._core.commit(Write(**what), view=await table._core.newest())
+    done = await table._table.commit(Write(**what), view=await table._table.newest())
     return done.snapshot.id
 
 
@@ -477,7 +477,7 @@ async def test_a_cancelled_compaction_takes_its_files_back() -> None:
     compacting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await compacting
-    live = {f"{table._core.root}/{one.path}" for one in await files_of(table)}
+    live = {f"{table._table.root}/{one.path}" for one in await files_of(table)}
     assert await data_files(store) == files | live
 
 
@@ -515,7 +515,7 @@ async def test_a_crash_at_any_request_leaves_orphans_at_most() -> None:
             break
         fresh = await table_of(store)
         assert await rows_of(fresh) == before
-        live = {f"{fresh._core.root}/{one.path}" for one in await files_of(fresh)}
+        live = {f"{fresh._table.root}/{one.path}" for one in await files_of(fresh)}
         assert live <= await data_files(store)
     assert number > 10
 

@@ -196,7 +196,7 @@ async def _filled(store: ObjectStore, runs: int, options: dict[str, object], **l
 async def _compacted(store: ObjectStore, memory_bytes: int) -> tuple[list[Any], list[Any], set[str]]:
     """Rows with where they come from, what entries say, and all data files, after a compaction."""
     table = await process(store).table(NAME)
-    core = table._core
+    core = table._table
     view = await core.newest()
     (task,) = await plan_table(view, full=True)
     merged = await merge_task(
@@ -249,7 +249,7 @@ async def test_a_merge_that_fails_between_passes_leaves_no_file() -> None:
         tried = await restored(world)
         faulty = FaultyStore(tried)
         table = await process(faulty).table(NAME)
-        view = await table._core.newest()
+        view = await table._table.newest()
         (task,) = await plan_table(view, full=True)
         # Every attempt at it fails, so that the merge does.
         first = faulty.operations + 3 * number
@@ -258,7 +258,7 @@ async def test_a_merge_that_fails_between_passes_leaves_no_file() -> None:
         ]
         try:
             await merge_task(
-                table._core, task, schema=view.schema, time_ms=view.snapshot.time_ms, memory_bytes=2_000
+                table._table, task, schema=view.schema, time_ms=view.snapshot.time_ms, memory_bytes=2_000
             )
         except UnavailableError:
             assert {one.key async for one in tried.list("")} == set(world)

@@ -50,7 +50,7 @@ async def held(table: Table, snapshot: int | None = None) -> list[Row]:
 
 async def numbers(table: Table) -> set[int]:
     """Numbers of buckets that the newest snapshot's files have."""
-    return {one.total_buckets for one in await (await table._core.newest()).files()}
+    return {one.total_buckets for one in await (await table._table.newest()).files()}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -62,7 +62,7 @@ async def test_every_snapshot_reads_as_before(layout: str, before: int, after: i
     done = await table.rescale(after)
     assert (done.before, done.buckets, done.changed) == (before, after, before != after)
     assert await numbers(table) == {after}
-    reader = await table_of(table._core.env.store)
+    reader = await table_of(table._table.env.store)
     for number, rows in wanted.items():
         assert await held(reader, number) == rows
     assert await held(reader) == wanted[5]
@@ -86,7 +86,7 @@ async def test_only_the_oldest_of_runs_that_come_together_is_at_the_bottom() -> 
         await table.append(some(*side))
     await table.compact(full=True)
     await table.rescale(1)
-    levels = [one.level for one in sorted(await (await table._core.newest()).files(), key=interval)]
+    levels = [one.level for one in sorted(await (await table._table.newest()).files(), key=interval)]
     assert levels == [Level.BOTTOM, Level.COMPACTED]
     report = await table.verify(deep=True)
     assert report.ok, str(report)

@@ -60,7 +60,7 @@ async def test_many_entries_survive_rebuilding_and_folding() -> None:
             count += 1
         files = (await table.files()).column("path").to_pylist()
         assert len(set(files)) == len(files) == count
-        fresh = await lake_on(table._core.env.store).table(NAME)
+        fresh = await lake_on(table._table.env.store).table(NAME)
         assert await fresh.scan().count() == 2 * count
     await table.compact(full=True)
     assert await table.scan().count() == 2 * count
@@ -80,14 +80,14 @@ async def test_files_that_go_meanwhile_are_passed_over() -> None:
         raced = True
         await other.overwrite(rows(10))
 
-    commit = table._core.commit
+    commit = table._table.commit
 
     async def late(change: Any, **more: Any) -> Any:
         if not raced:
             await overwrite()
         return await commit(change, **more)
 
-    table._core.commit = late  # type: ignore[method-assign]
+    table._table.commit = late  # type: ignore[method-assign]
     done = await table.rebuild_indexes()
     assert (done.files, done.passed_over) == (0, 2)
     assert await table.scan().count() == 10

@@ -30,7 +30,7 @@ async def made(store: ObjectStore) -> tuple[Table, str]:
     table = await lake.create_table(NAME, SCHEMA, primary_key="id")
     for number in range(2):
         await table.append([{"id": number, "v": number}])
-    return table, table._core.root
+    return table, table._table.root
 
 
 async def timed() -> TimedStore:

@@ -60,7 +60,7 @@ async def test_rows_of_old_partitions_go(layout: dict[str, Any]) -> None:
 async def test_whole_files_are_removed_unread(layout: dict[str, Any]) -> None:
     """Where partitions are independent no data file is read or written."""
     table = await made(**layout)
-    store = RecordingStore(table._core.env.store)
+    store = RecordingStore(table._table.env.store)
     again = await table_of(store)
     await again.expire_partitions("2026-01-04")
     assert not [one for one in store.calls if "/data/" in one.key]

@@ -36,7 +36,7 @@ async def repaired(world: World, **how: Any) -> tuple[Table, RepairReport, World
 
 async def check_nothing_deleted(table: Table, before: World) -> None:
     """Every object is there as it was, the hint aside."""
-    after = await saved(table._core.env.store)
+    after = await saved(table._table.env.store)
     assert {key: data for key, data in after.items() if key in before and "LATEST" not in key} == {
         key: data for key, data in before.items() if "LATEST" not in key
     }
@@ -54,7 +54,7 @@ async def test_a_sound_table_is_left_alone(known: Known) -> None:
     """Nothing to repair makes no snapshot."""
     table, report, before = await repaired(known.world)
     assert (report.changed, report.ok, report.snapshot) == (False, True, known.head)
-    assert await saved(table._core.env.store) == before
+    assert await saved(table._table.env.store) == before
 
 
 async def test_files_that_cannot_be_read_are_left_out_and_named(known: Known) -> None:
@@ -114,7 +114,7 @@ async def test_a_damaged_head_is_stepped_over(known: Known) -> None:
     table, report, before = await repaired(without(known, key, b"x"))
     assert [(one.kind, f"{known.root}/{one.object}") for one in report.losses] == [(LossKind.COMMIT, key)]
     assert (report.base, report.snapshot) == (known.head - 1, known.head + 1)
-    for reader in (table, await table_of(table._core.env.store)):
+    for reader in (table, await table_of(table._table.env.store)):
         assert await rows_in(reader) == known.rows[known.head - 1]
         assert await rows_in(reader, known.head - 2) == known.rows[known.head - 2]
     await table.append([{"id": 900, "part": "a", "v": 1.0}])
@@ -127,7 +127,7 @@ async def test_a_damaged_head_that_altered_the_schema_gives_no_id_out_again(know
     """Ids of schemas and columns that a lost commit gave out are not given out again."""
     table = await table_of(await restored(known.world))
     done = await table.add_column("lost", "int")
-    world = await saved(table._core.env.store)
+    world = await saved(table._table.env.store)
     lost = await table.schema()
     world[known.snapshot(done.snapshot)] = b"x"
     table, report, _ = await repaired(world)
@@ -142,7 +142,7 @@ async def test_a_damaged_head_that_altered_the_schema_gives_no_id_out_again(know
 async def test_a_damaged_schema_is_replaced_by_the_one_before(known: Known) -> None:
     """Without the newest schema the table reads with an older one; new columns are missing, rows are not."""
     table = await table_of(await restored(known.world))
-    (path,) = {(await table._core.newest()).snapshot.schema.path}
+    (path,) = {(await table._table.newest()).snapshot.schema.path}
     table, report, _ = await repaired(without(known, f"{known.root}/{path}", b"x"))
     assert LossKind.SCHEMA in {one.kind for one in report.losses}
     assert await rows_in(table) == known.rows[known.head]

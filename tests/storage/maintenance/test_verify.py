@@ -179,7 +179,7 @@ async def _made(**layout: Any) -> tuple[World, str]:
     table = await lake.create_table("db.t", SCHEMA, **layout)
     for number in range(3):
         await table.upsert([{"id": n, "part": "ab"[n % 2], "v": 1.0 * n} for n in range(number, number + 4)])
-    return await saved(store), table._core.root
+    return await saved(store), table._table.root
 
 
 def _rewritten(world: World, root: str, number: int, **changes: Any) -> World:

@@ -137,14 +137,14 @@ async def hinted() -> tuple[ObjectStore, str, int]:
         table = await lake.table(NAME)
         await table.upsert(some((1, "a", 1)))
         newest = (await table.upsert(some((2, "a", 2)))).snapshot
-        core = table._core
+        core = table._table
         await store.put(join(core.root, LATEST), encode_hint(newest, await _token(table, newest), table.uuid))
     return store, core.root, newest
 
 
 async def _token(table: Table, number: int) -> str:
-    head = (await table._core.history.head()).snapshot
-    return (await table._core.history.snapshot(number, head)).token
+    head = (await table._table.history.head()).snapshot
+    return (await table._table.history.snapshot(number, head)).token
 
 
 WRITES: dict[str, Callable[[Table], Awaitable[object]]] = {
@@ -236,10 +236,10 @@ async def test_repair_goes_on_above_lost_snapshots_and_gives_no_id_out_again() -
 
 async def table_before(table: Table, number: int) -> Table:
     """The table, whose process has known this snapshot as the newest since a moment ago."""
-    history = table._core.history
+    history = table._table.history
     fetched = await history.log.find(number)
     assert fetched is not None
-    history.note(history.decoded(fetched), table._core.env.clock.steady())
+    history.note(history.decoded(fetched), table._table.env.clock.steady())
     return table
 
 

@@ -40,7 +40,7 @@ async def test_a_renamed_table_goes_on_as_the_table_that_was_open() -> None:
     lake, before = await lake_with_table()
     renamed = await lake.rename_table(NAME, "db.new")
     after = await lake.table("db.new")
-    assert before._core is renamed._core is after._core
+    assert before._table is renamed._table is after._table
     assert [table.name for table in (before, renamed, after)] == ["db.new"] * 3
 
 
@@ -59,24 +59,24 @@ async def test_a_table_that_is_opened_again_compacts_once() -> None:
     lake, table = await lake_with_table()
     await lake.table(NAME)
     renamed = await lake.rename_table(NAME, "db.new")
-    assert renamed._core.listeners == [auto_compaction(table._core)]
+    assert renamed._table.listeners == [auto_compaction(table._table)]
 
 
 async def test_every_listener_hears_of_every_commit() -> None:
     """A listener that is added takes nobody's place."""
     _, table = await lake_with_table()
     first, second = Heard(), Heard()
-    table._core.listeners += [first, second]
+    table._table.listeners += [first, second]
     await table.upsert([{"id": 1}])
     await table.create_tag("v1", snapshot=2)
     assert first.snapshots == second.snapshots == [2, 3]
-    assert len(table._core.listeners) == 3
+    assert len(table._table.listeners) == 3
 
 
 async def test_an_older_view_does_not_bring_its_deadline_back() -> None:
     """A commit under an older view leaves a lower ``commit.deadline_s`` in force."""
     _, table = await lake_with_table()
-    core = table._core
+    core = table._table
     older = await core.newest()
     await table.set_option("commit.deadline_s", 7)
     await table.upsert([{"id": 1}])

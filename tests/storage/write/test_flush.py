@@ -23,7 +23,7 @@ KEYED = [1, 2, 3]
 
 async def head_of(store: ObjectStore) -> Snapshot:
     """The newest snapshot."""
-    return (await (await table_of(store))._core.newest()).snapshot
+    return (await (await table_of(store))._table.newest()).snapshot
 
 
 async def put(writer: TableWriter, number: int, value: int) -> None:
@@ -43,7 +43,7 @@ async def test_a_flush_covers_and_flushes_in_one_commit() -> None:
     assert (done.snapshot, head.id, head.kind) == (before + 1, before + 1, CommitKind.FLUSH)
     assert head.wal is not None
     assert (head.segments, head.wal.upto) == ((), 4)
-    (file,) = await (await (await table_of(store))._core.newest()).files()
+    (file,) = await (await (await table_of(store))._table.newest()).files()
     assert (file.lo, file.hi, file.rows) == ((head.id, 0, 1), (head.id, 0, 4), 1)
     assert await rows_of(store) == [(1, "a", 3)]
     await vanish(writer)

@@ -41,7 +41,7 @@ async def test_the_next_writer_flushes_what_commits_had_covered() -> None:
         pass
     table = await table_of(store)
     assert await rows_of(table) == [(1, "a", 10), (2, "b", 2)]
-    assert not (await table._core.newest()).snapshot.segments
+    assert not (await table._table.newest()).snapshot.segments
 
 
 async def test_a_drop_at_any_request_of_an_opening_leaves_no_writer() -> None:
