@@ -347,8 +347,8 @@ class StreamPlan:
         )
         if changed:
             raise InvalidInputError(
-                f"columns of {self._table.name} changed while it was streamed: {', '.join(changed)}. Make the "
-                "data frame anew and start the query again with its checkpoint: it goes on where it was, "
+                f"columns of {self._table.name} changed while it was streamed: {', '.join(changed)}. Make "
+                "the data frame anew and start the query again with its checkpoint: it goes on where it was, "
                 "with the columns as they are now",
                 columns=tuple(changed),
             )
