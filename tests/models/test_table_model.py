@@ -192,7 +192,7 @@ class TableHistory(RuleBasedStateMachine):
     @rule(some=rows, who=st.integers(0, 1))
     def upsert(self, some: list[Row], who: int) -> None:
         """Rows replace those of their keys, whichever process writes them."""
-        result = self.run_async(self.handles[who].upsert(self.known(some)))
+        result = self.run_async(self.handles[who].upsert(self.known(some), missing="null"))
         self.put(self.known(some))
         self.remember(result.snapshot)
 
@@ -380,7 +380,7 @@ class TableHistory(RuleBasedStateMachine):
         self.faulty.planned = [Fault(kind=kind, at=self.faulty.operations + after)]
         snapshot = None
         with contextlib.suppress(PowerCut):
-            snapshot = self.run_async(self.handles[0].upsert(self.known(some))).snapshot
+            snapshot = self.run_async(self.handles[0].upsert(self.known(some), missing="null")).snapshot
         self.faulty.planned, self.faulty.power = [], True
         self.handles = [self.run_async(self.opened()) for _ in range(2)]
         newest = self.run_async(self.handles[0].current_snapshot())
