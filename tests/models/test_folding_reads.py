@@ -7,7 +7,7 @@ and conditions that statistics judge file by file and piece by piece.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -151,6 +151,10 @@ class Oracle:
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
         """By its rows."""
         return self._verdict(self._runs.files[entry.path].table), "stats"
+
+    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+        """One after another."""
+        return [self.judge(entry) for entry in entries]
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """By its rows."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         decode_snapshot,
         encode_snapshot,
     )
+    from lakehouse.format.metadata.stats_table import StatsColumn, stats_columns
     from lakehouse.format.metadata.store_proof import (
         PROOF_MS,
         Binding,
@@ -69,11 +70,11 @@ __all__ = [
     "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats", "CommitKind",
     "Counts", "DatabaseMarker", "DroppedTable", "FileEntry", "FileFormat", "Hint", "IndexRef", "Level",
     "ManifestRef", "NamePointer", "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind",
-    "RowKind", "SchemaRef", "SegmentHeader", "SegmentRange", "Snapshot", "StoreProof", "WalBatch",
-    "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint", "decode_manifest",
-    "decode_pointer", "decode_proof", "decode_segment", "decode_snapshot", "encode_database",
-    "encode_hint", "encode_manifest", "encode_pointer", "encode_proof", "encode_segment",
-    "encode_snapshot",
+    "RowKind", "SchemaRef", "SegmentHeader", "SegmentRange", "Snapshot", "StatsColumn", "StoreProof",
+    "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint",
+    "decode_manifest", "decode_pointer", "decode_proof", "decode_segment", "decode_snapshot",
+    "encode_database", "encode_hint", "encode_manifest", "encode_pointer", "encode_proof",
+    "encode_segment", "encode_snapshot", "stats_columns",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -90,6 +91,7 @@ __getattr__, __dir__ = door(
             "CommitKind Counts ManifestRef ParentRef Ref RefKind SchemaRef SegmentRange Snapshot "
             "WalRef WriterMark decode_snapshot encode_snapshot"
         ),
+        "stats_table": "StatsColumn stats_columns",
         "store_proof": "PROOF_MS Binding ProofState StoreProof decode_proof encode_proof",
         "wal_segment": "SegmentHeader WalBatch WalSegment decode_segment encode_segment",
     },

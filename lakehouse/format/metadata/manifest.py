@@ -7,7 +7,7 @@ those of a file are asked for, so the cost of reading a manifest grows with file
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import google_crc32c
@@ -21,6 +21,7 @@ from lakehouse.format.limits.json_object import COUNT_MAX
 from lakehouse.format.limits.parquet_bounds import read_bounded
 from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry, FileFormat, IndexRef, Level
 from lakehouse.format.metadata.sealed_json import REPAIR_ADVICE
+from lakehouse.format.metadata.stats_table import FileStats, StatsTable
 
 __all__ = ["decode_manifest", "encode_manifest"]
 
@@ -262,8 +263,7 @@ def _index(columns: Mapping[str, list[Any]], at: int) -> IndexRef | None:
 
 def _entries(rows: pa.Table) -> Iterator[FileEntry]:
     columns = {name: rows.column(name).to_pylist() for name in rows.column_names if name != "stats"}
-    stats = rows.column("stats").combine_chunks()
-    offsets = stats.offsets.to_pylist() if len(stats) else []
+    stats = StatsTable(rows.column("stats").combine_chunks())
     for at, plain in enumerate(zip(*(columns[name] for name in _PLAIN), strict=True)):
         fields: dict[str, Any] = dict(zip(_PLAIN, plain, strict=True))
         fields["partition"] = tuple(fields["partition"])
@@ -275,45 +275,9 @@ def _entries(rows: pa.Table) -> Iterator[FileEntry]:
             format=FileFormat(columns["format"][at]),
             checksum=columns["crc32c"][at],
             index=_index(columns, at),
-            stats=_ArrowStats(stats.values, offsets[at], offsets[at + 1]),
+            stats=FileStats(stats, at),
         )
 
 
 def _position(parts: Mapping[str, int] | None) -> tuple[int, int, int] | None:
     return None if parts is None else (parts["commit"], parts["kind"], parts["number"])
-
-
-class _ArrowStats(Mapping[int, ColumnStats]):
-    """Statistics of one file, converted from Arrow when they are first asked for."""
-
-    __slots__ = ("_end", "_start", "_stats", "_values")
-
-    def __init__(self, values: pa.StructArray, start: int, end: int) -> None:
-        self._values, self._start, self._end = values, start, end
-        self._stats: dict[int, ColumnStats] | None = None
-
-    def _all(self) -> dict[int, ColumnStats]:
-        if self._stats is None:
-            rows: Iterable[dict[str, Any]] = self._values.slice(
-                self._start, self._end - self._start
-            ).to_pylist()
-            self._stats = {
-                row["field"]: ColumnStats(
-                    nulls=row["nulls"], low=row["low"], high=row["high"], exact=row["exact"]
-                )
-                for row in rows
-            }
-        return self._stats
-
-    def __getitem__(self, field: int) -> ColumnStats:
-        return self._all()[field]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return self._end - self._start
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled as a dict: the Arrow array would take the statistics of all files along.
-        return dict, (self._all(),)

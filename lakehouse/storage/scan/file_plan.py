@@ -40,6 +40,10 @@ class Prunes(Protocol):
         """Returns whether rows of the file match, and the reason (``partition``, ``stats``, ``index``)."""
         ...
 
+    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+        """Returns the verdict of :meth:`judge` for each file; never more is pruned than by it."""
+        ...
+
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
         """Returns whether no key of a piece of the file can match."""
         ...
@@ -118,8 +122,8 @@ def _plan_appended(
 ) -> Iterable[PlannedUnit]:
     """Plans files whose rows hide no others: whatever cannot match is left out."""
     files = []
-    for entry in sorted(entries, key=appended_order):
-        verdict, reason = prunes.judge(entry) if prunes else (Verdict.ALL, "")
+    entries = sorted(entries, key=appended_order)
+    for entry, (verdict, reason) in zip(entries, _judged(entries, prunes), strict=True):
         if verdict is Verdict.NONE:
             _count(pruned, reason)
         else:
@@ -153,8 +157,7 @@ def _plan_unit(
     older: list[_KeyRanges] = []
     for age, run in enumerate(runs):
         wanted = []
-        for entry in run:
-            verdict, reason = prunes.judge(entry) if prunes else (Verdict.ALL, "")
+        for entry, (verdict, reason) in zip(run, _judged(run, prunes), strict=True):
             if verdict is not Verdict.NONE:
                 wanted.append(entry)
                 files.append(PlannedFile(entry=entry, age=age, matches=verdict is Verdict.ALL))
@@ -176,8 +179,7 @@ def _plan_folded(
     ranges = [_KeyRanges(run) for run in runs]
     for age, run in enumerate(runs):
         others = ranges[:age] + ranges[age + 1 :]
-        for entry in run:
-            verdict, reason = prunes.judge(entry)
+        for entry, (verdict, reason) in zip(run, prunes.judge_all(run), strict=True):
             # One row's verdict decides nothing for its key when it is folded with rows of other files.
             is_folded = verdict is not Verdict.SOME and any(other_run.overlap(entry) for other_run in others)
             if verdict is Verdict.NONE and not is_folded:
@@ -186,6 +188,10 @@ def _plan_folded(
                 matches = verdict is Verdict.ALL and not is_folded
                 files.append(PlannedFile(entry=entry, age=age, matches=matches))
     return files
+
+
+def _judged(entries: Sequence[FileEntry], prunes: Prunes | None) -> list[tuple[Verdict, str]]:
+    return prunes.judge_all(entries) if prunes else [(Verdict.ALL, "")] * len(entries)
 
 
 class _KeyRanges:

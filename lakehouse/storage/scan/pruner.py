@@ -18,19 +18,21 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict, plain_value
+from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, ColumnarJudge, FileBounds
 from lakehouse.expr.required import Required, prefix_successor, required
 from lakehouse.format.keys import NAN_BYTES, RowKeyCodec, bucket_of_key, encode_value
-from lakehouse.format.metadata import ColumnStats, FileEntry
+from lakehouse.format.metadata import ColumnStats, FileEntry, StatsColumn, stats_columns
 from lakehouse.format.schema import BinaryType, Field, Primitive, TableSchema
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.indexes.search import IndexAnswers
@@ -38,6 +40,9 @@ from lakehouse.storage.scan.file_plan import Prunes
 
 __all__ = ["IndexedPruner", "KeyBounds", "Pruner"]
 
+_COLUMNAR_MIN = 64
+"""Number of files from which on judging them at once is quicker."""
+_NO_BOUND = pa.scalar(None, pa.binary())
 _KEYS_MAX = 1_000
 """Maximum keys that are listed one by one."""
 
@@ -70,6 +75,13 @@ class _Known:
             low, high = (None if bound == NAN_BYTES else bound for bound in (low, high))
         return ColumnBounds(low=low, high=high, nulls=nulls, rows=rows)
 
+    def column(self, stats: StatsColumn) -> ColumnarBounds:
+        """Returns the bounds of the column in many files."""
+        low, high = stats.low, stats.high
+        if self.is_float:
+            low, high = (pc.if_else(pc.equal(ends, NAN_BYTES), _NO_BOUND, ends) for ends in (low, high))
+        return ColumnarBounds(low, high, stats.nulls)
+
 
 class Pruner:
     """A condition prepared for judging a table's files; see :class:`lakehouse.storage.scan.file_plan.Prunes`.
@@ -83,6 +95,7 @@ class Pruner:
         named = where.columns()
         self._fields = {field.name: field for field in schema.fields if field.name in named}
         self._judge = Judge(where, self._encoded)
+        self._columnar = ColumnarJudge(where, self._encoded)
         self._partition = [
             _known(field, place) for place, field in enumerate(schema.partition_fields) if field.name in named
         ]
@@ -173,9 +186,41 @@ class Pruner:
                 return verdict, "partition"
         return self._of_stats(entry, entry.stats, live), "stats"
 
-    def verdicts(self, entries: Iterable[FileEntry]) -> list[Verdict]:
-        """Returns for each file whether its rows match."""
-        return [self.judge(entry)[0] for entry in entries]
+    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+        """Returns the verdict of :meth:`judge` for each file; many are judged at once.
+
+        Where the condition has a long list of values, SOME may be said where :meth:`judge` says more.
+        """
+        if len(entries) < _COLUMNAR_MIN:
+            return [self.judge(entry) for entry in entries]
+        found: list[tuple[Verdict, str]] = [(Verdict.NONE, "stats")] * len(entries)
+        left = []
+        for at, entry in enumerate(entries):
+            if entry.rows == entry.deletes:
+                continue
+            verdict = self._of_partition(entry.partition)
+            if verdict is Verdict.SOME:
+                left.append(at)
+            else:
+                found[at] = verdict, "partition"
+        if left:
+            verdicts = self._columnar(self._file_bounds([entries[at] for at in left]))
+            for at, verdict in zip(left, verdicts.tolist(), strict=True):
+                found[at] = verdict, "stats"
+        return found
+
+    def _file_bounds(self, entries: Sequence[FileEntry]) -> FileBounds:
+        """Collects the bounds that :meth:`_of_stats` looks at one file after another."""
+        rows = np.array([entry.rows - entry.deletes for entry in entries], np.int64)
+        stats = stats_columns([entry.stats for entry in entries], [known.at for known in self._columns])
+        columns = {known.name: known.column(stats[known.at]) for known in self._columns}
+        # A file without partition values deletes keys in all partitions.
+        nulls = np.array([0 if entry.partition else UNKNOWN for entry in entries], np.int64)
+        for known in self._partition:
+            values = [entry.partition[known.at] if entry.partition else None for entry in entries]
+            array = pa.array(values, pa.binary())
+            columns[known.name] = known.column(StatsColumn(array, array, nulls))
+        return FileBounds(rows=rows, columns=columns)
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """Returns whether rows of a piece of the file match, deleted ones aside."""
@@ -283,10 +328,17 @@ class IndexedPruner:
 
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
         """Returns whether rows of the file match, and the source of that verdict."""
-        verdict, told = self._inner.judge(entry)
+        return self._with_indexes(entry, *self._inner.judge(entry))
+
+    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+        """Returns the verdict of :meth:`judge` for each file."""
+        judged = zip(entries, self._inner.judge_all(entries), strict=True)
+        return [self._with_indexes(entry, *found) for entry, found in judged]
+
+    def _with_indexes(self, entry: FileEntry, verdict: Verdict, reason: str) -> tuple[Verdict, str]:
         if verdict is Verdict.SOME and self._answers.excludes(entry):
             return Verdict.NONE, "index"
-        return verdict, told
+        return verdict, reason
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
         """Returns whether no key of a piece of the file can match."""

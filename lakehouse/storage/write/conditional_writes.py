@@ -312,7 +312,8 @@ class _ReplaceMatching:
                 return None
             return entry, written
 
-        touched = [entry for entry in entries if pruner.judge(entry)[0] is not Verdict.NONE]
+        judged = zip(entries, pruner.judge_all(entries), strict=True)
+        touched = [entry for entry, (verdict, _) in judged if verdict is not Verdict.NONE]
         answers = await ask_table(self._table, IndexQuestion(self._where, view.schema), touched)
         touched = [entry for entry in touched if not answers.excludes(entry)]
         check_flushed(touched)

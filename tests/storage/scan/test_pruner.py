@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,11 +23,14 @@ from lakehouse.format.keys.column_stats import stats_of
 from lakehouse.format.keys.order_value import encode_value
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, RowKind
+from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import BinaryType, Field, Primitive, StringType
 from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.scan import pruner as pruner_module
 from lakehouse.storage.scan.file_plan import Prunes
 from lakehouse.storage.scan.pruner import KeyBounds, Pruner
+from tests.kit.table_samples import TABLE
 
 FIELDS = (
     Field(id=1, name="a", type=Primitive("int64"), required=True),
@@ -127,14 +131,26 @@ def entry_of(rows: pa.Table, schema: TableSchema) -> FileEntry:
 @st.composite
 def files(draw: st.DrawFn) -> tuple[TableSchema, FileEntry, pa.Table]:
     """A table, an entry of it, and the rows with their kinds and ``row``, their number in the universe."""
+    schema = draw(schemas())
+    return schema, *draw(files_of(schema))
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> TableSchema:
+    """A table with a key or without, with partitions and buckets or without."""
     partition = draw(st.sampled_from(PARTITIONS))
-    schema = schema_of(draw(st.sampled_from([*KEYS, ()])), partition, draw(st.sampled_from([1, 3])))
+    return schema_of(draw(st.sampled_from([*KEYS, ()])), partition, draw(st.sampled_from([1, 3])))
+
+
+@st.composite
+def files_of(draw: st.DrawFn, schema: TableSchema) -> tuple[FileEntry, pa.Table]:
+    """An entry of a table, some of its statistics unknown, and its rows, as :func:`files` has them."""
     numbers = draw(st.lists(st.integers(0, UNIVERSE.num_rows - 1), min_size=1, max_size=6))
     rows = UNIVERSE.take(numbers).append_column("row", pa.array(numbers))
     kinds = st.sampled_from(RowKind if schema.primary_key else [RowKind.INSERT])
     kind = pa.array([draw(kinds) for _ in numbers], pa.int8())
     rows = rows.append_column(KIND_COLUMN, kind)
-    for name in partition:
+    for name in schema.partition_by:
         first = next((one for one in rows[name] if one.is_valid), None)
         if first is None:
             rows = rows.set_column(
@@ -149,11 +165,8 @@ def files(draw: st.DrawFn) -> tuple[TableSchema, FileEntry, pa.Table]:
         rows = rows.filter(pa.array(buckets == buckets[0]))
     entry = entry_of(rows, schema)
     unknown = draw(st.sets(st.sampled_from(range(1, 6)), max_size=2))
-    return (
-        schema,
-        replace(entry, stats={id_: one for id_, one in entry.stats.items() if id_ not in unknown}),
-        rows,
-    )
+    known = {field: stats for field, stats in entry.stats.items() if field not in unknown}
+    return replace(entry, stats=known), rows
 
 
 def universe_rows(rows: pa.Table) -> pa.Array:
@@ -351,11 +364,34 @@ def test_fields_a_file_does_not_have() -> None:
     assert pruner("v > 100", schema).judge(entry)[0] is Verdict.SOME
 
 
-def test_verdicts_of_many_files() -> None:
-    """Many files are judged at once, in order."""
-    schema = schema_of(("a",))
-    found = pruner("v > 2", schema).verdicts([entry_of(ONE, schema), entry_of(ONE.slice(0, 1), schema)])
-    assert found == [Verdict.SOME, Verdict.NONE]
+@st.composite
+def many_files(draw: st.DrawFn) -> tuple[TableSchema, list[FileEntry]]:
+    """Entries of one table: some with statistics of their own, some of manifests, in any order."""
+    schema = draw(schemas())
+    entries: list[FileEntry] = []
+    for _ in range(draw(st.integers(0, 3))):
+        some = [entry for entry, _ in draw(st.lists(files_of(schema), min_size=1, max_size=3))]
+        entries += some if draw(st.booleans()) else in_manifest(some)
+    return schema, draw(st.permutations(entries))
+
+
+def in_manifest(entries: list[FileEntry]) -> list[FileEntry]:
+    """The entries as a manifest gives them back."""
+    data = encode_manifest(entries, table=TABLE)
+    return list(decode_manifest(data, key="m", table=TABLE, checksum=google_crc32c.value(data)))
+
+
+@settings(deadline=None)
+@given(CONDITIONS, many_files())
+def test_many_files_are_judged_as_each_alone(where: Expr, many: tuple[TableSchema, list[FileEntry]]) -> None:
+    """Judging files at once gives each the verdict and the reason that it gets alone."""
+    schema, entries = many
+    pruner = Pruner(bind(where, schema.arrow()), schema)
+    alone = [pruner.judge(entry) for entry in entries]
+    assert pruner.judge_all(entries) == alone
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pruner_module, "_COLUMNAR_MIN", 0)
+        assert pruner.judge_all(entries) == alone
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -64,6 +64,10 @@ class Oracle:
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
         """By its rows."""
         return self._verdict(self._rows(entry)), "stats"
+
+    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+        """One after another."""
+        return [self.judge(entry) for entry in entries]
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """By its rows."""
