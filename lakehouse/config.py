@@ -235,6 +235,12 @@ class TableSettings(_Group):
     scan_indexes: bool = declare(
         True, "Whether scans ask the indexes of data files which rows they need not read."
     )
+    read_concurrency: int = declare(
+        16,
+        "Objects that one step of a call opens or reads at once: data files, snapshots, manifests, schemas, "
+        "segments, name pointers.",
+        low=1,
+    )
     lookup_concurrency: int = declare(32, "Reads that one get_many has under way at once.", low=1)
     write_concurrency: int = declare(4, "Files that one write encodes and uploads at once.", low=1)
     compaction_concurrency: int = declare(2, "Merge units that one compaction merges at once.", low=1)

@@ -118,7 +118,7 @@ class Lake:
         """Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes."""
         self._check = check
         self._clock = clock or SystemClock()
-        self._names = Names(self.store)
+        self._names = Names(self.store, self.settings.table)
         self._env = Environment(self.store, self.settings, self._clock, TableCaches(self.caches), self._spawn)
         self._background = Background()
         self._stack: contextlib.AsyncExitStack | None = None

@@ -22,14 +22,15 @@ from lakehouse.storage.tables.relations import (
 
 __all__ = ["TableRelations"]
 
-_READS = 16
-"""Metadata objects read at once."""
-
 
 class TableRelations:
     """Base of ``Table`` with its methods for metadata relations."""
 
     _table: OpenTable
+
+    @property
+    def _read_concurrency(self) -> int:
+        return self._table.env.settings.table.read_concurrency
 
     async def snapshots(self) -> pa.Table:
         """One row per snapshot, oldest first; ``rows`` is null where metadata does not hold it.
@@ -43,9 +44,9 @@ class TableRelations:
         async def read(number: int) -> Snapshot:
             return await self._table.history.snapshot(number, head)
 
-        snapshots = [snapshot async for snapshot in map_bounded(read, kept, _READS)]
+        snapshots = [snapshot async for snapshot in map_bounded(read, kept, self._read_concurrency)]
         schemas = {snapshot.schema.path: snapshot.schema for snapshot in snapshots}
-        read_schemas = map_bounded(self._table.schemas.read, schemas.values(), _READS)
+        read_schemas = map_bounded(self._table.schemas.read, schemas.values(), self._read_concurrency)
         known = dict(zip(schemas, [stored.schema async for stored in read_schemas], strict=True))
         rows = {
             snapshot.id: rows_of_snapshot(snapshot, known[snapshot.schema.path]) for snapshot in snapshots
@@ -55,7 +56,8 @@ class TableRelations:
     async def schemas(self) -> pa.Table:
         """One row per schema that led to the newest, oldest first; without those that a rollback undid."""
         newest = (await self._table.newest()).schema_object
-        older = [stored async for stored in map_bounded(self._table.schemas.read, newest.ancestors, _READS)]
+        read_older = map_bounded(self._table.schemas.read, newest.ancestors, self._read_concurrency)
+        older = [stored async for stored in read_older]
         return schemas_relation([*older, newest])
 
     async def files(self, *, snapshot: int | None = None) -> pa.Table:

@@ -138,6 +138,9 @@ class MemoryRuns:
         self.files[entry.path] = run
         return entry
 
+    concurrency = 16
+    """Number of files that may be opened at once."""
+
     async def open(self, entry: FileEntry) -> MemoryRun:
         """The reader of a file."""
         self.opened.append(entry.path)

@@ -57,6 +57,9 @@ class StoredRuns:
         self._caches = RunCaches(CacheBudget())
         self.store.clear()
 
+    concurrency = 16
+    """Number of files that may be opened at once."""
+
     async def open(self, entry: FileEntry) -> RunReader:
         """The reader of a file."""
         return await open_run(self.store, ROOT, entry, self.schema, self._caches)

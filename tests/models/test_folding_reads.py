@@ -240,6 +240,9 @@ class _WithKinds:
     def __init__(self, runs: MemoryRuns) -> None:
         self._runs = runs
 
+    concurrency = 16
+    """Number of files that may be opened at once."""
+
     async def open(self, entry: FileEntry) -> Any:
         """The file."""
         run = await self._runs.open(entry)

@@ -220,7 +220,7 @@ def _tables(lake: Warehouse, name: str | None) -> IndexSource:
     # With caches of its own: manifests are read once.
     caches = TableCaches(CacheBudget(lake.lake.settings.cache))
     env = Environment(store, lake.lake.settings, SystemClock(), caches)
-    return TableIndexSource(env, Names(store), database=database or None, table=table)
+    return TableIndexSource(env, Names(store, env.settings.table), database=database or None, table=table)
 
 
 def _files_below(lake: Warehouse, prefix: str, layout: str) -> IndexSource:

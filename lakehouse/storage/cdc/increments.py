@@ -36,9 +36,6 @@ __all__ = [
     "state_pieces",
 ]
 
-_READS = 16
-"""Number of snapshots that are read ahead."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Increment:
@@ -171,7 +168,8 @@ async def read_snapshots(table: OpenTable, first: int, head: Snapshot) -> AsyncG
     async def read(number: int) -> Snapshot:
         return await table.history.snapshot(number, head)
 
-    snapshots = map_bounded(read, range(first, head.id + 1), _READS)
+    at_once = table.env.settings.table.read_concurrency
+    snapshots = map_bounded(read, range(first, head.id + 1), at_once)
     async with aclosing(snapshots):
         async for snapshot in snapshots:
             yield snapshot

@@ -69,6 +69,11 @@ class _LineageSource:
 
     inner: RunSource
 
+    @property
+    def concurrency(self) -> int:
+        """The inner source's."""
+        return self.inner.concurrency
+
     async def open(self, entry: FileEntry) -> RunReader:
         """A reader of the file."""
         return _LineageRun(await self.inner.open(entry))

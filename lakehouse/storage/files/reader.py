@@ -85,6 +85,11 @@ class RunReader(Protocol):
 class RunSource(Protocol):
     """Opener of a table's data files."""
 
+    @property
+    def concurrency(self) -> int:
+        """Number of files that may be opened at once."""
+        ...
+
     async def open(self, entry: FileEntry) -> RunReader: ...
 
 

@@ -35,8 +35,6 @@ _FILES_UNDER_WAY = 2
 """Files that are encoded and uploaded at once."""
 _ROOM_SHARE = 4
 """Divisor of the memory: the part that rows which are in no file yet may take."""
-_OPENS = 16
-"""Files opened at once."""
 _CACHE_BYTES = 64 * 1024 * 1024
 """Size of the cache that a split within a commit reads with."""
 
@@ -73,7 +71,7 @@ async def split_run(
         inputs: files of one run and one partition, with or without positions.
         buckets: the new number of buckets.
         caches: caches of data files.
-        settings: bounds on memory.
+        settings: bounds on memory and concurrency.
         stands: first and last position of the output; None = those of the input.
     """
     first = inputs[0]
@@ -91,7 +89,7 @@ async def split_run(
         return await open_run(store, root, entry, schema, caches)
 
     async def jobs() -> AsyncGenerator[FileRows, None]:
-        readers = [reader async for reader in map_bounded(open_file, inputs, _OPENS)]
+        readers = [reader async for reader in map_bounded(open_file, inputs, settings.read_concurrency)]
         async with aclosing(_in_key_order(readers, target, fields)) as tables:
             async for table in tables:
                 for job in await in_thread(splitting.add, table):

@@ -34,8 +34,6 @@ __all__ = ["ExpireReport", "expire_snapshots"]
 
 _BATCH = 128
 """Number of snapshots whose objects are deleted before they are deleted themselves."""
-_READS = 16
-"""Number of snapshots that are read at once."""
 _SEGMENTS = 1_000
 """Number of WAL segments that are deleted at once; ascending, so that an interrupted run leaves the newer."""
 
@@ -260,7 +258,8 @@ class _Run:
     async def _needed(self, kept: Collection[int], tagged: Collection[int]) -> Reachable:
         """Collects all objects that these snapshots refer to; some of them expired within the grace."""
         needed = Reachable(self._table.manifests, self._table.schemas)
-        async for snapshot in map_bounded(self._read, kept, _READS, ordered=False):
+        at_once = self._table.env.settings.table.read_concurrency
+        async for snapshot in map_bounded(self._read, kept, at_once, ordered=False):
             self._reporter.step("read snapshots", 1, len(kept))
             if snapshot is not None:
                 expired = snapshot.id < self._head.earliest and snapshot.id not in tagged
@@ -285,7 +284,8 @@ class _Run:
                 self._unreadable.append(number)
                 return None
 
-        return [snapshot async for snapshot in map_bounded(read, numbers, _READS)]
+        at_once = self._table.env.settings.table.read_concurrency
+        return [snapshot async for snapshot in map_bounded(read, numbers, at_once)]
 
     async def _listed_by(
         self, snapshots: Sequence[Snapshot]

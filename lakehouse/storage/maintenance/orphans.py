@@ -49,8 +49,6 @@ _PATHS_SHOWN = 1_000
 """Paths in a report at most."""
 _BATCH = 1_000
 """Listed objects that are judged and deleted together."""
-_READS = 16
-"""Snapshots read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +224,8 @@ async def needed_paths(table: OpenTable, sweep: OrphanSweep, reporter: ProgressR
             return None  # expired and damaged: nobody can read it
 
     total = len(kept) + len(waiting)
-    async for snapshot in map_bounded(read, [*sorted(kept), *waiting], _READS, ordered=False):
+    at_once = table.env.settings.table.read_concurrency
+    async for snapshot in map_bounded(read, [*sorted(kept), *waiting], at_once, ordered=False):
         reporter.step("read snapshots", 1, total)
         if snapshot is not None:
             needed.add(snapshot, expired=snapshot.id not in kept)

@@ -43,8 +43,6 @@ __all__ = ["PurgeReport", "purge_dropped"]
 _TABLE = re.compile(r"[^/]+/[^/]+-(?P<uuid>[0-9a-f]{8})/")
 _BATCH = 1_000
 """Objects deleted together."""
-_LOOKS = 16
-"""Directories examined at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,8 @@ async def purge_dropped(
         return findings
 
     with measure() as cost:
-        looks = [findings async for findings in map_bounded(look, _directories(env.store, database), _LOOKS)]
+        at_once, roots = env.settings.table.read_concurrency, _directories(env.store, database)
+        looks = [findings async for findings in map_bounded(look, roots, at_once)]
         run = _Run(env, names, deletions, dry_run=dry_run)
         await run.purge(looks)
     return PurgeReport(

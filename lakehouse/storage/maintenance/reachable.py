@@ -25,8 +25,6 @@ __all__ = ["PathSet", "Reachable", "paths_of"]
 
 _FRESH = 65_536
 """Maximum paths that are held in a Python set before they are sorted into the array of hashes."""
-_CONCURRENCY = 16
-"""Manifests read at once."""
 
 
 class PathSet:
@@ -133,7 +131,8 @@ class Reachable:
                 path for entry in entries if entry.path not in listing.dead for path, _ in paths_of(entry)
             ]
 
-        async for paths in map_bounded(listed, self._listings.values(), _CONCURRENCY, ordered=False):
+        at_once = self._manifests.settings.read_concurrency
+        async for paths in map_bounded(listed, self._listings.values(), at_once, ordered=False):
             self._paths.add(paths)
         for ref, expired in self._schema_refs.items():
             self._paths.add([ref.path])

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakehouse.cache import CacheRegion
+from lakehouse.config import TableSettings
 from lakehouse.errors import CorruptionError, NotFoundError
 from lakehouse.format.metadata import FileEntry, ManifestRef, Position, Snapshot, decode_manifest
 from lakehouse.io.store import ObjectStore
@@ -20,8 +21,6 @@ from lakehouse.storage.metadata.paths import join
 
 __all__ = ["Manifests", "with_position"]
 
-_CONCURRENCY = 16
-"""Manifests read at once."""
 _BIG_MANIFEST = 64 * 1024
 """Bytes above which a manifest is decoded in a thread, as it would hold up the event loop."""
 
@@ -50,12 +49,14 @@ class Manifests:
         root: the table's directory.
         table: the table's uuid.
         cache: entries by (root, path of the manifest).
+        settings: bound on concurrency.
     """
 
     store: ObjectStore
     root: str
     table: uuid.UUID
     cache: CacheRegion[tuple[str, str], tuple[FileEntry, ...]]
+    settings: TableSettings = field(default_factory=TableSettings)
 
     async def entries(self, snapshot: Snapshot) -> tuple[FileEntry, ...]:
         """Returns the live files of a snapshot."""
@@ -77,7 +78,7 @@ class Manifests:
 
             return await self.cache.get((self.root, ref.path), load) or ()
 
-        return [entries async for entries in map_bounded(read, manifests, _CONCURRENCY)]
+        return [entries async for entries in map_bounded(read, manifests, self.settings.read_concurrency)]
 
     async def _load(self, ref: ManifestRef, snapshot: int) -> tuple[FileEntry, ...]:
         key = join(self.root, ref.path)

@@ -50,8 +50,6 @@ from lakehouse.storage.schema.columns import fields_named
 __all__ = ["Scan"]
 
 _PLACE = struct.Struct(">QQ")
-_OPENS = 16
-"""Files opened at once, ahead of their first section."""
 
 
 class Scan:
@@ -215,7 +213,13 @@ class Scan:
             self._every,
             (file.entry for unit in units for file in unit.files),
         )
-        reader = SectionReader(self.wanted, size, self.report, self._selections)
+        reader = SectionReader(
+            self.wanted,
+            size,
+            self.report,
+            self._selections,
+            concurrency=self._settings.read_concurrency,
+        )
         gate = Gate(self._settings, size, left)
 
         async def read(work: Work) -> Work:
@@ -270,7 +274,7 @@ class Scan:
         # With a limit the first files often suffice: one is opened, then twice as many each time.
         begin, count = 0, 1 if self._limit is not None else len(files)
         while begin < len(files):
-            readers = map_bounded(open_file, files[begin : begin + count], _OPENS)
+            readers = map_bounded(open_file, files[begin : begin + count], self._settings.read_concurrency)
             async with aclosing(readers):
                 async for reader in readers:
                     yield reader

@@ -44,8 +44,6 @@ __all__ = ["ScanOutput", "SectionReader"]
 
 _WORTH_A_REQUEST = 1024 * 1024
 """A two-step read must save at least this many bytes to pay for its extra round trip."""
-_READS = 16
-"""Parts of a section that are read at once."""
 _ROWS_ASKED = 16_384
 """Minimum rows that are worth a thread of their own when the condition is evaluated."""
 _MANY = 0.6
@@ -98,6 +96,7 @@ class SectionReader:
         size: estimate that learns from the rows read.
         report: counts the sections and pieces read.
         selections: rows that may match according to indexes, by the file's path; other files have none.
+        concurrency: parts of a section that are read at once.
     """
 
     def __init__(
@@ -106,8 +105,11 @@ class SectionReader:
         size: RowSize,
         report: ScanReport,
         selections: Mapping[str, RowSelection] | None = None,
+        *,
+        concurrency: int,
     ) -> None:
         self._wanted = wanted
+        self._concurrency = concurrency
         self._selections = selections or {}
         self.schema = pa.schema([arrow_field(field) for field in wanted.fields])
         """Arrow schema of the rows returned."""
@@ -193,7 +195,7 @@ class SectionReader:
             return await self._shared_rows(part, columns, is_first=part in section.fresh)
 
         cuts = {part: section.cuts(part) for part in parts}
-        rows = [loaded async for loaded in map_bounded(load, parts, _READS)]
+        rows = [loaded async for loaded in map_bounded(load, parts, self._concurrency)]
         if all(cut == (None, None) for cut in cuts.values()):
             return rows
         return await in_thread(self._cut, rows, cuts)
@@ -346,7 +348,7 @@ class SectionReader:
 
         if not part_hits:
             return self.schema.empty_table()
-        fetched = [table async for table in map_bounded(fetch, part_hits, _READS)]
+        fetched = [table async for table in map_bounded(fetch, part_hits, self._concurrency)]
         early = take_from_tables([part_rows.table.select(here) for part_rows in rows], kept)
         # They were fetched part by part: back to the order of the keys.
         back = np.argsort(np.concatenate([hit.places for hit in part_hits]))

@@ -62,6 +62,11 @@ class TableRuns:
     table: OpenTable
     schema: TableSchema
 
+    @property
+    def concurrency(self) -> int:
+        """The setting ``table.read_concurrency``."""
+        return self.table.env.settings.table.read_concurrency
+
     async def open(self, entry: FileEntry) -> RunReader:
         """Opens a reader of the file."""
         return await self.table.open(entry, self.schema)

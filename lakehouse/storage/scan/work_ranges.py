@@ -31,8 +31,6 @@ LARGE = 1.5
 """Number of shares from which on work is divided."""
 OPENED_MAX = 64
 """Maximum number of files that a plan opens to find ends of ranges; for more, the files' own bounds serve."""
-_OPENS = 16
-"""Number of files that are opened at once."""
 
 PieceSizes = Sequence[tuple[bytes, int]]
 """First key and size in bytes of each piece of a file."""
@@ -40,7 +38,7 @@ PieceSizes = Sequence[tuple[bytes, int]]
 
 async def opened_pieces(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, Sequence[Piece]]:
     """Opens files and returns their pieces, by path."""
-    opened = map_bounded(source.open, entries, _OPENS, ordered=False)
+    opened = map_bounded(source.open, entries, source.concurrency, ordered=False)
     async with aclosing(opened) as readers:
         return {reader.entry.path: reader.pieces async for reader in readers}
 

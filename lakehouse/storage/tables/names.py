@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
+from lakehouse.config import TableSettings
 from lakehouse.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -39,19 +40,18 @@ from lakehouse.suggest import suggestion
 
 __all__ = ["Names", "name_taken_error"]
 
-_CONCURRENCY = 16
-"""Pointers and markers read at once in listings."""
-
 
 class Names:
     """The names of databases and tables in one warehouse.
 
     Args:
         store: its root is the warehouse.
+        settings: bound on concurrency; None = the default.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, settings: TableSettings | None = None) -> None:
         self._store = store
+        self._concurrency = (settings or TableSettings()).read_concurrency
 
     # --- databases ----------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Names:
             name = prefix.rstrip("/")
             return name if await self.has_database(name) else None
 
-        async with aclosing(map_bounded(look, self._directories(), _CONCURRENCY)) as looked:
+        async with aclosing(map_bounded(look, self._directories(), self._concurrency)) as looked:
             async for name in looked:
                 if name is not None:
                     yield name
@@ -317,7 +317,7 @@ class Names:
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)
         keys = (entry.key async for entry in listed if _NAME.fullmatch(entry.key.removeprefix(start)))
-        async with aclosing(map_bounded(look, keys, _CONCURRENCY)) as looked:
+        async with aclosing(map_bounded(look, keys, self._concurrency)) as looked:
             async for pointer in looked:
                 if pointer is not None:
                     yield pointer
@@ -336,7 +336,7 @@ class Names:
             if pointer is not None and pointer.state_of(table) not in (None, NameState.MOVED):
                 names[table] = name
 
-        async for _ in map_bounded(look, tables.items(), _CONCURRENCY):
+        async for _ in map_bounded(look, tables.items(), self._concurrency):
             pass
         if len(names) == len(tables):
             return names

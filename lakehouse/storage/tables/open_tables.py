@@ -136,10 +136,10 @@ class OpenTable:
             spawn=env.spawn,
             time=env.time,
         )
-        self.manifests = Manifests(store, self.root, self.uuid, caches.manifests)
+        self.manifests = Manifests(store, self.root, self.uuid, caches.manifests, env.settings.table)
         self.schemas = Schemas(store, self.root, self.uuid, caches.schemas, env.time)
         self.wal = Wal(store, self.root, self.uuid)
-        self.runs = SegmentRuns(self.wal, self.root, caches.runs.blocks)
+        self.runs = SegmentRuns(self.wal, self.root, caches.runs.blocks, env.settings.table)
         self._committer = Committer(
             store,
             self.root,

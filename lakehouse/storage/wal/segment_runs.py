@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.cache import CacheRegion
+from lakehouse.config import TableSettings
 from lakehouse.format.keys import RowKeyCodec, stats_of
 from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind, SegmentRange, WalSegment
 from lakehouse.format.schema import Field, TableSchema, project
@@ -34,8 +35,6 @@ from lakehouse.storage.wal.log import Wal
 
 __all__ = ["MemoryRun", "SegmentRuns", "segment_rows"]
 
-_READS = 16
-"""Runs made at once, and segments of each read at once."""
 _TOGETHER = (64, 8, 1)
 """Sizes of the groups of segments that share a run: numbers with the same quotient by a size are a group.
 
@@ -88,10 +87,18 @@ class SegmentRuns:
         wal: the table's log.
         root: the table's directory.
         cache: decoded rows by (root, path, …).
+        settings: bound on concurrency; None = the default.
     """
 
-    def __init__(self, wal: Wal, root: str, cache: CacheRegion) -> None:  # type: ignore[type-arg]
+    def __init__(
+        self,
+        wal: Wal,
+        root: str,
+        cache: CacheRegion,  # type: ignore[type-arg]
+        settings: TableSettings | None = None,
+    ) -> None:
         self._wal, self._root, self._cache = wal, root, cache
+        self._concurrency = (settings or TableSettings()).read_concurrency
 
     async def entries(
         self, ranges: Iterable[SegmentRange], schema: TableSchema, *, together: bool = False
@@ -114,7 +121,7 @@ class SegmentRuns:
 
         sizes = _TOGETHER if together else (1,)
         places = [place for segments in ranges for place in _groups(segments, sizes)]
-        return [entry async for entries in map_bounded(read, places, _READS) for entry in entries]
+        return [entry async for entries in map_bounded(read, places, self._concurrency) for entry in entries]
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> MemoryRun:
         """Returns a reader of one of these runs."""
@@ -129,7 +136,7 @@ class SegmentRuns:
             return await self._wal.read(number, snapshot=snapshot)
 
         async def load(_: object) -> _Runs:
-            reads = map_bounded(read, range(first, last + 1), _READS)
+            reads = map_bounded(read, range(first, last + 1), self._concurrency)
             segments = [segment async for segment in reads]
             return await in_thread(_cut, segments, schema)
 

@@ -25,8 +25,6 @@ __all__ = ["refuse_shared_keys"]
 
 _SECTION_ROWS = 1 << 20
 """Rows that are gathered for a section."""
-_OPENS = 16
-"""Files opened at once."""
 _READS = 4
 """Parts of a section read at once."""
 
@@ -44,7 +42,7 @@ async def refuse_shared_keys(entries: Sequence[FileEntry], schema: TableSchema, 
     """
     keys = KeyColumns(schema.key_fields)
     for files in _overlapping(entries, schema):
-        readers = [reader async for reader in map_bounded(source.open, files, _OPENS)]
+        readers = [reader async for reader in map_bounded(source.open, files, source.concurrency)]
         sweep = SectionSweep(_SECTION_ROWS)
         for reader in readers:
             sweep.add(_chunks(reader))

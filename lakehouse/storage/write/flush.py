@@ -51,8 +51,6 @@ from lakehouse.storage.wal.tail import Tail, covered
 
 __all__ = ["Segments", "flush_table", "plan_groups"]
 
-_READS = 16
-"""Number of segments that are read at once."""
 _ROUNDS = 8
 """Maximum number of plans of one flush, while other processes cover or flush meanwhile."""
 
@@ -201,7 +199,8 @@ def _from_store(table: OpenTable, view: View) -> Segments:
         async def read_one(number: int) -> WalSegment:
             return await table.wal.read(number, snapshot=view.snapshot.id)
 
-        async with aclosing(map_bounded(read_one, numbers, _READS)) as segments:
+        at_once = table.env.settings.table.read_concurrency
+        async with aclosing(map_bounded(read_one, numbers, at_once)) as segments:
             return [segment async for segment in segments]
 
     return read

@@ -139,6 +139,9 @@ async def test_small_tasks_are_left_whole() -> None:
     [task] = await plan_table(view, full=True)
 
     class Closed:
+        concurrency = 16
+        """Number of files that may be opened at once."""
+
         async def open(self, entry: object) -> Any:
             raise AssertionError("opened")
 

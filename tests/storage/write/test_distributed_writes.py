@@ -217,6 +217,9 @@ async def test_keys_are_read_only_where_ranges_overlap() -> None:
     class Never:
         """A source nobody asks."""
 
+        concurrency = 16
+        """Number of files that may be opened at once."""
+
         async def open(self, entry: FileEntry) -> Any:
             """Never called."""
             raise AssertionError(entry.path)
