@@ -31,7 +31,7 @@ from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.lent import LentStore
 from lakehouse.io.proofs import check_store, gated
 from lakehouse.io.retry import RetryPolicy
-from lakehouse.io.work import Background, ProgressCallback
+from lakehouse.io.work import Background, ProgressCallback, or_none
 from lakehouse.storage.compact import watched
 from lakehouse.storage.maintenance import PurgeReport, purge_dropped
 from lakehouse.storage.metadata import TableCaches, TableName
@@ -272,13 +272,7 @@ class Lake:
 
     async def table_exists(self, name: str) -> bool:
         """Returns whether there is a table of that name."""
-        try:
-            await self._names.resolve(TableName.parse(name))
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return False
-        return True
+        return await or_none(self._names.resolve(TableName.parse(name))) is not None
 
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from contextlib import aclosing
 
-from lakehouse.errors import FormatError, NotFoundError
+from lakehouse.errors import FormatError
 from lakehouse.index.greptime import RegionDir
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.storage.metadata import DATABASE_MARKER
@@ -46,13 +46,7 @@ async def look(store: ObjectStore) -> SourceKind:
 
 async def _has_database(store: ObjectStore, directories: tuple[str, ...]) -> bool:
     async def has_marker(directory: str) -> bool:
-        try:
-            await store.head(directory + DATABASE_MARKER)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return False
-        return True
+        return await store.exists(directory + DATABASE_MARKER)
 
     async with aclosing(map_bounded(has_marker, directories, _HEADS, ordered=False)) as answers:
         async for is_marked in answers:

@@ -36,6 +36,7 @@ from lakehouse.io.protocols import Buffer, Fetched, Stored
 from lakehouse.io.retry import Backoff, RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.absence import or_none
 from lakehouse.log import get_logger
 
 __all__ = ["ProvingStore", "gated", "lift_refusal", "ungated"]
@@ -227,12 +228,7 @@ class ProvingStore(StoreDecorator):
                     raise
 
     async def _kept(self, key: str) -> Fetched | None:
-        try:
-            return await self.inner.get(key)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return None
+        return await or_none(self.inner.get(key))
 
     async def _binding(self) -> Binding:
         return Binding(backend=self.url.partition("://")[0], endpoint=await self.endpoint(), root=self.url)

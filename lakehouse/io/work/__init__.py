@@ -1,7 +1,8 @@
 """Work beside other work, bounded: fan-out, batches, threads, tasks in the background, progress.
 
 Words: *fan-out* (one function over many items, some at once) → *batch* (keys of one request) → *range*
-(bytes of one object). *Background* work is waited for by nobody, or later.
+(bytes of one object). *Background* work is waited for by nobody, or later. *Absence* is an
+answer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.io.work.absence import or_none
     from lakehouse.io.work.background import Background, beside
     from lakehouse.io.work.fanout import map_bounded
     from lakehouse.io.work.progress import Progress, ProgressCallback, ProgressReporter
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Background", "Progress", "ProgressCallback", "ProgressReporter", "beside", "in_own_thread", "in_thread",
-    "map_bounded",
+    "map_bounded", "or_none",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
+        "absence": "or_none",
         "background": "Background beside",
         "fanout": "map_bounded",
         "progress": "Progress ProgressCallback ProgressReporter",

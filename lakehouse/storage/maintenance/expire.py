@@ -17,10 +17,10 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lakehouse.errors import FormatError, NotFoundError
+from lakehouse.errors import FormatError
 from lakehouse.format.metadata import CommitKind, ManifestRef, Snapshot
 from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, or_none
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions
@@ -97,11 +97,8 @@ class _Expire:
             return head.earliest
         earliest = head.id if self.retain is None else head.id - self.retain + 1
         if self.older_than_ms is not None:
-            try:
-                last = await self.history.at_time(self.older_than_ms - 1, head)
-            except NotFoundError as missing:
-                if missing.kind == "missing-bucket":
-                    raise
+            last = await or_none(self.history.at_time(self.older_than_ms - 1, head))
+            if last is None:
                 return head.earliest  # none is that old
             earliest = min(earliest, last.id + 1)
         return max(earliest, head.earliest)

@@ -20,14 +20,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from lakehouse.errors import ConflictError, FormatError, LakehouseError, NotFoundError
+from lakehouse.errors import ConflictError, FormatError, LakehouseError
 from lakehouse.format.metadata import CommitKind, NameState, Snapshot, decode_hint, decode_snapshot
 from lakehouse.format.schema import TableOptions, decode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, or_none
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative
@@ -240,13 +240,8 @@ async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Loo
 
 
 async def _newest(store: ObjectStore, root: str, log: DenseLog) -> Fetched | None:
-    try:
-        hint = (await store.get(join(root, LATEST))).data
-    except NotFoundError as missing:
-        if missing.kind == "missing-bucket":
-            raise
-        hint = b""
-    known = decode_hint(hint, None).snapshot
+    hint = await or_none(store.get(join(root, LATEST)))
+    known = decode_hint(hint.data if hint is not None else b"", None).snapshot
     # The hint may be ahead of a log whose newest objects are gone: then the log is read from its beginning.
     for after in dict.fromkeys((max(known - 1, 0), 0)):
         for number in await log.highest(after=after):

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from lakehouse.errors import NotFoundError
 from lakehouse.io.protocols import Buffer, Fetched, Stored
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work import or_none
 from lakehouse.storage.metadata.acknowledged import Acknowledged, Written
 from lakehouse.storage.metadata.paths import dense_number, dense_path
 
@@ -78,13 +78,7 @@ class DenseLog:
 
     async def find(self, number: int) -> Fetched | None:
         """Reads the object of that number; None when there is none."""
-        try:
-            return await self.read(number)
-        except NotFoundError as missing:
-            # The bucket itself is missing: that is no sign that the number is free.
-            if missing.kind == "missing-bucket":
-                raise
-            return None
+        return await or_none(self.read(number))
 
     async def sizes(self, *, after: int = 0) -> AsyncIterator[tuple[int, int]]:
         """Yields the numbers that a listing shows above ``after``, ascending, each with its object's bytes.
@@ -115,13 +109,9 @@ class DenseLog:
 
     async def _size(self, number: int) -> int | None:
         """Returns the bytes of the object of that number, found out by a read; None when there is none."""
-        try:
-            # A read waits for the outcome of an object in doubt, where a listing does not.
-            return (await self._store.get_range(self.key(number), 0, 1)).size
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return None
+        # A read waits for the outcome of an object in doubt, where a listing does not.
+        fetched = await or_none(self._store.get_range(self.key(number), 0, 1))
+        return fetched.size if fetched is not None else None
 
     async def newest(self, *, after: int = 0) -> int | None:
         """Returns the highest existing number above ``after``; None when there is none."""

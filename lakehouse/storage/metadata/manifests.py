@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from lakehouse.cache import CacheRegion
 from lakehouse.config import TableSettings
-from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.errors import CorruptionError
 from lakehouse.format.metadata import FileEntry, ManifestRef, Position, Snapshot, decode_manifest
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import in_thread, map_bounded
+from lakehouse.io.work import in_thread, map_bounded, or_none
 from lakehouse.storage.metadata.paths import join
 
 __all__ = ["Manifests", "with_position"]
@@ -82,12 +82,12 @@ class Manifests:
 
     async def _load(self, ref: ManifestRef, snapshot: int) -> tuple[FileEntry, ...]:
         key = join(self.root, ref.path)
-        try:
-            data = (await self.store.get(key)).data
-        except NotFoundError as missing:
+        fetched = await or_none(self.store.get(key))
+        if fetched is None:
             raise CorruptionError(
                 f"manifest {key} is missing; snapshot {snapshot} refers to it", key=key, snapshot=snapshot
-            ) from missing
+            )
+        data = fetched.data
 
         # Entries without a snapshot of their own were added by the one that wrote the manifest.
         def decode() -> tuple[FileEntry, ...]:

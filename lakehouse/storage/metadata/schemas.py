@@ -10,11 +10,12 @@ import uuid
 from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
-from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.errors import CorruptionError
 from lakehouse.format.metadata import SchemaRef
 from lakehouse.format.schema import SchemaObject, TableSchema, decode_schema, encode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work import or_none
 from lakehouse.storage.metadata.paths import join, new_schema_path
 from lakehouse.storage.metadata.store_clock import StoreTime
 
@@ -53,14 +54,10 @@ class Schemas:
 
     async def _load(self, key: tuple[str, str]) -> SchemaObject:
         path = join(*key)
-        try:
-            return decode_schema((await self.store.get(path)).data, key=path)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            raise CorruptionError(
-                f"schema object {path} is missing; a snapshot refers to it", key=path
-            ) from missing
+        fetched = await or_none(self.store.get(path))
+        if fetched is None:
+            raise CorruptionError(f"schema object {path} is missing; a snapshot refers to it", key=path)
+        return decode_schema(fetched.data, key=path)
 
     async def write(
         self, schema: TableSchema, *, time_ms: int, before: tuple[SchemaObject, SchemaRef] | None = None

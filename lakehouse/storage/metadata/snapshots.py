@@ -33,6 +33,7 @@ from lakehouse.format.metadata import (
 )
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work import or_none
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.metadata.store_clock import StoreTime, ask_store_ms
@@ -262,10 +263,8 @@ class History:
         )
 
     async def _hint(self) -> Hint:
-        try:
-            return decode_hint((await self._store.get(join(self.root, LATEST))).data, self._table)
-        except NotFoundError:
-            return NO_HINT
+        fetched = await or_none(self._store.get(join(self.root, LATEST)))
+        return NO_HINT if fetched is None else decode_hint(fetched.data, self._table)
 
     def hint(self) -> None:
         """Writes where later readers can begin their discovery: in the background, at most once a second.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from lakehouse.errors import CommitUnknownError, ConflictError, LakehouseError, NotFoundError
 from lakehouse.format.metadata import CommitKind, NameState, Snapshot
 from lakehouse.io.cost import Cost, measure
+from lakehouse.io.work import or_none
 from lakehouse.storage.commit.changes import DropTable
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.create import open_table
@@ -96,12 +97,7 @@ async def drop_named(
     """
     with measure() as cost:
         table = await open_table(env, names, name)
-        try:
-            drop = await drop_table(table)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            drop = None  # no snapshot is left: only the name has to be released
+        drop = await or_none(drop_table(table))  # None: no snapshot is left, only the name has to be released
         try:
             await give_back(table, names, cascade=cascade)
         except LakehouseError as error:

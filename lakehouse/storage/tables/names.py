@@ -33,7 +33,7 @@ from lakehouse.format.metadata import (
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import map_bounded
+from lakehouse.io.work import map_bounded, or_none
 from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_prefix
 from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
 from lakehouse.suggest import suggestion
@@ -108,12 +108,10 @@ class Names:
     async def _marker(self, name: str) -> Fetched:
         """Reads the marker of a database, dropped or not."""
         check_name(name, "database")
-        try:
-            return await self._store.get(database_key(name))
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            raise NotFoundError(f"there never was a database {name!r}", database=name) from missing
+        fetched = await or_none(self._store.get(database_key(name)))
+        if fetched is None:
+            raise NotFoundError(f"there never was a database {name!r}", database=name)
+        return fetched
 
     async def has_database(self, name: str) -> bool:
         """Returns whether there is a live database of that name."""
@@ -151,28 +149,20 @@ class Names:
 
     async def _find_database(self, name: str) -> Fetched | None:
         check_name(name, "database")
-        try:
-            fetched = await self._store.get(database_key(name))
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return None
-        return fetched if _decoded(fetched).state is NameState.LIVE else None
+        fetched = await or_none(self._store.get(database_key(name)))
+        return fetched if fetched is not None and _decoded(fetched).state is NameState.LIVE else None
 
     # --- tables -------------------------------------------------------------------
 
     async def resolve(self, name: TableName) -> NamePointer:
         """Returns the pointer of a live table; NotFoundError when the name refers to nothing live."""
-        try:
-            pointer, _ = await self._read(name)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
+        pointer = await self._find(name)
+        if pointer is None:
             # A missing database explains a missing table, so it is reported first.
             await self._database(name.database)
             near = [table.table async for table in self.tables(name.database)]
             what = suggestion(name.table, near) if near else f"database {name.database!r} has no tables"
-            raise NotFoundError(f"there is no table {str(name)!r}; {what}", table=str(name)) from missing
+            raise NotFoundError(f"there is no table {str(name)!r}; {what}", table=str(name))
         if pointer.state is NameState.LIVE:
             return pointer
         raise NotFoundError(f"there is no table {str(name)!r}: {_fate(pointer)}", table=str(name))
@@ -351,12 +341,8 @@ class Names:
         return names
 
     async def _find(self, name: TableName) -> NamePointer | None:
-        try:
-            return (await self._read(name))[0]
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            return None
+        known = await or_none(self._read(name))
+        return known[0] if known is not None else None
 
     async def _find_live(self, name: TableName) -> NamePointer | None:
         pointer = await self._find(name)

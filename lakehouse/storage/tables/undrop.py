@@ -24,6 +24,7 @@ from lakehouse.errors import (
 from lakehouse.format.metadata import CommitKind, DroppedTable, NamePointer, NameState, Snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.cost import Cost, measure
+from lakehouse.io.work import or_none
 from lakehouse.storage.commit.changes import Undrop
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.drop import drop_table, give_back
@@ -166,22 +167,18 @@ class _Attempt:
         return table
 
     async def _look(self) -> tuple[NamePointer, str]:
-        try:
-            return await self._names.look(self._name)
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
+        known = await or_none(self._names.look(self._name))
+        if known is None:
             never = f"there never was a table {str(self._name)!r}"
-            raise NotFoundError(never, table=str(self._name)) from missing
+            raise NotFoundError(never, table=str(self._name))
+        return known
 
     async def _commit(self, table: OpenTable) -> None:
         """Makes the commit after the drop, if the drop is the newest snapshot."""
-        try:
-            head = (await table.history.head()).snapshot
-        except NotFoundError as missing:
-            if missing.kind == "missing-bucket":
-                raise
-            raise _purged_error(self._name) from missing
+        known = await or_none(table.history.head())
+        if known is None:
+            raise _purged_error(self._name)
+        head = known.snapshot
         if head.kind is not CommitKind.DROP:
             return
         self._drop = self._drop or head
