@@ -209,7 +209,7 @@ class StreamedTable(RuleBasedStateMachine):
                     acks.append(await writer.delete(self.keys(group)))
                     change: Callable[[], None] = lambda group=group: self.state.delete(group)  # noqa: E731
                 else:
-                    acks.append(await writer.put(self.known(group)))
+                    acks.append(await writer.put(self.known(group), missing="null"))
                     change = lambda group=group: self.state.put(group)  # noqa: E731
                 if not at_once:
                     change()
@@ -267,7 +267,7 @@ class StreamedTable(RuleBasedStateMachine):
 
         async def work() -> None:
             with pytest.raises(FencedError):
-                await (await writer.put(self.known(some)))
+                await (await writer.put(self.known(some), missing="null"))
             await writer.close()
 
         self.run_async(work())
@@ -290,7 +290,7 @@ class StreamedTable(RuleBasedStateMachine):
         async def work() -> bool:
             try:
                 if what == "put":
-                    await (await writer.put(self.known(some)))
+                    await (await writer.put(self.known(some), missing="null"))
                 elif what == "flush":
                     await writer.flush()
                 elif what == "close":
@@ -326,7 +326,7 @@ class StreamedTable(RuleBasedStateMachine):
     @rule(some=rows, who=who)
     def upsert(self, some: list[Row], who: int) -> None:
         """Rows stand above all that was acknowledged before."""
-        result = self.run_async(self.handles[who].upsert(self.known(some)))
+        result = self.run_async(self.handles[who].upsert(self.known(some), missing="null"))
         self.state.put(self.known(some))
         self.committed(result.snapshot)
 
@@ -334,7 +334,7 @@ class StreamedTable(RuleBasedStateMachine):
     @rule(some=rows, who=who)
     def append(self, some: list[Row], who: int) -> None:
         """Rows are added once."""
-        result = self.run_async(self.handles[who].append(self.known(some)))
+        result = self.run_async(self.handles[who].append(self.known(some), missing="null"))
         self.state.put(self.known(some))
         self.committed(result.snapshot)
 
@@ -408,7 +408,7 @@ class StreamedTable(RuleBasedStateMachine):
             table = await self.opened(store)
             store.planned = [Fault(kind=kind, at=store.operations + after)]
             try:
-                return (await table.upsert(self.known(some))).snapshot
+                return (await table.upsert(self.known(some), missing="null")).snapshot
             except PowerCut:
                 return None
             finally:
