@@ -42,7 +42,6 @@ __all__ = ["IndexedPruner", "KeyBounds", "Pruner"]
 
 _COLUMNAR_MIN = 64
 """Number of files from which on judging them at once is quicker."""
-_NO_BOUND = pa.scalar(None, pa.binary())
 _KEYS_MAX = 1_000
 """Maximum keys that are listed one by one."""
 
@@ -79,7 +78,9 @@ class _Known:
         """Returns the bounds of the column in many files."""
         low, high = stats.low, stats.high
         if self.is_float:
-            low, high = (pc.if_else(pc.equal(ends, NAN_BYTES), _NO_BOUND, ends) for ends in (low, high))
+            # Made here: the first scalar or array of a process loads pandas.
+            unknown = pa.scalar(None, pa.binary())
+            low, high = (pc.if_else(pc.equal(ends, NAN_BYTES), unknown, ends) for ends in (low, high))
         return ColumnarBounds(low, high, stats.nulls)
 
 
