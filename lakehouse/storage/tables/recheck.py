@@ -88,7 +88,8 @@ class Recheck:
         Args:
             grace_s: what is left of ``io.recheck_grace_s``, in seconds; None = all of it.
         """
-        if self._logs and self._error is None:
+        # Also where a loss is known: others may have overwritten more since it was found.
+        if self._logs:
             try:
                 async with asyncio.timeout(
                     self._store.settings.recheck_grace_s if grace_s is None else grace_s
