@@ -68,7 +68,7 @@ chaos: export LAKEHOUSE_CHAOS_SECONDS ?= 600
 chaos: export LAKEHOUSE_CHAOS_COMMANDS ?= 1900
 chaos: export LAKEHOUSE_CHAOS_CHILDREN ?= 470
 chaos: setup minio ## Kill processes for ten minutes, and see that nothing is lost
-	$(call pytest_in,tests/chaos) tests/processes/test_unsafe_stores.py -s
+	$(call pytest_in,tests/chaos) -s
 
 fuzz: setup minio ## Look for new counter-examples to every property (make test tries the same each time)
 	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=fuzz tests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock, SystemClock
 from lakehouse.format.metadata.file_entry import FileEntry
-from lakehouse.format.metadata.snapshot import CommitKind, SchemaRef, Snapshot, encode_snapshot
+from lakehouse.format.metadata.snapshot import CommitKind, SchemaRef, Snapshot
 from lakehouse.ids import new_token, new_uuid
 from lakehouse.io import ObjectStore, RetryPolicy
 from lakehouse.io.retrying import RetryingStore
@@ -35,7 +35,7 @@ async def create_table(store: ObjectStore) -> None:
         table=TABLE,
         schema=SchemaRef(id=0, path="schema/schema-none"),
     )
-    await committer(store).history.log.append(1, encode_snapshot(first), token=first.token)
+    await committer(store).history.append(first)
 
 
 class TestTable:
@@ -69,7 +69,7 @@ class TestTable:
             wal=wal,
             runs=SegmentRuns(wal, ROOT, caches.runs.blocks),
             clock=clock,
-            guard=Recheck(self.store, ROOT, self.history, wal, clock, None).before_write,
+            guard=Recheck(self.store, ROOT, self.history, wal, clock, None, concurrency=4).before_write,
         )
         self.max_retries = max_retries
 

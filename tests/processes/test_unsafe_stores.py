@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -208,16 +207,7 @@ class Stripper:
     ("after", "share"),
     [
         pytest.param(100, 1.0, id="after 100 commits"),
-        pytest.param(
-            0,
-            0.1,
-            id="one in ten",
-            # Known to fail now and then: a loss of one of twenty processes goes unreported.
-            marks=pytest.mark.skipif(
-                "LAKEHOUSE_CHAOS_SECONDS" not in os.environ,
-                reason="LAKEHOUSE_CHAOS_SECONDS is not set: make chaos sets it",
-            ),
-        ),
+        pytest.param(0, 0.1, id="one in ten"),
     ],
 )
 async def test_every_lost_commit_is_reported_by_whoever_lost_it(

@@ -85,15 +85,22 @@ PROOFS = (
     Mutant(
         rule="acknowledged: a snapshot that builds on another's in the place of one's own says nothing",
         path="lakehouse/storage/metadata/acknowledged.py",
-        old="        if mine.token == token:\n",
-        new="        if True:\n",
+        old="        self._is_torn |= before != parent\n",
+        new="",
         tests=(f"{_RECHECK}::test_who_is_not_built_upon_reports_its_own_loss",),
+    ),
+    Mutant(
+        rule="acknowledged: a snapshot that stands, and that no later one descends from, counts as kept",
+        path="lakehouse/storage/metadata/acknowledged.py",
+        old="        return last in heirs\n",
+        new="        return True\n",
+        tests=(f"{_RECHECK}::test_who_stands_and_is_not_descended_from_reports_its_loss",),
     ),
     Mutant(
         rule="acknowledged: an own object that is gone is missed by nobody",
         path="lakehouse/storage/tables/recheck.py",
-        old="            ours.saw_nothing(number)",
-        new="            pass",
+        old="                ours.saw_nothing(number)",
+        new="                pass",
         tests=(f"{_RECHECK}::test_a_snapshot_that_is_gone_is_reported",),
     ),
     Mutant(

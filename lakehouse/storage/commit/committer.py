@@ -44,7 +44,7 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata import FileEntry, SegmentRange, Snapshot, encode_snapshot
+from lakehouse.format.metadata import FileEntry, SegmentRange, Snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore
@@ -340,9 +340,7 @@ class Committer:
         stored: Stored | None = None
         note = None if writer is None else f"sequence {writer[1]} of writer {writer[0]!r}"
         with anyio.CancelScope(shield=True):
-            stored = await self._history.log.append(
-                child.id, encode_snapshot(child), token=child.token, note=note
-            )
+            stored = await self._history.append(child, note=note)
         assert stored is not None
         return stored
 

@@ -26,7 +26,6 @@ from lakehouse.format.metadata import (
     SchemaRef,
     SegmentRange,
     Snapshot,
-    encode_snapshot,
 )
 from lakehouse.format.schema import SchemaObject, decode_schema
 from lakehouse.ids import new_token
@@ -402,7 +401,7 @@ class _Repair:
         draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, message=message)
         child = child_of(head, draft, token=new_token(), now_ms=history.time.now_ms())
         try:
-            await history.log.append(child.id, encode_snapshot(child), token=child.token)
+            await history.append(child)
         except ConflictError as lost:
             raise ConflictError(
                 f"somebody else has made snapshot {child.id} of {self._table.root}: repair it again",

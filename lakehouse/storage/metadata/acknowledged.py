@@ -5,6 +5,16 @@ same, the store ignored a condition, and only the process that had the object ac
 lost. So each process remembers the tokens of what it wrote last, and compares everything it reads or lists
 with them.
 
+A snapshot can be lost while its object stands: the snapshots after it may descend from another one that had
+its number for a moment::
+
+    number      25          26          27
+    object      P  ◄─────── Q           S ◄── the head's parents lead here
+    was there   P' ◄─────── Q' ◄────────┘
+
+Here P' was overwritten by P, and Q' by Q after S had been built upon it. P stands and Q names it, but no
+later snapshot holds its rows. So the parents of the next snapshots are followed, too.
+
 Invariant: this module makes no requests. :mod:`lakehouse.storage.tables.recheck` reads the store, this one
 judges.
 """
@@ -14,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["Acknowledged", "Written"]
+__all__ = ["Acknowledged", "AcknowledgedSnapshots", "Written"]
 
 _KEPT_MAX = 1_000
 """Maximum number of remembered objects before a recheck must come first."""
@@ -22,6 +32,12 @@ _LOOKED_AT_KEPT = 256
 """Number of objects that stay remembered after a recheck saw them in place.
 
 Older ones are safe: a process that overwrites in error acts on a head it knew minutes ago at the most.
+"""
+_FOLLOWED = 16
+"""Number of snapshots after each of ours whose parents are followed.
+
+The snapshot would have to be lost by as many overwritten ones in a row, each by a process that knew the
+overwritten one before it and not its successor.
 """
 
 
@@ -42,12 +58,9 @@ class Acknowledged:
 
     def __init__(self) -> None:
         self._kept: dict[int, Written] = {}
-        self._followed: set[int] = set()
-        """Numbers of snapshots that a later snapshot names as its parent: their rows live on in its state."""
         self.doubtful: set[int] = set()
-        """Numbers that a listing shows with another version than the acknowledged one."""
-        self.lost: dict[int, str | None] = {}
-        """Lost numbers, each with the token of the object that replaced ours, or None where none is left."""
+        """Numbers that a listing shows with another version than the one that was written or read."""
+        self._lost: set[int] = set()
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -58,16 +71,14 @@ class Acknowledged:
         return len(self._kept) > _KEPT_MAX
 
     @property
+    def is_suspect(self) -> bool:
+        """True when something read or listed hints at a loss that was not looked into yet."""
+        return bool(self._lost or self.doubtful)
+
+    @property
     def numbers(self) -> Collection[int]:
         """Remembered numbers, ascending."""
         return sorted(self._kept)
-
-    @property
-    def unfollowed(self) -> list[int]:
-        """Remembered numbers without a known successor, neither one of ours nor another process's."""
-        return [
-            number for number in self.numbers if number not in self._followed and number + 1 not in self._kept
-        ]
 
     def add(self, written: Written) -> None:
         """Remembers an object whose creation was acknowledged."""
@@ -75,13 +86,11 @@ class Acknowledged:
 
     def saw(self, number: int, token: str | None, version: str | None) -> None:
         """Judges the object of a number by the token and version that a read returned."""
-        mine = self._kept.get(number)
-        if mine is None:
-            return
         self.doubtful.discard(number)
+        mine = self._kept.get(number)
         # Another version with our token is our own write, such as a repeated attempt: nothing is lost.
-        if mine.version != version and mine.token != token:
-            self.lost[number] = token
+        if mine is not None and mine.version != version and mine.token != token:
+            self._lost.add(number)
 
     def saw_listed(self, number: int, version: str | None) -> None:
         """Marks a number as doubtful when a listing shows another version; only a read proves a loss."""
@@ -89,43 +98,102 @@ class Acknowledged:
         if mine is not None and None not in (mine.version, version) and mine.version != version:
             self.doubtful.add(number)
 
-    def saw_parent(self, number: int, token: str) -> None:
-        """Judges a number by the token that the following snapshot records for its parent."""
-        mine = self._kept.get(number)
-        if mine is None:
-            return
-        if mine.token == token:
-            self._followed.add(number)
-        else:
-            self.lost[number] = token
-
     def saw_nothing(self, number: int) -> None:
-        """Marks a number as lost because its object no longer exists."""
+        """Notes that the object of a number no longer exists: one of ours is lost."""
         self.doubtful.discard(number)
-        self.lost[number] = None
+        if number in self._kept:
+            self._lost.add(number)
+
+    def to_read(self, listed: Collection[int]) -> list[int]:
+        """Returns the numbers that have to be read to judge ours, given those that a listing shows."""
+        return sorted({*self.doubtful, *self._kept.keys() - set(listed)})
 
     def pardon(self, number: int) -> None:
         """Forgets a number that nobody needs any more, and any loss of it."""
-        for numbers in (self._kept, self.lost):
-            numbers.pop(number, None)
+        self._kept.pop(number, None)
+        self._lost.discard(number)
         self.doubtful.discard(number)
-        self._followed.discard(number)
 
     def looked_at(self) -> None:
         """Forgets all but the newest numbers, after a recheck has seen every object in place."""
         for number in list(self.numbers)[:-_LOOKED_AT_KEPT]:
             self.pardon(number)
 
-    def at_stake(self, *, builds: bool) -> list[Written]:
-        """Returns the objects that may be lost, ascending: lost ones, and those whose state only these held.
+    def at_stake(self) -> list[Written]:
+        """Returns the objects that are lost or may be, ascending."""
+        return [self._kept[number] for number in sorted(self._lost)]
 
-        Args:
-            builds: True where each object holds the state that the ones before it left (snapshots).
-        """
-        at_stake: set[int] = set()
-        # Newest first: a loss spreads down to the parents that no other snapshot carries on.
-        for number in sorted(self._kept, reverse=True):
-            only_in_lost = builds and number + 1 in at_stake and number not in self._followed
-            if number in self.lost or only_in_lost:
-                at_stake.add(number)
-        return [self._kept[number] for number in sorted(at_stake)]
+
+class AcknowledgedSnapshots(Acknowledged):
+    """The last snapshots that this process created, each of which holds the state that its parent left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parents: dict[int, dict[str, str]] = {}
+        """Parents by token: of each number, all snapshots that were ever read or written there."""
+        self._present: dict[int, tuple[str, str | None]] = {}
+        """Token and version of the snapshot that was last read or written under each number."""
+        self._is_torn = False
+        """True when a snapshot was read that builds upon another one than the last known before it."""
+
+    @property
+    def is_suspect(self) -> bool:
+        """True also when the parents that were read are not those that are there."""
+        return self._is_torn or super().is_suspect
+
+    def saw_child(self, number: int, token: str, version: str | None, *, parent: str) -> None:
+        """Notes which snapshot another one builds upon."""
+        if not self._follows_ours(number):
+            return
+        self._parents.setdefault(number, {})[token] = parent
+        self._present[number] = token, version
+        mine = self._kept.get(number - 1)
+        before = mine.token if mine is not None else self._present.get(number - 1, (parent, None))[0]
+        self._is_torn |= before != parent
+
+    def saw_listed(self, number: int, version: str | None) -> None:
+        """Marks a number as doubtful when a listing shows another version than the last one known."""
+        super().saw_listed(number, version)
+        _, known = self._present.get(number, ("", version))
+        if None not in (known, version) and known != version:
+            self.doubtful.add(number)
+
+    def saw_nothing(self, number: int) -> None:
+        """Notes that the object of a number no longer exists."""
+        super().saw_nothing(number)
+        self._present.pop(number, None)
+
+    def to_read(self, listed: Collection[int]) -> list[int]:
+        """Returns also the numbers after ours whose parents are not known."""
+        following = {number + ahead for number in self._kept for ahead in range(1, _FOLLOWED + 1)}
+        unknown = following.intersection(listed) - self._present.keys()
+        return sorted({*super().to_read(listed), *unknown})
+
+    def looked_at(self) -> None:
+        """Forgets also what is known of snapshots that follow none of ours."""
+        super().looked_at()
+        self._is_torn = False
+        for number in [number for number in self._parents if not self._follows_ours(number)]:
+            del self._parents[number]
+            self._present.pop(number, None)
+
+    def at_stake(self) -> list[Written]:
+        """Returns also the snapshots from which the later ones do not descend."""
+        return [
+            mine
+            for number, mine in sorted(self._kept.items())
+            if number in self._lost or not self._is_carried_on(mine)
+        ]
+
+    def _follows_ours(self, number: int) -> bool:
+        return any(number - back in self._kept for back in range(1, _FOLLOWED + 1))
+
+    def _is_carried_on(self, mine: Written) -> bool:
+        """Returns whether the last of the known snapshots that follow one of ours descends from it."""
+        heirs, last = {mine.token}, mine.token
+        for number in range(mine.number + 1, mine.number + _FOLLOWED + 1):
+            if number not in self._present:
+                break
+            heirs = {token for token, parent in self._parents[number].items() if parent in heirs}
+            last, _ = self._present[number]
+        return last in heirs

@@ -30,10 +30,12 @@ from lakehouse.format.metadata import (
     decode_hint,
     decode_snapshot,
     encode_hint,
+    encode_snapshot,
 )
-from lakehouse.io.protocols import Fetched
+from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import or_none
+from lakehouse.storage.metadata.acknowledged import AcknowledgedSnapshots
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.metadata.store_clock import StoreTime, ask_store_ms
@@ -86,6 +88,8 @@ class History:
         time: StoreTime | None = None,
     ) -> None:
         self.log = DenseLog(store, join(root, SNAPSHOT_PREFIX))
+        self.ours: AcknowledgedSnapshots | None = None
+        """Record of the snapshots created here; None = they are not rechecked."""
         self.time = time or StoreTime(clock, store.url)
         self._store, self.root, self._table = store, root, table
         self._clock, self._cache = clock, cache
@@ -282,6 +286,24 @@ class History:
         with contextlib.suppress(LakehouseError):
             await self._store.put(join(self.root, LATEST), data)
 
+    # --- new ones -----------------------------------------------------------------
+
+    def remember(self) -> AcknowledgedSnapshots:
+        """Begins to remember the snapshots that are created here, and returns the record of them."""
+        self.ours = self.log.ours = AcknowledgedSnapshots()
+        return self.ours
+
+    async def append(self, child: Snapshot, *, note: str | None = None) -> Stored:
+        """Creates a snapshot as :meth:`DenseLog.append` does.
+
+        Args:
+            child: the snapshot.
+            note: a description of its content, for the error that reports it lost.
+        """
+        stored = await self.log.append(child.id, encode_snapshot(child), token=child.token, note=note)
+        self._note_parent(child, stored.version)
+        return stored
+
     # --- the store's clock --------------------------------------------------------
 
     async def stamp_ms(self, head: Snapshot) -> int:
@@ -367,9 +389,6 @@ class History:
         self.time.learn(fetched.store_time_ms)
         found = decode_snapshot(fetched.data, key=fetched.key)
         number = self.log.number(fetched.key)
-        # Every snapshot read shows whether the one before it, if it was ours, is still the one we wrote.
-        if self.log.ours is not None and found.parent is not None and found.table == self._table:
-            self.log.ours.saw_parent(found.parent.id, found.parent.token)
         if found.id != number:
             raise CorruptionError(
                 f"{fetched.key} holds snapshot {found.id}: the object was put in another's place",
@@ -384,7 +403,13 @@ class History:
                 expected=str(self._table),
                 got=str(found.table),
             )
+        self._note_parent(found, fetched.version)
         return found
+
+    def _note_parent(self, found: Snapshot, version: str | None) -> None:
+        # Every snapshot shows whether the one before it, if it was ours, is still the one we wrote.
+        if self.ours is not None and found.parent is not None:
+            self.ours.saw_child(found.id, found.token, version, parent=found.parent.token)
 
     def check_live(self, head: Snapshot) -> Snapshot:
         """Returns the head; NotFoundError when the table was dropped."""

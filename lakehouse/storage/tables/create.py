@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse.format.metadata import CommitKind, NamePointer, NameState, Snapshot, encode_snapshot
+from lakehouse.format.metadata import CommitKind, NamePointer, NameState, Snapshot
 from lakehouse.format.schema import TableSchema
 from lakehouse.ids import new_token, new_uuid
 from lakehouse.storage.metadata.paths import table_directory
@@ -48,7 +48,7 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     )
     await table.before_write()
     began = env.clock.steady()
-    stored = await table.history.log.append(1, encode_snapshot(first), token=first.token)
+    stored = await table.history.append(first)
     table.history.time.learn(stored.store_time_ms)
     await names.claim(name, pointer, first=True)
     table.history.note(first, began)

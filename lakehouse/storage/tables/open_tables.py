@@ -151,7 +151,15 @@ class OpenTable:
             clock=env.clock,
             guard=self.before_write,
         )
-        self.recheck = Recheck(store, self.root, self.history, self.wal, env.clock, env.spawn)
+        self.recheck = Recheck(
+            store,
+            self.root,
+            self.history,
+            self.wal,
+            env.clock,
+            env.spawn,
+            concurrency=env.settings.table.read_concurrency,
+        )
 
     def expect_commit(self) -> None:
         """Announces a commit; see :meth:`Environment.expect_commit`."""

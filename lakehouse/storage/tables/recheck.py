@@ -12,13 +12,15 @@ commit either.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from lakehouse.clock import Clock
-from lakehouse.errors import CorruptionError, LakehouseError, NotFoundError
+from lakehouse.errors import CorruptionError, FormatError, LakehouseError, NotFoundError
 from lakehouse.format.metadata import Snapshot
-from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work import map_bounded
 from lakehouse.log import get_logger
 from lakehouse.storage.metadata.acknowledged import Acknowledged, Written
 from lakehouse.storage.metadata.dense_log import DenseLog
@@ -32,6 +34,27 @@ _NAMED_MAX = 10
 """Lost objects that a message names."""
 
 
+@dataclass(slots=True, kw_only=True)
+class _Checked:
+    """One log, and what this process knows of its own objects in it."""
+
+    name: str
+    """Name of its objects in messages."""
+    log: DenseLog
+    ours: Acknowledged
+    is_past: Callable[[Snapshot, int], bool]
+    """Returns whether the object of a number may rightly be gone, by the table's head."""
+    lost: list[Written] = field(default_factory=list)
+    """Our objects that were reported as lost."""
+
+    def report(self) -> list[Written]:
+        """Adds what is lost now to the report; returns what was not in there yet."""
+        known = {written.token for written in self.lost}
+        new = [written for written in self.ours.at_stake() if written.token not in known]
+        self.lost = sorted([*self.lost, *new], key=lambda written: written.number)
+        return new
+
+
 class Recheck:
     """Checks that the objects this process wrote to one table, and had acknowledged, still exist.
 
@@ -42,23 +65,40 @@ class Recheck:
         wal: the table's write-ahead log.
         clock: measures the time since the last check.
         spawn: starts background work; None = the check waits until the connection is closed.
+        concurrency: maximum number of objects that are read at the same time.
     """
 
     def __init__(
-        self, store: ObjectStore, root: str, history: History, wal: Wal, clock: Clock, spawn: Spawn | None
+        self,
+        store: ObjectStore,
+        root: str,
+        history: History,
+        wal: Wal,
+        clock: Clock,
+        spawn: Spawn | None,
+        *,
+        concurrency: int,
     ) -> None:
-        self._store, self._root, self._history, self._wal = store, root, history, wal
-        self._clock, self._spawn = clock, spawn
+        self._store, self._root, self._history = store, root, history
+        self._clock, self._spawn, self._concurrency = clock, spawn, concurrency
         self._looked_s = clock.steady()
         self._error: CorruptionError | None = None
+        self._logs: list[_Checked] = []
         if not store.capabilities.commit_proven:
-            history.log.ours, wal.log.ours = Acknowledged(), Acknowledged()
+            wal.log.ours = Acknowledged()
+            self._logs = [
+                _Checked(name="snapshot", log=history.log, ours=history.remember(), is_past=_is_expired),
+                _Checked(name="WAL segment", log=wal.log, ours=wal.log.ours, is_past=_is_flushed),
+            ]
 
     @property
-    def _logs(self) -> list[tuple[DenseLog, Acknowledged, Callable[[Snapshot, int], bool]]]:
-        """Each log with our objects in it, and a test of numbers whose object may rightly be gone."""
-        both = ((self._history.log, _is_expired), (self._wal.log, _is_flushed))
-        return [(log, log.ours, is_past) for log, is_past in both if log.ours]
+    def _written(self) -> list[_Checked]:
+        """Logs that hold objects of ours."""
+        return [checked for checked in self._logs if checked.ours]
+
+    @property
+    def _is_lost(self) -> bool:
+        return any(checked.ours.at_stake() for checked in self._written)
 
     def refuse(self) -> None:
         """Raises the loss that was found, if any."""
@@ -67,10 +107,9 @@ class Recheck:
 
     async def before_write(self) -> None:
         """Refuses to write when an acknowledged object was found lost."""
+        # A suspicion has to be settled first, and a full record must not forget what it has not checked.
         if self._error is None and any(
-            # A suspicion has to be settled first, and a full record must not forget what it has not checked.
-            ours.lost or ours.doubtful or ours.is_full
-            for _, ours, _ in self._logs
+            checked.ours.is_suspect or checked.ours.is_full for checked in self._logs
         ):
             await self.look()
         self.refuse()
@@ -78,7 +117,7 @@ class Recheck:
     def beside_write(self) -> None:
         """Begins a check in the background when it is time to."""
         interval = self._store.settings.recheck_interval_s
-        if self._spawn is not None and self._logs and self._clock.steady() - self._looked_s >= interval:
+        if self._spawn is not None and self._written and self._clock.steady() - self._looked_s >= interval:
             self._looked_s = self._clock.steady()
             self._spawn(self._look_quietly, optional=True)
 
@@ -89,7 +128,7 @@ class Recheck:
             grace_s: what is left of ``io.recheck_grace_s``, in seconds; None = all of it.
         """
         # Also where a loss is known: others may have overwritten more since it was found.
-        if self._logs:
+        if self._written:
             try:
                 async with asyncio.timeout(
                     self._store.settings.recheck_grace_s if grace_s is None else grace_s
@@ -113,28 +152,30 @@ class Recheck:
     async def look(self) -> None:
         """Compares the logs with the objects that were acknowledged."""
         self._looked_s = self._clock.steady()
-        logs = self._logs
-        for log, ours, _ in logs:
-            for replaced in await _look_at(log, ours):
-                if log is self._history.log:
-                    self._history.decoded(replaced)  # notes the snapshot that it builds on
-        await self._look_at_children()
+        for checked in self._written:
+            await self._look_at(checked)
         # Only now the head is read: without a loss, this costs no request.
-        if any(ours.lost for _, ours, _ in logs):
+        if self._is_lost:
             await self._pardon_past()
-        if any(ours.lost for _, ours, _ in logs):
+        if self._is_lost:
             await self._give_up()
             return
-        for _, ours, _ in logs:
-            ours.looked_at()
+        for checked in self._written:
+            checked.ours.looked_at()
 
-    async def _look_at_children(self) -> None:
-        """Reads the snapshots after ours that were not read yet: each names the one it builds upon."""
-        ours = self._history.log.ours
-        for number in [] if ours is None else ours.unfollowed:
-            child = await self._history.log.find(number + 1)
-            if child is not None:
-                self._history.decoded(child)
+    async def _look_at(self, checked: _Checked) -> None:
+        """Lists a log from the first of our objects on; reads what has to be read to judge them."""
+        log, ours = checked.log, checked.ours
+        listed = [number async for number, _ in log.sizes(after=min(ours.numbers) - 1)]
+        numbers = ours.to_read(listed)
+        reads = map_bounded(log.find, numbers, self._concurrency)
+        for number, fetched in zip(numbers, [fetched async for fetched in reads], strict=True):
+            if fetched is None:
+                ours.saw_nothing(number)
+            elif log is self._history.log:
+                # A damaged snapshot tells nothing of the one before it, and hides no loss of another.
+                with contextlib.suppress(FormatError):
+                    self._history.decoded(fetched)  # notes the snapshot that it builds on
 
     async def _pardon_past(self) -> None:
         """Forgets objects that were rightly deleted: of expired snapshots, and of dropped tables."""
@@ -144,17 +185,19 @@ class Recheck:
         except NotFoundError:
             # Without a head the table was dropped and purged.
             head = None
-        for _, ours, is_past in self._logs:
-            for number in list(ours.lost):
-                if head is None or is_past(head, number):
-                    ours.pardon(number)
+        for checked in self._written:
+            for written in checked.ours.at_stake():
+                if head is None or checked.is_past(head, written.number):
+                    checked.ours.pardon(written.number)
 
     async def _give_up(self) -> None:
-        snapshots, segments = self._history.log.ours, self._wal.log.ours
-        of_snapshots = [] if snapshots is None else snapshots.at_stake(builds=True)
-        of_segments = [] if segments is None else segments.at_stake(builds=False)
-        what = "; ".join([*_named("snapshot", of_snapshots), *_named("WAL segment", of_segments)])
-        lost = CorruptionError(
+        new = [written for checked in self._logs for written in checked.report()]
+        if not new:
+            return
+        what = "; ".join(text for checked in self._logs for text in _named(checked.name, checked.lost))
+        of_snapshots, of_segments = (checked.lost for checked in self._logs)
+        lost = [*of_snapshots, *of_segments]
+        self._error = CorruptionError(
             f"what this process wrote to {self._root} and had acknowledged was overwritten or is gone: "
             f"{what}. The store at {self._store.url} ignored a condition, so nothing more is written to it. "
             "Look for these rows, mend the store, and write again what is missing.",
@@ -162,28 +205,12 @@ class Recheck:
             key=self._root,
             snapshots=[written.number for written in of_snapshots],
             segments=[written.number for written in of_segments],
-            tokens=[written.token for written in (*of_snapshots, *of_segments)],
-            notes=[written.note for written in (*of_snapshots, *of_segments) if written.note],
+            tokens=[written.token for written in lost],
+            notes=[written.note for written in lost if written.note],
         )
-        self._error = lost
         _log.error("acknowledged rows were lost", table=self._root, what=what)
         reason = f"{what} of {self._root}, which a writer had acknowledged, was overwritten or is gone"
         await self._store.withdraw(reason)
-
-
-async def _look_at(log: DenseLog, ours: Acknowledged) -> list[Fetched]:
-    """Lists a log; reads and returns the objects that the listing does not confirm."""
-    mine, read = list(ours.numbers), list[Fetched]()
-    there = {number async for number, _ in log.sizes(after=mine[0] - 1)}
-    for number in mine:
-        if number in there and number not in ours.doubtful:
-            continue
-        fetched = await log.find(number)
-        if fetched is None:
-            ours.saw_nothing(number)
-        else:
-            read.append(fetched)
-    return read
 
 
 def _named(what: str, lost: list[Written]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -80,6 +80,50 @@ async def test_who_is_not_built_upon_reports_its_own_loss() -> None:
             with pytest.raises(CorruptionError) as lost:
                 await other.append(row(2, 1))
             assert lost.value.context["snapshots"] == [mine.snapshot]
+
+
+async def test_who_stands_and_is_not_descended_from_reports_its_loss() -> None:
+    """A snapshot whose object and child stand is lost when the grandchild builds on an overwritten one."""
+    store = UnsafeStore(memory_store())
+    async with AsyncExitStack() as stack:
+        lakes = [await stack.enter_async_context(closing_quietly(Lake(store))) for _ in range(5)]
+        await table_of(lakes[4])
+        mine, overwritten, its_heir, my_heir, newest = [await lake.table("db.t") for lake in lakes]
+        await mine.current_snapshot()
+        await overwritten.append(row(2))
+        await its_heir.current_snapshot()
+        store.ignores = BOTH
+        done = await mine.append(row(1))
+        store.ignores = ()
+        await my_heir.current_snapshot()
+        await its_heir.append(row(3))
+        await newest.current_snapshot()
+        store.ignores = BOTH
+        await my_heir.append(row(4))
+        store.ignores = ()
+        await newest.append(row(5))
+        there = {found["who"] for found in await (await lakes[4].table("db.t")).scan().to_pylist()}
+        assert there == {2, 3, 5}
+        with pytest.raises(CorruptionError) as lost:
+            await lakes[0].__aexit__(None, None, None)
+        assert lost.value.context["snapshots"] == [done.snapshot]
+
+
+async def test_a_loss_is_reported_once_and_later_ones_are_added() -> None:
+    """Looks after a report find the same, and withdraw the proof again only when more was lost."""
+    base = memory_store()
+    asked = RecordingStore(UnsafeStore(base))
+    async with closing_quietly(Lake(asked)) as lake:
+        table = await table_of(lake)
+        done = [(await table.append(row(1, number))).snapshot or 0 for number in range(3)]
+        for gone in (2, 1):
+            await base.delete(table.core.history.log.key(done[gone]))
+            for is_new in (True, False):
+                asked.clear()
+                with pytest.raises(CorruptionError) as lost:
+                    await table.core.recheck.at_end()
+                assert any(call.verb.startswith("put") for call in asked.calls) is is_new
+            assert lost.value.context["snapshots"] == done[gone:]
 
 
 async def test_nothing_more_is_written_and_the_proof_is_withdrawn() -> None:
