@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import functools
 import re
 import uuid
 from collections.abc import Callable
@@ -34,6 +35,9 @@ __all__ = ["parse_where", "to_expr"]
 
 _TEXT_CHARS_MAX = 1 << 20
 _DEPTH_MAX = 200
+_REMEMBERED_MAX = 512
+"""Maximum number of short texts whose expressions are kept."""
+_REMEMBERED_CHARS_MAX = 500
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`((?:[^`]|``)+)`""")
 """Texts and names in quotes of any kind; the group is the content of backticks."""
 
@@ -45,11 +49,16 @@ def parse_where(text: str) -> Expr:
 
         parse_where("day = date '2026-01-01' and host in ('a', 'b')")
     """
+    if not text.strip():
+        raise InvalidInputError(f'a condition is SQL text such as "amount > 10", not {text!r}')
+    # Schemas have their indexed expressions parsed for every check and every file.
+    return _parsed_before(text) if len(text) <= _REMEMBERED_CHARS_MAX else _parsed(text)
+
+
+def _parsed(text: str) -> Expr:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    if not text.strip():
-        raise InvalidInputError(f'a condition is SQL text such as "amount > 10", not {text!r}')
     if len(text) > _TEXT_CHARS_MAX:
         raise InvalidInputError(
             f"a condition of {len(text):,} characters is too long: pass values as a table"
@@ -60,6 +69,9 @@ def parse_where(text: str) -> Expr:
         said = str(error).split("\n")[0].split(". Line")[0]
         raise InvalidInputError(f"cannot read the condition {_shown(text)}: {said}", where=text) from error
     return to_expr(tree, text)
+
+
+_parsed_before = functools.lru_cache(maxsize=_REMEMBERED_MAX)(_parsed)
 
 
 def to_expr(tree: Any, text: str) -> Expr:

@@ -64,7 +64,8 @@ indexes = st.sets(
     min_size=8,
 ).map(definitions)
 numbers = st.none() | st.integers(-3, 3)
-texts = st.none() | st.lists(st.sampled_from(WORDS), max_size=2).map(" ".join)
+spoken = st.lists(st.sampled_from(WORDS), max_size=2).map(" ".join)
+texts = st.none() | spoken
 rows = st.lists(
     st.fixed_dictionaries(
         {
@@ -79,7 +80,7 @@ rows = st.lists(
     min_size=1,
     max_size=7,
 )
-quoted = texts.filter(lambda text: text is not None).map(lambda text: f"'{text}'")
+quoted = spoken.map("'{}'".format)
 # @ stands for the column of text, which may be renamed.
 conditions = st.recursive(
     st.one_of(
