@@ -42,7 +42,7 @@ IO_MARKS: Allowance = {
     "lakehouse/format/metadata/manifest.py": (3, "Parquet over bytes in memory, both ways"),
     "lakehouse/format/limits/parquet_bounds.py": (1, "batches of a ParquetFile over bytes in memory"),
     "lakehouse/format/parquet/decode.py": (1, "a ParquetFile over bytes in memory"),
-    "lakehouse/format/parquet/run_footer.py": (1, "read_metadata of bytes in memory"),
+    "lakehouse/format/parquet/file_footer.py": (1, "read_metadata of bytes in memory"),
     "lakehouse/format/parquet/writer.py": (2, "a ParquetWriter over a sink in memory, and what it writes"),
     "lakehouse/format/metadata/wal_segment.py": (1, "an Arrow stream into a sink in memory"),
     "lakehouse/spark/runtime/table_blobs.py": (1, "an Arrow stream into a sink in memory"),

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.format.parquet.decode import decode_chunks
+from lakehouse.format.parquet.file_footer import MAGIC
 from lakehouse.format.parquet.leaf_columns import leaf_count
 from lakehouse.format.parquet.run_footer import (
-    MAGIC,
     PIECES_KEY,
     RUN_KEY,
     PieceTable,

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.errors import CorruptionError
+from lakehouse.format.parquet.file_footer import FileFooter
 from lakehouse.format.parquet.room import WayToRead, way_to_read
-from lakehouse.format.parquet.run_footer import RunFooter, crc32c
 from lakehouse.format.parquet.texts import with_texts
 from lakehouse.kernels.arrays import I64, U8
 
@@ -31,14 +31,14 @@ _DENSE_SHARE = 4
 
 
 def chunk_ranges(
-    footer: RunFooter, groups: Sequence[int], leaves: Sequence[int], *, max_bytes: int
+    footer: FileFooter, groups: Sequence[int], leaves: Sequence[int], *, max_bytes: int
 ) -> list[tuple[int, int]]:
     """Returns the byte ranges of column chunks: joins neighbours, then cuts at ``max_bytes``."""
     picked = np.ix_(groups, leaves)
     starts: I64 = footer.starts[picked].reshape(-1)
     order = np.argsort(starts)
     starts = starts[order]
-    ends: I64 = starts + footer.pieces.sizes[picked].reshape(-1)[order]
+    ends: I64 = starts + footer.sizes[picked].reshape(-1)[order]
     gaps = np.flatnonzero(starts[1:] != ends[:-1])
     firsts = starts[np.concatenate(([0], gaps + 1))].tolist()
     lasts = ends[np.concatenate((gaps, [len(ends) - 1]))].tolist()
@@ -77,7 +77,7 @@ def image_of(ranges: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> U8:
 
 
 def decode_chunks(
-    footer: RunFooter,
+    footer: FileFooter,
     image: U8,
     groups: Sequence[int],
     leaves: Sequence[int],
@@ -98,8 +98,8 @@ def decode_chunks(
     """
     for group in groups:
         for leaf in leaves:
-            start, size = int(footer.starts[group, leaf]), int(footer.pieces.sizes[group, leaf])
-            _check_chunk(footer, group, leaf, image[start : start + size])
+            start, size = int(footer.starts[group, leaf]), int(footer.sizes[group, leaf])
+            footer.check_chunk(group, leaf, image[start : start + size])
     way = way_to_read(footer, image, groups, leaves)
     try:
         file = pq.ParquetFile(  # io-ok: bytes in memory
@@ -107,12 +107,16 @@ def decode_chunks(
             metadata=footer.metadata,
             read_dictionary=way.dictionaries,
             pre_buffer=False,
+            page_checksum_verification=not footer.is_sealed,
         )
         found = _read(file.reader, list(groups), list(leaves), way)
-        expected = int(footer.pieces.rows[list(groups)].sum(dtype=np.int64))
+        expected = int(footer.group_rows[list(groups)].sum(dtype=np.int64))
         if found.num_rows != expected:
             raise ValueError(f"they have {found.num_rows:,} rows, and the footer says {expected:,}")
-        return with_texts(found if rows is None else found.take(pa.array(rows)), bytes_max=way.room)
+        found = with_texts(found if rows is None else found.take(pa.array(rows)), bytes_max=way.room)
+        if not footer.is_sealed:
+            found.validate(full=True)  # no checksum told that texts are UTF-8
+        return found
     except pa.ArrowMemoryError:
         raise  # of the machine, and not of the file
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -134,18 +138,3 @@ def _read(reader: Any, groups: list[int], leaves: list[int], way: WayToRead) -> 
             raise ValueError(f"they take more than {way.room:,} bytes in memory")
         slices.append(one)
     return pa.Table.from_batches(slices)
-
-
-def _check_chunk(footer: RunFooter, group: int, leaf: int, chunk: U8) -> None:
-    expected, got = int(footer.pieces.checksums[group, leaf]), crc32c(chunk)
-    if got != expected:
-        path = footer.metadata.row_group(group).column(leaf).path_in_schema
-        start = int(footer.starts[group, leaf])
-        raise CorruptionError(
-            f"column {path!r} of row group {group} (bytes {start} to {start + len(chunk)}) has checksum "
-            f"{got:08x}, written was {expected:08x}: the file is damaged",
-            offset=start,
-            expected=expected,
-            got=got,
-            column=path,
-        )

@@ -164,7 +164,7 @@ def read_pages(chunk: U8, shape: LeafShape, codec: str) -> ChunkPages:
     Args:
         chunk: all of it.
         shape: of its column.
-        codec: that its pages are compressed with: ``none``, ``snappy``, ``lz4`` or ``zstd``.
+        codec: that its pages are compressed with, a key of ``BYTES_OF_ONE``.
 
     Raises:
         PageError: a header is none, or says what cannot be, or the last page does not end with the chunk.

@@ -16,8 +16,8 @@ from typing import Any
 
 from lakehouse.errors import CorruptionError
 from lakehouse.format.limits.codec_ratio import BYTES_OF_ONE
+from lakehouse.format.parquet.file_footer import FileFooter
 from lakehouse.format.parquet.pages import LeafShape, PageError, bytes_allowed, read_pages
-from lakehouse.format.parquet.run_footer import RunFooter
 from lakehouse.kernels.arrays import U8
 
 __all__ = ["WayToRead", "way_to_read"]
@@ -50,7 +50,9 @@ class _Chunk:
     def __init__(self, column: Any, leaf: int, shape: LeafShape, data: U8, rows: int) -> None:
         codec = _CODECS.get(column.compression)
         if codec is None:
-            raise PageError(f"it is compressed with {column.compression}, which no run is", 0)
+            raise PageError(
+                f"it is compressed with {column.compression}, and not with one of {', '.join(_CODECS)}", 0
+            )
         self.leaf, self.shape, self.data, self.codec = leaf, shape, data, codec
         self.path: str = column.path_in_schema
         self.pages = read_pages(data, shape, codec)
@@ -65,7 +67,7 @@ class _Chunk:
             raise PageError(f"it has {values:,} values for {rows:,} rows", 0)
 
 
-def way_to_read(footer: RunFooter, image: U8, groups: Sequence[int], leaves: Sequence[int]) -> WayToRead:
+def way_to_read(footer: FileFooter, image: U8, groups: Sequence[int], leaves: Sequence[int]) -> WayToRead:
     """Chooses the way to read these leaves of these row groups.
 
     Raises:
@@ -74,7 +76,7 @@ def way_to_read(footer: RunFooter, image: U8, groups: Sequence[int], leaves: Seq
     short = footer.dictionary_texts
     counted: dict[int, str] = {}
     room, in_doubt, largest = 0, False, 0
-    for group, rows in zip(groups, footer.pieces.rows[list(groups)].tolist(), strict=True):
+    for group, rows in zip(groups, footer.group_rows[list(groups)].tolist(), strict=True):
         chunks = _chunks(footer, image, group, rows, leaves)
         allowed = bytes_allowed(sum([len(one.data) for one in chunks]))
         alone = rows == 1
@@ -94,10 +96,10 @@ def way_to_read(footer: RunFooter, image: U8, groups: Sequence[int], leaves: Seq
     )
 
 
-def _chunks(footer: RunFooter, image: U8, group: int, rows: int, leaves: Sequence[int]) -> list[_Chunk]:
+def _chunks(footer: FileFooter, image: U8, group: int, rows: int, leaves: Sequence[int]) -> list[_Chunk]:
     """Some chunks of a row group."""
     about = footer.metadata.row_group(group)
-    starts, sizes = footer.starts[group].tolist(), footer.pieces.sizes[group].tolist()
+    starts, sizes = footer.starts[group].tolist(), footer.sizes[group].tolist()
     chunks = []
     for leaf in leaves:
         column, start = about.column(leaf), starts[leaf]
@@ -115,7 +117,7 @@ def _most(chunks: Sequence[_Chunk], *, alone: bool) -> int:
 
 
 def _settled(
-    footer: RunFooter, group: int, chunks: Sequence[_Chunk], allowed: int, *, alone: bool
+    footer: FileFooter, group: int, chunks: Sequence[_Chunk], allowed: int, *, alone: bool
 ) -> list[_Chunk]:
     """The chunks whose texts have to be counted, of a row group that may take too much."""
     sizes = [one.pages.bytes_read for one in chunks]
@@ -150,7 +152,7 @@ def _too_large_error(size: int, allowed: int) -> PageError:
     return PageError(f"it and its neighbours may take {size:,} bytes in memory, {allowed:,} are allowed", 0)
 
 
-def _damage_error(footer: RunFooter, group: int, leaf: int, path: str, error: PageError) -> CorruptionError:
+def _damage_error(footer: FileFooter, group: int, leaf: int, path: str, error: PageError) -> CorruptionError:
     start = int(footer.starts[group, leaf])
     return CorruptionError(
         f"column {path!r} of row group {group}, page at byte {start + error.at}: {error}",

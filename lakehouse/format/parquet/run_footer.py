@@ -32,23 +32,16 @@ from typing import Any, Self
 
 import google_crc32c
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakehouse.errors import CorruptionError, FormatError, UnsupportedVersionError
 from lakehouse.format.limits.json_object import count, parse_json, whole
-from lakehouse.format.parquet.pages import LeafShape
+from lakehouse.format.parquet.file_footer import MAGIC, U32, FileFooter, metadata_of
 from lakehouse.kernels.arrays import I64, U8
-from lakehouse.kernels.need_more import NeedMore
 
 __all__ = [
     "HAS_NAN",
-    "MAGIC",
     "PIECES_KEY",
     "RUN_KEY",
-    "TRAILER",
-    "U32",
     "PieceTable",
     "RunFooter",
     "RunHead",
@@ -56,15 +49,8 @@ __all__ = [
     "seal",
 ]
 
-U32 = npt.NDArray[np.uint32]
-"""Sizes and checksums of column chunks."""
-
-MAGIC = b"PAR1"
-"""First and last bytes of a Parquet file."""
 HAS_NAN = 1
 """Flag of a column chunk: some value is a NaN, which Parquet's bounds leave out."""
-TRAILER = struct.Struct("<I4s")
-"""Bytes behind the footer: its length, and the magic."""
 RUN_KEY = "lakehouse.run"
 """Key of the value about the file as a whole."""
 PIECES_KEY = "lakehouse.pieces"
@@ -75,10 +61,7 @@ _VERSION = 1
 _COUNTS = struct.Struct("<3I")
 _SEAL = b'"crc32c":"'
 _UNSEALED = b"00000000"
-_LENGTH_BYTES = 4
 _HEAD_VALUES_MAX = 1_000
-_BYTES_PER_THRIFT_BYTE = 9
-"""Bytes of parsed metadata in memory per byte of its Thrift form, as measured with many row groups."""
 
 
 def crc32c(data: Any) -> int:
@@ -173,92 +156,31 @@ class PieceTable:
         )
 
 
-def _dictionary_texts(metadata: Any) -> dict[int, str]:
-    """Returns the columns of text that the first row group has dictionary-encoded: names by leaf.
+class RunFooter(FileFooter):
+    """The parsed footer of a run."""
 
-    An error about another row group costs time alone.
-    """
-    texts: dict[int, str] = {}
-    if not metadata.num_row_groups:
-        return texts
-    group = metadata.row_group(0)
-    for leaf in range(metadata.num_columns):
-        schema = metadata.schema.column(leaf)
-        if schema.logical_type.type == "STRING" and schema.path == schema.name:
-            chunk = group.column(leaf)
-            # Every other way to write a text begins with four bytes of its length.
-            is_short = chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values
-            if is_short and "RLE_DICTIONARY" in chunk.encodings:
-                texts[leaf] = schema.name
-    return texts
+    __slots__ = ("head", "pieces")
 
-
-class RunFooter:
-    """The parsed footer of one file; immutable, and shared by its readers."""
-
-    __slots__ = (
-        "dictionary_texts", "first_keys", "head", "last_keys", "metadata", "pieces", "rows", "shapes", "size",
-        "starts", "weight",
-    )  # fmt: skip
+    is_sealed = True
 
     def __init__(self, head: RunHead, pieces: PieceTable, metadata: Any, *, start: int, size: int) -> None:
+        ends: I64 = np.cumsum(pieces.sizes, dtype=np.int64).reshape(pieces.sizes.shape) + len(MAGIC)
+        super().__init__(
+            metadata,
+            start=start,
+            size=size,
+            group_rows=pieces.rows,
+            sizes=pieces.sizes,
+            starts=ends - pieces.sizes,
+            keys=pieces.keys,
+        )
         self.head = head
         self.pieces = pieces
-        self.metadata = metadata
-        """Parquet's own metadata, a ``pyarrow.parquet.FileMetaData``."""
-        self.rows = int(pieces.rows.sum())
-        """Rows of all row groups."""
-        self.size = size
-        """Size of the file in bytes."""
-        self.first_keys = list(pieces.keys[0::2])
-        """Least row key of each row group."""
-        self.last_keys = list(pieces.keys[1::2])
-        """Greatest row key of each row group, ascending."""
-        ends: I64 = np.cumsum(pieces.sizes, dtype=np.int64).reshape(pieces.sizes.shape) + len(MAGIC)
-        self.starts = ends - pieces.sizes
-        """Offset of each chunk: row groups × leaf columns."""
-        self.shapes = [LeafShape.of(metadata.schema.column(leaf)) for leaf in range(metadata.num_columns)]
-        """Shape of the values of each leaf."""
-        self.dictionary_texts = _dictionary_texts(metadata)
-        """Names of columns of text, by leaf, that were written dictionary-encoded."""
-        self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * pieces.sizes.size + 4096
-        """Approximate bytes in memory."""
 
     @classmethod
-    def parse(cls, tail: bytes | memoryview, size: int) -> RunFooter | NeedMore:
-        """Parses the footer from the last bytes of a file of ``size`` bytes; else returns the range to read.
-
-        Raises:
-            CorruptionError: some bit of it is not as written, or the file was not written as a run.
-            UnsupportedVersionError: the file is a run of a newer release.
-        """
-        tail = memoryview(tail)
-        if size < len(MAGIC) + TRAILER.size:
-            raise CorruptionError(f"a file of {size} bytes is too short for Parquet", offset=0, got=size)
-        if len(tail) < TRAILER.size:
-            return NeedMore(start=size - TRAILER.size, end=size)
-        length, magic = TRAILER.unpack(tail[-TRAILER.size :])
-        whole = length + TRAILER.size
-        if magic != MAGIC or whole + len(MAGIC) > size:
-            raise CorruptionError(
-                f"the file ends with {bytes(tail[-TRAILER.size :]).hex()}, which is no end of Parquet: "
-                "it is damaged, cut off, or something else",
-                offset=size - TRAILER.size,
-                expected=MAGIC,
-                got=magic,
-            )
-        if whole > len(tail):
-            return NeedMore(start=size - whole, end=size)
-        footer = bytes(tail[-whole:])
-        _check_seal(footer, size - whole)
-        return cls._parsed(footer, size - whole)
-
-    @classmethod
-    def _parsed(cls, footer: bytes, start: int) -> RunFooter:
-        try:
-            metadata = pq.read_metadata(pa.BufferReader(footer))  # io-ok: bytes in memory
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorruptionError(f"the Parquet footer cannot be parsed: {error}", offset=start) from error
+    def _parsed(cls, footer: bytes, start: int) -> Self:
+        _check_seal(footer, start)
+        metadata = metadata_of(footer, start)
         values = metadata.metadata or {}
         head = RunHead.unpack(values.get(RUN_KEY.encode(), b""))
         pieces = PieceTable.unpack(values.get(PIECES_KEY.encode(), b""))
@@ -276,6 +198,25 @@ class RunFooter:
                 offset=start,
             )
         return parsed
+
+    def may_have_nan(self, group: int, leaf: int) -> bool:
+        """Returns whether a value of a chunk is a NaN."""
+        return bool(self.pieces.flags[group, leaf] & HAS_NAN)
+
+    def check_chunk(self, group: int, leaf: int, chunk: U8) -> None:
+        """Refuses a chunk whose checksum is not the one that was written."""
+        expected, got = int(self.pieces.checksums[group, leaf]), crc32c(chunk)
+        if got != expected:
+            path = self.metadata.row_group(group).column(leaf).path_in_schema
+            start = int(self.starts[group, leaf])
+            raise CorruptionError(
+                f"column {path!r} of row group {group} (bytes {start} to {start + len(chunk)}) has checksum "
+                f"{got:08x}, written was {expected:08x}: the file is damaged",
+                offset=start,
+                expected=expected,
+                got=got,
+                column=path,
+            )
 
 
 def seal(footer: U8, blank: PieceTable, pieces: PieceTable) -> None:

@@ -1,7 +1,7 @@
 """Parquet's statistics of one row group, as bounds in order-preserving bytes.
 
 They are converted when they are asked for: a file may have thousands of row groups, and a scan asks for
-one column or two.
+one column or two. Of files that other programs wrote, columns whose statistics tell too little are left out.
 
 Invariant: bounds are never narrower than the values. Parquet leaves NaNs out of its bounds; a chunk
 that holds one has NaN for its high bound. Rows of kind DELETE are included, so there may be more
@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from lakehouse.format.keys.order_value import NAN_BYTES, encode_value
 from lakehouse.format.metadata.file_entry import ColumnStats
+from lakehouse.format.parquet.file_footer import FileFooter
 from lakehouse.format.parquet.leaf_columns import LeafColumns
-from lakehouse.format.parquet.run_footer import HAS_NAN, RunFooter
 from lakehouse.format.schema.types import DecimalType, Primitive
 
 __all__ = ["GroupStats"]
@@ -40,29 +40,35 @@ class GroupStats(Mapping[int, ColumnStats]):
 
     __slots__ = ("_columns", "_footer", "_group")
 
-    def __init__(self, footer: RunFooter, columns: LeafColumns, group: int) -> None:
+    def __init__(self, footer: FileFooter, columns: LeafColumns, group: int) -> None:
         self._footer = footer
         self._columns = columns
         self._group = group
 
     def __getitem__(self, number: int) -> ColumnStats:
         leaf, kind = self._columns.flat[number]
-        stats = self._footer.metadata.row_group(self._group).column(leaf).statistics
-        if not stats.has_min_max:
-            return ColumnStats(nulls=stats.null_count)  # no value, NaNs alone, or one of more than 4 KiB
-        has_nan = bool(self._footer.pieces.flags[self._group, leaf] & HAS_NAN)
+        footer = self._footer
+        stats = footer.metadata.row_group(self._group).column(leaf).statistics
+        if stats is None or not stats.has_null_count:
+            raise KeyError(number)  # some other program wrote the file
+        low, high = (stats.min_raw, stats.max_raw) if stats.has_min_max else (None, None)
+        if low is None or low != low or high != high:
+            # No value, NaNs alone, one of more than 4 KiB, or a writer that took NaNs for values.
+            return ColumnStats(nulls=stats.null_count)
+        if isinstance(low, float):
+            low = low or -0.0  # some writers let either zero be the least value
         return ColumnStats(
             nulls=stats.null_count,
-            low=_bound(stats.min_raw, kind),
-            high=NAN_BYTES if has_nan else _bound(stats.max_raw, kind),
-            exact=True,
+            low=_bound(low, kind),
+            high=NAN_BYTES if footer.may_have_nan(self._group, leaf) else _bound(high, kind),
+            exact=footer.is_sealed,  # other programs cut bounds of texts without saying so
         )
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._columns.flat)
+        return (number for number in self._columns.flat if number in self)
 
     def __len__(self) -> int:
-        return len(self._columns.flat)
+        return sum(1 for _ in self)
 
 
 def _bound(raw: Any, kind: pa.DataType) -> bytes:

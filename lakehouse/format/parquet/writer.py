@@ -26,15 +26,13 @@ from lakehouse.errors import InternalError
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN
 from lakehouse.format.parquet.encodings import ColumnEncodings, choose_encodings
+from lakehouse.format.parquet.file_footer import MAGIC, TRAILER, U32
 from lakehouse.format.parquet.joined_footers import join_footers
 from lakehouse.format.parquet.leaf_columns import leaf_count
 from lakehouse.format.parquet.run_footer import (
     HAS_NAN,
-    MAGIC,
     PIECES_KEY,
     RUN_KEY,
-    TRAILER,
-    U32,
     PieceTable,
     RunHead,
     crc32c,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakehouse.format.schema.merge_option_names import check_rules_kept, options_renamed, options_without
     from lakehouse.format.schema.merge_rules import Aggregate, ColumnRule, Engine
     from lakehouse.format.schema.nested import assembled, list_offsets, null_array, parts
-    from lakehouse.format.schema.projection import constant_column, project
+    from lakehouse.format.schema.projection import check_types, constant_column, project, with_field_ids
     from lakehouse.format.schema.schema_object import SchemaObject, decode_schema, encode_schema
     from lakehouse.format.schema.table_options import TableOptions, option_texts
     from lakehouse.format.schema.table_schema import (
@@ -89,13 +89,13 @@ __all__ = [
     "ExpressionTarget", "Field", "IndexDefinition", "IndexKind", "IndexTarget", "JsonPathTarget",
     "ListType", "MapType", "NamedColumns", "Primitive", "SchemaObject", "StringType", "StructType",
     "TableOptions", "TableSchema", "arrow_field", "arrow_schema", "arrow_type", "assembled", "by_id",
-    "by_ids", "check_beside", "check_options", "check_rules_kept", "check_schema", "children",
+    "by_ids", "check_beside", "check_options", "check_rules_kept", "check_schema", "check_types", "children",
     "column_name", "column_steps", "column_type", "columns_of", "constant_column", "decode_column_target",
     "decode_schema", "decode_target_key", "encode_schema", "encode_target_key", "expression_text",
     "from_arrow", "list_offsets", "new_name", "new_steps", "null_array", "option_texts",
     "options_renamed", "options_without", "parse_index", "parse_indexes", "parse_target", "parse_type",
     "parts", "project", "refuse_ambiguous", "schema_from_arrow", "target_of", "target_properties",
-    "target_text", "type_text", "walk", "with_children", "with_ids",
+    "target_text", "type_text", "walk", "with_children", "with_field_ids", "with_ids",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -110,7 +110,7 @@ __getattr__, __dir__ = door(
         "merge_option_names": "check_rules_kept options_renamed options_without",
         "merge_rules": "Aggregate ColumnRule Engine",
         "nested": "assembled list_offsets null_array parts",
-        "projection": "constant_column project",
+        "projection": "check_types constant_column project with_field_ids",
         "schema_object": "SchemaObject decode_schema encode_schema",
         "table_options": "TableOptions option_texts",
         "table_schema": "BUCKETS_MAX TableSchema check_options check_schema schema_from_arrow",

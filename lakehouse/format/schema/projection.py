@@ -6,18 +6,18 @@ field that the file lacks has its initial default in every row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.errors import CorruptionError
+from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.schema.nested import assembled, null_array, parts
 from lakehouse.format.schema.type_notation import type_text
-from lakehouse.format.schema.types import FIELD_ID, Field, arrow_schema, arrow_type, children
+from lakehouse.format.schema.types import FIELD_ID, Field, StructType, arrow_schema, arrow_type, children
 
-__all__ = ["constant_column", "project"]
+__all__ = ["check_types", "constant_column", "project", "with_field_ids"]
 
 _REPEATED_ROWS = 65_536
 """Maximum rows of a constant that are held in memory; longer columns repeat the same chunk."""
@@ -50,6 +50,47 @@ def project(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
         else:
             columns.append(_column(table.column(place), field, wanted.type))
     return pa.Table.from_arrays(columns, schema=target)
+
+
+def with_field_ids(schema: pa.Schema, fields: Sequence[Field]) -> pa.Schema:
+    """Returns the schema of a file; if it has no field ids, with those of the fields of the same names.
+
+    Fields inside structs are found by name too; elements, keys and values by where they are.
+    """
+    has_ids = any(FIELD_ID in (column.metadata or {}) for column in schema)
+    return schema if has_ids else pa.schema(_with_ids(schema, fields))
+
+
+def _with_ids(columns: Iterable[pa.Field], fields: Sequence[Field]) -> list[pa.Field]:
+    by_name = {field.name: field for field in fields}
+    return [
+        _with_id(column, by_name[column.name]) if column.name in by_name else column for column in columns
+    ]
+
+
+def _with_id(column: pa.Field, field: Field) -> pa.Field:
+    kind, inside = column.type, children(field.type)
+    if pa.types.is_struct(kind) and isinstance(field.type, StructType):
+        kind = pa.struct(_with_ids(kind, inside))
+    elif pa.types.is_list(kind) and len(inside) == 1:
+        kind = pa.list_(_with_id(kind.value_field, inside[0]))
+    elif pa.types.is_map(kind) and len(inside) == 2:
+        parts = (kind.key_field, kind.item_field)
+        kind = pa.map_(*(_with_id(part, child) for part, child in zip(parts, inside, strict=True)))
+    return pa.field(column.name, kind, column.nullable, metadata={FIELD_ID: str(field.id)})
+
+
+def check_types(schema: pa.Schema, fields: Sequence[Field]) -> None:
+    """Refuses a file with a column that cannot be read as the field of its id."""
+    places = _places(schema)
+    for field in fields:
+        column = schema.field(places[field.id]) if field.id in places else None
+        if column is not None and not _reads_as(column.type, arrow_type(field.type)):
+            raise InvalidInputError(
+                f"column {column.name!r} is {column.type} in the file, which is not read as"
+                f" {type_text(field.type)}: change the schema or the file",
+                column=field.name,
+            )
 
 
 def _places(fields: Sequence[pa.Field]) -> dict[int, int]:

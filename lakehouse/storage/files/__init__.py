@@ -2,6 +2,7 @@
 
 Words: *run* (sorted rows) → *file* → *piece* (read at once: a row group, some blocks). A *reader* gives
 pieces and rows, a *source* opens readers; *uploads* are files in the store that no snapshot has yet.
+*Foreign* files are Parquet that other programs wrote.
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.files.file_writer import delete_files, object_paths
+    from lakehouse.storage.files.foreign import ForeignFiles, foreign_entry
     from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, has_keys
     from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+    from lakehouse.storage.files.selected_rows import entry_of_selected
 
 __all__ = [
-    "EVERY_KEY", "KeyRange", "WrittenRows", "delete_files", "has_keys", "object_paths", "write_rows",
+    "EVERY_KEY", "ForeignFiles", "KeyRange", "WrittenRows", "delete_files", "entry_of_selected",
+    "foreign_entry", "has_keys", "object_paths", "write_rows",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "file_writer": "delete_files object_paths",
+        "foreign": "ForeignFiles foreign_entry",
         "reader": "EVERY_KEY KeyRange has_keys",
         "row_writer": "WrittenRows write_rows",
+        "selected_rows": "entry_of_selected",
     },
 )

@@ -24,6 +24,7 @@ from lakehouse.errors import CorruptionError
 from lakehouse.format.keys import RowKeyCodec
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.parquet import (
+    FileFooter,
     GroupStats,
     LeafColumns,
     RunFooter,
@@ -33,7 +34,15 @@ from lakehouse.format.parquet import (
     image_of,
     leaf_count,
 )
-from lakehouse.format.schema import KIND_FIELD, Field, TableOptions, TableSchema, project
+from lakehouse.format.schema import (
+    KIND_FIELD,
+    Field,
+    TableOptions,
+    TableSchema,
+    check_types,
+    project,
+    with_field_ids,
+)
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64, U8
@@ -62,13 +71,25 @@ R = TypeVar("R")
 class _Opened:
     """Metadata of a file, kept between reads."""
 
-    __slots__ = ("columns", "footer", "version", "weight")
+    __slots__ = ("_named", "columns", "footer", "version", "weight")
 
-    def __init__(self, footer: RunFooter, version: str | None) -> None:
+    def __init__(self, footer: FileFooter, version: str | None, schema: TableSchema) -> None:
         self.footer = footer
-        self.columns = LeafColumns(footer.metadata.schema.to_arrow_schema())
+        columns = footer.metadata.schema.to_arrow_schema()
+        self._named: tuple[Field, ...] | None = None
+        """Fields that columns are found for by name, where a file of some other program has no ids."""
+        if not footer.is_sealed:
+            found = with_field_ids(columns, schema.fields)
+            self._named = None if found is columns else schema.fields
+            columns = found
+            check_types(columns, schema.fields)
+        self.columns = LeafColumns(columns)
         self.version = version
         self.weight = footer.weight + weigh(self.columns)
+
+    def with_ids(self, rows: pa.Table) -> pa.Table:
+        """Returns rows of the file with field ids."""
+        return rows if self._named is None else rows.cast(with_field_ids(rows.schema, self._named))
 
 
 class _Group:
@@ -95,7 +116,13 @@ class _Group:
 
 
 async def open_parquet(
-    store: ObjectStore, root: str, entry: FileEntry, schema: TableSchema, caches: RunCaches
+    store: ObjectStore,
+    root: str,
+    entry: FileEntry,
+    schema: TableSchema,
+    caches: RunCaches,
+    *,
+    footer: type[FileFooter] = RunFooter,
 ) -> ParquetRun:
     """Opens a reader of the file; one request, two when its footer is long, none when it is cached.
 
@@ -105,6 +132,7 @@ async def open_parquet(
         entry: the file.
         schema: the schema that reads are made with; its key is the table's.
         caches: shared by all files of the store.
+        footer: the footer of files of its kind.
 
     Raises:
         CorruptionError: the object is damaged, or not the file that the entry describes.
@@ -118,7 +146,7 @@ async def open_parquet(
     async def load(_: object) -> _Opened:
         nonlocal whole
         with reading(key):
-            opened, tail = await _load(store, key, entry, schema)
+            opened, tail = await _load(store, key, entry, schema, footer)
         if len(tail) == entry.size:
             whole = tail
             caches.blocks.put((*where, "file"), tail)
@@ -134,7 +162,9 @@ async def open_parquet(
     return ParquetRun(store, key, where, entry, schema, caches, opened, image)
 
 
-async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema) -> tuple[_Opened, bytes]:
+async def _load(
+    store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema, kind: type[FileFooter]
+) -> tuple[_Opened, bytes]:
     """Reads the file's metadata; returns it with the tail that was read for it."""
     length = _tail_bytes(entry, schema)
     fetched = await store.get_tail(key, max(length, 1), size=entry.size)
@@ -146,11 +176,11 @@ async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSch
             got=fetched.size,
         )
     tail = fetched.data
-    footer = await in_thread(RunFooter.parse, tail, entry.size)
+    footer = await in_thread(kind.parse, tail, entry.size)
     if isinstance(footer, NeedMore):
         rest = await store.get_range(key, footer.start, entry.size - length, version=fetched.version)
         tail = rest.data + tail
-        footer = await in_thread(RunFooter.parse, tail, entry.size)
+        footer = await in_thread(kind.parse, tail, entry.size)
     if isinstance(footer, NeedMore):
         raise CorruptionError(
             "the object ended within its footer when it was read again", offset=footer.start
@@ -163,7 +193,7 @@ async def _load(store: ObjectStore, key: str, entry: FileEntry, schema: TableSch
             expected=entry.checksum,
             got=crc32c(tail),
         )
-    return _Opened(footer, fetched.version), tail
+    return _Opened(footer, fetched.version, schema), tail
 
 
 def _tail_bytes(entry: FileEntry, schema: TableSchema) -> int:
@@ -175,8 +205,11 @@ def _tail_bytes(entry: FileEntry, schema: TableSchema) -> int:
     return min(entry.size, max(_TAIL_BYTES, groups * leaves * _CHUNK_FOOTER_BYTES))
 
 
-def _check_entry(footer: RunFooter, entry: FileEntry) -> None:
+def _check_entry(footer: FileFooter, entry: FileEntry) -> None:
     """Refuses a sound file that is not the one the snapshot refers to."""
+    if not isinstance(footer, RunFooter):
+        check_same("size and rows", (entry.size, entry.rows), (footer.size, footer.rows))
+        return
     ends = (footer.first_keys[0], footer.last_keys[-1]) if footer.first_keys else (None, None)
     counts = (entry.size, entry.rows, entry.updates, entry.deletes)
     expected = (*counts, entry.schema_id, entry.min_key, entry.max_key)
@@ -287,10 +320,10 @@ class ParquetRun:
         rows: I64 | None = None,
     ) -> list[R]:
         """Decodes these leaves of these row groups in portions, in threads; ``finish`` makes the results."""
-        footer = self._opened.footer
+        opened, footer = self._opened, self._opened.footer
         if not groups or not leaves:
             # Without columns, one column of nulls carries the number of rows.
-            count = sum(footer.pieces.rows[list(groups)].tolist()) if rows is None else len(rows)
+            count = sum(footer.group_rows[list(groups)].tolist()) if rows is None else len(rows)
             return [finish(pa.table([pa.nulls(count)], [""]))]
         with reading(self._key):
             image = self._image
@@ -300,7 +333,9 @@ class ParquetRun:
             async def decode(portion: tuple[Sequence[int], I64 | None]) -> R:
                 its_groups, its_rows = portion
                 return await in_thread(
-                    lambda: finish(decode_chunks(footer, image, its_groups, leaves, rows=its_rows))
+                    lambda: finish(
+                        opened.with_ids(decode_chunks(footer, image, its_groups, leaves, rows=its_rows))
+                    )
                 )
 
             portions = list(_with_rows(footer, _portions(footer, groups, leaves), rows))
@@ -314,16 +349,16 @@ class ParquetRun:
         return await in_thread(image_of, ranges, parts)
 
     def _groups(self, pieces: Sequence[int] | None) -> Sequence[int]:
-        return range(len(self._opened.footer.pieces.rows)) if pieces is None else pieces
+        return range(len(self._opened.footer.group_rows)) if pieces is None else pieces
 
 
 def _with_kinds(fields: Sequence[Field], kinds: bool) -> tuple[Field, ...]:
     return (*fields, KIND_FIELD) if kinds else tuple(fields)
 
 
-def _portions(footer: RunFooter, groups: Sequence[int], leaves: Sequence[int]) -> list[Sequence[int]]:
+def _portions(footer: FileFooter, groups: Sequence[int], leaves: Sequence[int]) -> list[Sequence[int]]:
     """Divides the row groups into neighbouring portions, one for each core, that are worth a thread each."""
-    sizes = footer.pieces.sizes[np.ix_(groups, leaves)].sum(axis=1, dtype=np.int64).cumsum()
+    sizes = footer.sizes[np.ix_(groups, leaves)].sum(axis=1, dtype=np.int64).cumsum()
     count = max(1, min(pa.cpu_count(), len(groups), int(sizes[-1]) // _PORTION_BYTES))
     bounds = [0, *np.searchsorted(sizes, [sizes[-1] * n // count for n in range(1, count)]).tolist()]
     pairs = zip(bounds, [*bounds[1:], len(groups)], strict=True)
@@ -331,7 +366,7 @@ def _portions(footer: RunFooter, groups: Sequence[int], leaves: Sequence[int]) -
 
 
 def _with_rows(
-    footer: RunFooter, portions: Iterable[Sequence[int]], rows: I64 | None
+    footer: FileFooter, portions: Iterable[Sequence[int]], rows: I64 | None
 ) -> Iterator[tuple[Sequence[int], I64 | None]]:
     """Yields the portions, each with the numbers of the rows wanted of it; None = all."""
     begin = 0
@@ -339,7 +374,7 @@ def _with_rows(
         if rows is None:
             yield portion, None
             continue
-        end = begin + int(footer.pieces.rows[list(portion)].sum())
+        end = begin + int(footer.group_rows[list(portion)].sum())
         yield portion, rows[slice(*np.searchsorted(rows, (begin, end)))] - begin
         begin = end
 
@@ -351,8 +386,8 @@ def _pieces(opened: _Opened) -> Iterator[Piece]:
     footer = opened.footer
     keyed = bool(footer.first_keys)
     first_row = 0
-    sizes = footer.pieces.sizes.sum(axis=1, dtype=np.int64).tolist()
-    for group, (rows, size) in enumerate(zip(footer.pieces.rows.tolist(), sizes, strict=True)):
+    sizes = footer.sizes.sum(axis=1, dtype=np.int64).tolist()
+    for group, (rows, size) in enumerate(zip(footer.group_rows.tolist(), sizes, strict=True)):
         yield Piece(
             rows=rows,
             first_row=first_row,

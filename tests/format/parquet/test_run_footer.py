@@ -13,7 +13,8 @@ import pytest
 from lakehouse.errors import CorruptionError, UnsupportedVersionError
 from lakehouse.format.metadata.file_entry import KIND_COLUMN
 from lakehouse.format.parquet.decode import decode_chunks
-from lakehouse.format.parquet.run_footer import PIECES_KEY, TRAILER, PieceTable, RunFooter, RunHead, crc32c
+from lakehouse.format.parquet.file_footer import TRAILER
+from lakehouse.format.parquet.run_footer import PIECES_KEY, PieceTable, RunFooter, RunHead, crc32c
 from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
 from lakehouse.kernels.need_more import NeedMore
 from tests.kit.blob_samples import flipped, spec_bytes

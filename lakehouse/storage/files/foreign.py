@@ -1,0 +1,84 @@
+"""Parquet files that other programs wrote, as a source of a scan.
+
+Such files are found by what their table says of them (path, size, rows) and hold columns under field ids or,
+where they have none, under names. Nothing in them is sealed: pages are checked against checksums that they
+may have, sizes against the footer, and texts for being UTF-8.
+
+Invariant: a file whose size, rows or types are not what was said of it is refused when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakehouse.format.metadata import ColumnStats, FileEntry
+from lakehouse.format.parquet import FileFooter
+from lakehouse.format.schema import TableSchema
+from lakehouse.index.search import RowSelection
+from lakehouse.io import ObjectStore
+from lakehouse.storage.files.parquet import ParquetRun, open_parquet
+from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.files.selected_rows import SelectedRows
+from lakehouse.storage.metadata.caches import RunCaches
+
+__all__ = ["ForeignFiles", "foreign_entry"]
+
+
+def foreign_entry(
+    path: str, *, size: int, rows: int, stats: Mapping[int, ColumnStats] | None = None
+) -> FileEntry:
+    """Returns the entry of a file for a scan; such files hide no rows of each other.
+
+    Args:
+        path: key of the object.
+        size: bytes of the file.
+        rows: its rows.
+        stats: bounds and nulls of columns by field id, as far as they are known.
+    """
+    return FileEntry(path=path, at=1, size=size, rows=rows, stats=stats or {})
+
+
+class ForeignFiles:
+    """Opens files that other programs wrote: a :class:`~lakehouse.storage.files.reader.RunSource`.
+
+    Args:
+        store: the store that has them; the paths of their entries are keys in it.
+        schema: the schema that reads are made with: no primary key, fields with the ids or names of columns.
+        caches: shared by all files of the store.
+        selections: rows to read of some files, by path; their entries are made by
+            :func:`~lakehouse.storage.files.selected_rows.entry_of_selected`. Others are read whole.
+        concurrency: number of files that may be opened at once.
+    """
+
+    __slots__ = ("_caches", "_schema", "_selections", "_store", "concurrency")
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        caches: RunCaches,
+        *,
+        selections: Mapping[str, RowSelection] | None = None,
+        concurrency: int,
+    ) -> None:
+        self._store, self._schema, self._caches = store, schema, caches
+        self._selections = selections or {}
+        self.concurrency = concurrency
+
+    async def open(self, entry: FileEntry) -> RunReader:
+        """Opens a reader of a file; one request, two when its footer is long, none when it is cached.
+
+        Raises:
+            CorruptionError: the object is damaged, or another one than the entry describes.
+            InvalidInputError: it is encrypted or in several objects, or a column has another type.
+            NotFoundError: there is no such object.
+        """
+        selection = self._selections.get(entry.path)
+        if selection is None:
+            return await self._open(entry)
+        whole = await self._open(replace(entry, rows=selection.total_rows))
+        return SelectedRows(whole, entry, selection)
+
+    async def _open(self, entry: FileEntry) -> ParquetRun:
+        return await open_parquet(self._store, "", entry, self._schema, self._caches, footer=FileFooter)

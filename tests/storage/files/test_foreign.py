@@ -1,0 +1,87 @@
+"""Files that other programs wrote, read through scans like the engine's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.errors import CorruptionError, InvalidInputError
+from lakehouse.expr import matching, parse_where
+from lakehouse.format.schema.table_schema import schema_from_arrow
+from lakehouse.storage.scan import Scan, bind_where
+from tests.kit.foreign_files import ROWS, SCHEMA, plain, scanned, source, written
+
+
+async def test_columns_without_ids_are_found_by_name() -> None:
+    """All types read back, nested ones too, in one request of a small file."""
+    store, entry = await written()
+    assert plain(await scanned(Scan([entry], SCHEMA, source(store)))) == plain(ROWS)
+    assert store.kinds() == {"get": 1}
+
+
+async def test_columns_with_ids_are_found_by_them() -> None:
+    """Where the file has field ids its names mean nothing, and a field that it lacks is null."""
+    fields = [pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "7"})]
+    store, entry = await written(pa.table([ROWS["id"]], schema=pa.schema(fields)))
+    by_name = {field.name: field for field in SCHEMA.fields}
+    schema = replace(SCHEMA, fields=(replace(by_name["id"], id=7), replace(by_name["name"], id=8, name="x")))
+    found = await scanned(Scan([entry], schema, source(store, schema)))
+    assert found.to_pydict() == {"id": list(range(1_000)), "x": [None] * 1_000}
+
+
+async def test_a_column_of_another_type_is_refused_when_the_file_is_opened() -> None:
+    """A type that the field was never stored as is an error that names both."""
+    rows = pa.table({"id": pa.array(range(10), pa.uint32())})
+    store, entry = await written(rows)
+    with pytest.raises(
+        InvalidInputError, match="column 'id' is uint32 in the file, which is not read as bigint"
+    ):
+        await source(store).open(entry)
+
+
+@pytest.mark.parametrize(
+    ("where", "pieces"),
+    [
+        ("id = 234", 1),
+        ("id >= 800", 2),
+        ("name = 'n0777'", 1),
+        ("name is null", 10),
+        ("score < 20", 1),
+        ("score > 400", 10),  # a NaN is greater than every number, and nobody says where there is none
+        ("place.x = 7", 10),
+        ("id = 5 and name is not null", 1),
+    ],
+)
+@pytest.mark.parametrize("told", [True, False])
+async def test_a_condition_reads_the_row_groups_that_may_match(where: str, pieces: int, told: bool) -> None:
+    """The rows are those that match, whether or not the file has statistics; with them, few are read."""
+    store, entry = await written(write_statistics=told)
+    condition = parse_where(where)
+    scan = Scan([entry], SCHEMA, source(store), where=condition)
+    expected = ROWS.filter(matching(bind_where(condition, SCHEMA), ROWS))
+    assert plain(await scanned(scan)) == plain(expected)
+    assert scan.report.pieces_read == (pieces if told else 10)
+
+
+async def test_a_large_file_is_read_in_parts() -> None:
+    """Opening fetches the tail, and a scan the chunks of the columns and row groups that it needs."""
+    rows = pa.table({"id": range(200_000), "pad": [f"{n:09}" for n in range(200_000)]})
+    schema = schema_from_arrow(rows.schema)
+    store, entry = await written(rows, compression="none", use_dictionary=False, row_group_size=20_000)
+    files = source(store, schema)
+    scan = Scan([entry], schema, files, columns=["id"], where=parse_where("id = 77777"))
+    assert (await scanned(scan)).to_pydict() == {"id": [77_777]}
+    assert store.kinds() == {"get": 2}
+    assert scan.report.pieces_read == 1
+    await files.open(entry)
+    assert store.kinds() == {"get": 2}
+
+
+async def test_another_file_in_its_place_is_refused() -> None:
+    """Size and rows have to be those that the table says."""
+    store, entry = await written()
+    for wrong in (replace(entry, rows=999), replace(entry, size=entry.size + 1)):
+        with pytest.raises(CorruptionError, match=r"another file stands in its place|cut off"):
+            await source(store).open(wrong)
