@@ -79,6 +79,12 @@ class TableSchema:
         """The primary key's columns, in key order."""
         return tuple(self.field(name) for name in self.primary_key)
 
+    def key_schema(self) -> TableSchema:
+        """Returns a schema of the primary key's columns alone, as rows that name keys have it."""
+        return TableSchema(
+            fields=self.key_fields, primary_key=self.primary_key, highest_field_id=self.highest_field_id
+        )
+
     @property
     def partition_fields(self) -> tuple[Field, ...]:
         """The partition columns, in order."""

@@ -22,7 +22,6 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.kernels.arrays import I32
 from lakehouse.spark.runtime.arrow_batches import BATCH_ROWS
 from lakehouse.spark.runtime.table_blobs import Parts, blobs, rows_of
-from lakehouse.spark.writing.key_sort import key_schema
 from lakehouse.storage.rows import conform
 
 __all__ = ["PACKED", "RANGE", "TASK", "Exchange", "buckets", "packed", "unpacked"]
@@ -70,7 +69,7 @@ def buckets(keys: pa.Table, schema: TableSchema) -> I32:
     numbers = np.zeros(keys.num_rows, np.int32)
     whole = keys.drop_null()
     try:
-        whole = conform(whole, key_schema(schema))
+        whole = conform(whole, schema.key_schema())
     except InvalidInputError:
         return numbers
     of_whole = buckets_of(whole.columns, schema.key_fields, schema.buckets)

@@ -22,7 +22,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.io.spill import Spill
 from lakehouse.storage.rows import KeyColumns, by_key, conform, joined, take_rows
 
-__all__ = ["in_key_order", "key_schema", "order_key"]
+__all__ = ["in_key_order", "order_key"]
 
 _Batches: TypeAlias = "Iterator[tuple[pa.Table, bool]]"
 """Rows of a sorted stretch; with each batch, whether others follow."""
@@ -38,13 +38,6 @@ def order_key(schema: TableSchema) -> tuple[str, ...]:
     if not schema.key_holds_partition:
         return schema.primary_key
     return tuple(dict.fromkeys((*schema.partition_by, *schema.primary_key)))
-
-
-def key_schema(schema: TableSchema) -> TableSchema:
-    """Returns a schema of the key's columns alone."""
-    return TableSchema(
-        fields=schema.key_fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
-    )
 
 
 def in_key_order(
@@ -91,7 +84,7 @@ class _Sort:
     """Order of a table's rows: by bucket, then by key."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self._schema, self._key_schema = schema, key_schema(schema)
+        self._schema, self._key_schema = schema, schema.key_schema()
         self._keys = KeyColumns([schema.field(name) for name in order_key(schema)])
 
     def sorted(self, rows: pa.Table) -> pa.Table:

@@ -61,12 +61,9 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
     )
     keys = KeyColumns(schema.key_fields)
     fields = [schema.field(name) for name in job.columns]
-    key_schema = TableSchema(
-        fields=schema.key_fields, primary_key=schema.primary_key, highest_field_id=schema.highest_field_id
-    )
     with carried():
         for arrow_rows in together(batches):
-            wanted = conform(arrow_rows.select(schema.primary_key), key_schema).combine_chunks()
+            wanted = conform(arrow_rows.select(schema.primary_key), schema.key_schema()).combine_chunks()
             rows = lake.call(lookup.find, wanted, fields)
             targets = _struct(rows, rows.places(keys, wanted), job.target)
             whole = pa.table(

@@ -38,7 +38,7 @@ from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.worker_memory import task_memory
 from lakehouse.spark.writing.exchange import unpacked
-from lakehouse.spark.writing.key_sort import in_key_order, key_schema
+from lakehouse.spark.writing.key_sort import in_key_order
 from lakehouse.storage.files import WrittenRows, delete_files, object_paths, write_rows
 from lakehouse.storage.rows import conform, same_key_error
 from lakehouse.storage.write import KeySpan, matching_rows
@@ -201,7 +201,7 @@ class _Task:
 
     def _acted_upon(self, tables: Iterable[pa.Table]) -> Generator[pa.Table, None, None]:
         """Yields rows to which something is done; of all others only the range of their keys counts."""
-        codec, of_key = RowKeyCodec(self._job.schema.key_fields), key_schema(self._job.schema)
+        codec, of_key = RowKeyCodec(self._job.schema.key_fields), self._job.schema.key_schema()
         for table in tables:
             keys = conform(table.select(self._job.schema.primary_key), of_key)
             low, high = pc.min_max(codec.encode(keys.columns).cast(pa.large_binary())).as_py().values()

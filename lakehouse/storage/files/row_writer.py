@@ -19,28 +19,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.config import TableSettings
-from lakehouse.errors import InvalidInputError
 from lakehouse.format.keys import RowKeyCodec
-from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind
+from lakehouse.format.metadata import FileEntry, FileFormat
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files
-from lakehouse.storage.merge.engines import folded_input, merge_engine
+from lakehouse.storage.merge.engines import folded_input
+from lakehouse.storage.merge.intake import RowIntake
 from lakehouse.storage.rows.duplicate_keys import repeated_key, same_key_error
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+from lakehouse.storage.rows.missing_columns import Missing
 from lakehouse.storage.rows.partitioner import PartitionRows, RunNumbers, joined, partition_rows
 
 __all__ = ["WrittenRows", "write_rows"]
@@ -102,12 +98,10 @@ async def write_rows(
         InvalidInputError: a row does not fit the schema; names column, row and value. On any
             error, also one of the source itself, files uploaded before are deleted.
     """
-    if deletes and not schema.primary_key:
-        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
-    if deletes and merge_engine(schema).ignores_deletes:
+    intake = RowIntake(schema, deletes=deletes, missing=missing)
+    if intake.stores_nothing:
         return WrittenRows()
-    check = None if deletes else refusing_missing(schema, missing)
-    write = _Write(store, root, schema, options, deletes=deletes, unique=unique, check=check)
+    write = _Write(store, root, schema, options, intake, deletes=deletes, unique=unique)
     try:
         files = map_bounded(write.upload, write.files(data), settings.write_concurrency, ordered=False)
         async with contextlib.aclosing(files):
@@ -162,17 +156,15 @@ class _Write:
         root: str,
         schema: TableSchema,
         options: TableOptions,
+        intake: RowIntake,
         *,
         deletes: bool,
         unique: bool,
-        check: CheckNames | None,
     ) -> None:
         self.rows = 0
         self.uploads = FileWriter(store, root, schema, options, format=FileFormat(options.file_format_level0))
         self._schema, self._options, self._deletes = schema, options, deletes
-        self._check = check
-        self._engine = merge_engine(schema)
-        self._taken = _key_schema(schema) if deletes else schema
+        self._intake = intake
         tells_partition = not deletes or schema.key_holds_partition
         self._partition_fields = schema.partition_fields if tells_partition else ()
         self._codec = RowKeyCodec(schema.key_fields) if schema.primary_key else None
@@ -192,10 +184,9 @@ class _Write:
         limit = min(self._options.write_buffer_bytes, _BUFFER_BYTES_MAX)
         collected: list[pa.Table] = []
         weight = 0
-        source = input_chunks(data, self._taken.fields, chunk_bytes=limit, check=self._check)
-        async with contextlib.aclosing(source) as chunks:
-            async for chunk in chunks:
-                table = await in_thread(self._conformed, chunk)
+        async with contextlib.aclosing(self._intake.chunks(data, chunk_bytes=limit)) as chunks:
+            async for table in chunks:
+                self.rows += table.num_rows
                 if collected and weight + table.nbytes > limit:
                     async with contextlib.aclosing(self._files_of(collected)) as files:
                         async for file in files:
@@ -204,7 +195,7 @@ class _Write:
                 collected.append(table)
                 weight += table.nbytes
                 # The generator must not hold rows that are in the buffer while it waits for more.
-                del chunk, table
+                del table
         if collected:
             async with contextlib.aclosing(self._files_of(collected)) as files:
                 async for file in files:
@@ -241,14 +232,6 @@ class _Write:
         bucket = part.bucket if self._codec is not None else number % self._schema.buckets
         return FileRows(part=part, bucket=bucket, run=number if run is None else run, number=number)
 
-    def _conformed(self, chunk: pa.Table) -> pa.Table:
-        table = conform(chunk, self._taken, first_row=self.rows)
-        self.rows += chunk.num_rows
-        if not self._deletes:
-            return self._engine.operands(table)
-        kinds = np.full(chunk.num_rows, RowKind.DELETE, np.int8)
-        return table.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(kinds))
-
     def _parts(self, collected: list[pa.Table]) -> deque[tuple[PartitionRows, int | None]]:
         """Returns the parts of a buffer, which is emptied, with the numbers of their runs."""
         given = rows = joined(collected)
@@ -274,8 +257,3 @@ class _Write:
     def _unit(self, part: PartitionRows) -> object:
         """Returns the merge unit of a part."""
         return (part.partition, part.bucket) if self._schema.key_holds_partition else part.bucket
-
-
-def _key_schema(schema: TableSchema) -> TableSchema:
-    """Returns a schema of the key columns alone."""
-    return dataclasses.replace(schema, fields=schema.key_fields, partition_by=())

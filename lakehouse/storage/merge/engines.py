@@ -34,14 +34,12 @@ from lakehouse.storage.merge.key_groups import (
     newest,
     valid,
 )
-from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
+from lakehouse.storage.merge.ordering import MergeOrder, kinds_of, with_kinds
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import by_key
 from lakehouse.storage.rows.take import take_from_tables
 
 __all__ = ["MergeEngine", "fold", "folded_input", "merge_engine"]
-
-_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
 
 
 def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, finish: bool) -> pa.Table:
@@ -69,7 +67,7 @@ def fold(order: MergeOrder, tables: Sequence[pa.Table], engine: MergeEngine, *, 
     rows = engine.merged(counted.groups, tables)
     if finish or not counted.kinds.any():
         return rows
-    return rows.append_column(_KIND, pa.array(counted.kinds.astype(np.int8)))
+    return with_kinds(rows, counted.kinds)
 
 
 def folded_input(rows: pa.Table, schema: TableSchema) -> pa.Table:
@@ -182,8 +180,7 @@ class MergeEngine:
                 value = _where(given[rule.sequence], value)
             if value is not column:
                 rows = rows.set_column(place, rows.schema.field(place), value)
-        kinds = np.full(rows.num_rows, RowKind.UPDATE, np.int8)
-        return rows.append_column(_KIND, pa.array(kinds))
+        return with_kinds(rows, RowKind.UPDATE)
 
     def picked(self, order: MergeOrder, tables: Sequence[pa.Table]) -> I64:
         """Returns the number of the row that readers see, for each key; only for engines that pick rows."""

@@ -20,9 +20,10 @@ from lakehouse.format.metadata import KIND_COLUMN, RowKind
 from lakehouse.kernels.arrays import I64, U8, U64, Mask
 from lakehouse.storage.rows.key_arrays import KeyArray
 
-__all__ = ["MergeOrder", "kinds_of", "merge_order", "survivors"]
+__all__ = ["MergeOrder", "kinds_of", "merge_order", "survivors", "with_kinds"]
 
 _WORD = 8
+_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
 _TIES_WORTH_A_SORT = 0.5
 """Share of rows that have the previous row's word from which sorting by words does not pay."""
 
@@ -77,6 +78,13 @@ def kinds_of(tables: Sequence[pa.Table]) -> U8 | None:
         for table in tables
     ]
     return np.concatenate(parts)
+
+
+def with_kinds(rows: pa.Table, kinds: U8 | RowKind | None) -> pa.Table:
+    """Returns the rows with ``_VALUE_KIND`` last: one kind for each row or for all; None = inserts."""
+    if not isinstance(kinds, np.ndarray):
+        kinds = np.full(rows.num_rows, kinds or RowKind.INSERT)
+    return rows.append_column(_KIND, pa.array(kinds.astype(np.int8)))
 
 
 def _ends_of_numbers(keys: I64 | U64, rows: I64) -> MergeOrder:

@@ -8,6 +8,7 @@ step at a time, so a source is asked for more only when there is room for it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import sys
 from collections.abc import (
@@ -26,11 +27,12 @@ import anyio
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.schema import Field
-from lakehouse.io.work import in_own_thread
+from lakehouse.format.schema import Field, TableSchema
+from lakehouse.io.work import in_own_thread, in_thread
+from lakehouse.storage.rows.fit_to_schema import conform
 from lakehouse.storage.rows.python_values import column_of, said
 
-__all__ = ["ACCEPTED", "CheckNames", "input_chunks", "marks_of"]
+__all__ = ["ACCEPTED", "CheckNames", "fitted_chunks", "input_chunks", "marks_of"]
 
 ACCEPTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas or polars DataFrame, "
@@ -53,6 +55,32 @@ _GROWTH = 8
 """Maximum factor by which that number grows from step to step."""
 _SHARED = 1.6
 """Factor by which the halves of a table must outweigh it to count as sharing bytes (a dictionary, views)."""
+
+
+async def fitted_chunks(
+    data: object,
+    schema: TableSchema,
+    *,
+    chunk_bytes: int,
+    check: CheckNames | None = None,
+    fit: Callable[..., pa.Table] = conform,
+) -> AsyncGenerator[pa.Table, None]:
+    """Yields the rows of any accepted input, fitted to a schema; errors count rows from the first.
+
+    Args:
+        data: see :data:`ACCEPTED`.
+        schema: the schema to fit.
+        chunk_bytes: maximum bytes of Arrow data in one table, before it is fitted.
+        check: checks the column names of rows before these are yielded.
+        fit: fits a table, called as :func:`lakehouse.storage.rows.fit_to_schema.conform` is, in a thread.
+    """
+    chunks, first_row = input_chunks(data, schema.fields, chunk_bytes=chunk_bytes, check=check), 0
+    async with contextlib.aclosing(chunks):
+        async for chunk in chunks:
+            yield await in_thread(functools.partial(fit, chunk, schema, first_row=first_row))
+            first_row += chunk.num_rows
+            # The generator must not hold rows while it waits for more.
+            del chunk
 
 
 async def input_chunks(

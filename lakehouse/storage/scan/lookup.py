@@ -31,8 +31,7 @@ from lakehouse.storage.files.reader import RunReader, RunSource
 from lakehouse.storage.merge.engines import MergeEngine, fold, merge_engine
 from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
 from lakehouse.storage.metadata.run_order import interval, units_of
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import input_chunks
+from lakehouse.storage.rows.input_tables import fitted_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
 from lakehouse.storage.rows.partitioner import partition_rows
@@ -241,10 +240,8 @@ class Lookup:
                 do not matter.
             columns: names, in order; None = all.
         """
-        fields = self._schema.key_fields
-        schema = replace(self._schema, fields=fields, partition_by=(), options={})
-        async with aclosing(input_chunks(keys, fields, chunk_bytes=_CHUNK_BYTES)) as chunks:
-            tables = [await in_thread(conform, table, schema) async for table in chunks]
+        schema = self._schema.key_schema()
+        tables = [table async for table in fitted_chunks(keys, schema, chunk_bytes=_CHUNK_BYTES)]
         rows = pa.concat_tables(tables) if tables else schema.arrow().empty_table()
         return (await self.find(rows, fields_named(self._schema, columns))).rows
 

@@ -32,7 +32,7 @@ from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64, Mask
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.merge.engines import MergeEngine, fold
-from lakehouse.storage.merge.ordering import kinds_of, merge_order, survivors
+from lakehouse.storage.merge.ordering import kinds_of, merge_order, survivors, with_kinds
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.row_size import RowSize, value_width
 from lakehouse.storage.rows.take import take_from_tables, without_columns
@@ -283,7 +283,7 @@ class SectionReader:
         order = merge_order(self._keys.arrays(tables))
         folded = fold(order, tables, engine, finish=not self._wanted.deletions)
         if self._wanted.deletions and KIND_COLUMN not in folded.column_names:
-            folded = folded.append_column(KIND_COLUMN, pa.array(np.zeros(folded.num_rows, np.int8)))
+            folded = with_kinds(folded, None)
         if filters and self._wanted.where is not None:
             folded = folded.filter(matching(self._wanted.where, folded.select(self._where_names)))
         if not self._names:
@@ -369,9 +369,7 @@ def _with_kinds(rows: PartRows, names: Sequence[str]) -> pa.Table:
         return table.select([*names, KIND_COLUMN])
     table = table.select(names) if names else without_columns(table.num_rows)
     # In a file of operands alone, the kind is known without its column.
-    if not entry.updates:
-        return table
-    return table.append_column(KIND_COLUMN, pa.array(np.full(table.num_rows, RowKind.UPDATE, np.int8)))
+    return with_kinds(table, RowKind.UPDATE) if entry.updates else table
 
 
 def _together(*fields: Sequence[Field]) -> tuple[Field, ...]:

@@ -27,7 +27,7 @@ from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.merge.engines import folded_input
-from lakehouse.storage.merge.ordering import kinds_of
+from lakehouse.storage.merge.ordering import kinds_of, with_kinds
 from lakehouse.storage.metadata.paths import segment_path
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.partitioner import joined, partition_rows
@@ -55,9 +55,7 @@ def segment_rows(segments: Iterable[WalSegment], schema: TableSchema) -> pa.Tabl
     for table in tables:
         rows = project(table, schema.fields).cast(arrow)
         if has_kinds:
-            kinds = kinds_of([table])
-            filled = np.zeros(table.num_rows, np.int8) if kinds is None else kinds.astype(np.int8)
-            rows = rows.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), pa.array(filled))
+            rows = with_kinds(rows, kinds_of([table]))
         projected.append(rows)
     return joined(projected) if projected else arrow.empty_table()
 
@@ -254,10 +252,4 @@ class MemoryRun:
 
     def _columns(self, rows: pa.Table, fields: Sequence[Field], kinds: bool) -> pa.Table:
         columns = project(rows, fields)
-        if not kinds:
-            return columns
-        if KIND_COLUMN in rows.column_names:
-            column = rows.column(KIND_COLUMN)
-        else:
-            column = pa.chunked_array([np.zeros(rows.num_rows, np.int8)], pa.int8())
-        return columns.append_column(pa.field(KIND_COLUMN, pa.int8(), nullable=False), column)
+        return with_kinds(columns, kinds_of([rows])) if kinds else columns

@@ -32,8 +32,7 @@ from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.indexes.search import IndexQuestion
 from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, input_chunks
+from lakehouse.storage.rows.input_tables import CheckNames, fitted_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
 from lakehouse.storage.scan.conditions import bind_where
@@ -151,11 +150,9 @@ async def matching_rows(
     data: object, schema: TableSchema, where: Expr, *, chunk_bytes: int
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows handed in, each of which must match."""
-    bound, first = bind_where(where, schema), 0
-    chunks = input_chunks(data, schema.fields, chunk_bytes=chunk_bytes)
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            rows = conform(chunk, schema, first_row=first)
+    bound = bind_where(where, schema)
+    async with aclosing(fitted_chunks(data, schema, chunk_bytes=chunk_bytes)) as chunks:
+        async for rows in chunks:
             # A row for which the condition is null does not match.
             outside = rows.filter(pa.compute.invert(pa.compute.fill_null(matching(bound, rows), False)))
             if outside.num_rows:
@@ -163,7 +160,6 @@ async def matching_rows(
                     f"{outside.num_rows:,} of the new rows do not match the condition of the overwrite, such "
                     f"as {_shown(outside)}: leave them out, or widen the condition"
                 )
-            first += chunk.num_rows
             yield rows
 
 
@@ -386,13 +382,9 @@ async def _remembered(
     data: object, view: View, keys: list[pa.Table], check: CheckNames | None
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows and collects their keys; refuses a key that comes twice."""
-    first = 0
     limit = view.options.write_buffer_bytes
-    chunks = input_chunks(data, view.schema.fields, chunk_bytes=limit, check=check)
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            rows = conform(chunk, view.schema, first_row=first)
-            first += chunk.num_rows
+    async with aclosing(fitted_chunks(data, view.schema, chunk_bytes=limit, check=check)) as chunks:
+        async for rows in chunks:
             keys.append(rows.select(view.schema.primary_key))
             yield rows
     if keys:

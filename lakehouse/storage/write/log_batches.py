@@ -2,63 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from contextlib import aclosing
-from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.metadata import KIND_COLUMN, RowKind, WalBatch
+from lakehouse.format.metadata import KIND_COLUMN, WalBatch
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread
-from lakehouse.storage.merge.engines import merge_engine
-from lakehouse.storage.rows.fit_to_schema import conform
-from lakehouse.storage.rows.input_tables import CheckNames, input_chunks
+from lakehouse.storage.merge.intake import RowIntake
+from lakehouse.storage.merge.ordering import with_kinds
 from lakehouse.storage.rows.key_arrays import KeyColumns
-from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
+from lakehouse.storage.rows.missing_columns import Missing
 
 __all__ = ["log_batch", "put_weight", "rows_of"]
 
 _PUT_BYTES_MAX = 512 * 1024 * 1024
 _FEW_ROWS = 4_096
 """Rows up to which handing them to a thread takes longer than the work itself."""
-_KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
 
 
 async def rows_of(data: object, schema: TableSchema, *, deletes: bool, missing: Missing | None) -> pa.Table:
     """All rows handed in, checked; with their kinds when they delete."""
-    taken = dataclasses.replace(schema, fields=schema.key_fields, partition_by=()) if deletes else schema
-    if deletes and not schema.primary_key:
-        raise InvalidInputError("rows are deleted by key, and the table has no primary key")
+    intake = RowIntake(schema, deletes=deletes, missing=missing)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    check = None if deletes else refusing_missing(schema, missing)
     if isinstance(data, pa.Table) and data.num_rows <= _FEW_ROWS:
-        if check is not None and data.num_rows:
-            check(data.column_names, None)
-        rows = conform(data, taken)
+        rows = intake.of_table(data)
     else:
-        rows = await _conformed_chunks(data, taken, check)
-    engine = merge_engine(schema)
-    if not deletes:
-        return engine.operands(rows)
-    kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
-    rows = rows.append_column(_KIND, pa.array(kinds))
-    return rows.slice(0, 0) if engine.ignores_deletes else rows
-
-
-async def _conformed_chunks(data: object, schema: TableSchema, check: CheckNames | None) -> pa.Table:
-    tables: list[pa.Table] = []
-    first = 0
-    source = input_chunks(data, schema.fields, chunk_bytes=_PUT_BYTES_MAX, check=check)
-    async with aclosing(source) as chunks:
-        async for chunk in chunks:
-            tables.append(await in_thread(partial(conform, chunk, schema, first_row=first)))
-            first += chunk.num_rows
-    return pa.concat_tables(tables) if tables else schema.arrow().empty_table()
+        rows = await intake.all_of(data, chunk_bytes=_PUT_BYTES_MAX)
+    return rows.slice(0, 0) if intake.stores_nothing else rows
 
 
 def put_weight(rows: pa.Table, schema: TableSchema) -> int:
@@ -95,11 +68,12 @@ def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
                 field = schema.arrow().field(place).with_nullable(True)
                 table = table.append_column(field, pa.nulls(table.num_rows, field.type))
         if kinds and KIND_COLUMN not in table.column_names:
-            table = table.append_column(_KIND, pa.array(np.zeros(table.num_rows, np.int8)))
+            table = with_kinds(table, None)
         # Keys to delete come in the order of the primary key.
         filled.append(table.select([*names, KIND_COLUMN] if kinds else names))
     if kinds:
-        arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), _KIND])
+        kind = filled[0].schema.field(KIND_COLUMN)
+        arrow = pa.schema([*(one.with_nullable(True) for one in schema.arrow()), kind])
         filled = [table.cast(arrow) for table in filled]
     # Copied also where it is one table: rows are held after the acknowledgement, whatever the caller does
     # with its arrays by then, and a slice would hold all that it was cut from.

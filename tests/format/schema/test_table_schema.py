@@ -62,6 +62,13 @@ def test_keys_are_required() -> None:
     assert (schema.key_fields, schema.partition_fields) == (schema.fields[:1], schema.fields[1:2])
 
 
+def test_the_schema_of_the_key_has_its_columns_alone() -> None:
+    """The schema of the key has the key's columns in key order, with their ids, and no partition."""
+    keys = made(primary_key=["day", "id"], partition_by="day").key_schema()
+    assert (keys.fields, keys.primary_key, keys.partition_by) == (keys.key_fields, ("day", "id"), ())
+    assert [one.id for one in keys.fields] == [2, 1]
+
+
 def test_one_column_needs_no_list() -> None:
     """A key of one column may be given as its name."""
     assert made(primary_key="id", partition_by="day") == made(primary_key=["id"], partition_by=("day",))
