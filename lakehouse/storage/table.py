@@ -29,7 +29,7 @@ from lakehouse.storage.metadata.expiry_guard import explain_expiry
 from lakehouse.storage.metadata.table_name import check_new_name
 from lakehouse.storage.rows.missing_columns import Missing, check_missing
 from lakehouse.storage.scan.lookup import Lookup
-from lakehouse.storage.scan.table_scan import Freshness, TableRuns, TableScan, is_fresh, to_expr
+from lakehouse.storage.scan.table_scan import Freshness, TableScan, is_fresh, to_expr
 from lakehouse.storage.table_columns import TableColumns
 from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
@@ -353,7 +353,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             yield Lookup(
                 await view.entries(),
                 view.schema,
-                TableRuns(self._table, view.schema),
+                self._table,
                 shows=view.shows,
                 settings=self._table.env.settings.table,
             )

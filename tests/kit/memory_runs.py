@@ -141,7 +141,7 @@ class MemoryRuns:
     concurrency = 16
     """Number of files that may be opened at once."""
 
-    async def open(self, entry: FileEntry) -> MemoryRun:
+    async def open(self, entry: FileEntry, schema: TableSchema | None = None) -> MemoryRun:
         """The reader of a file."""
         self.opened.append(entry.path)
         return self.files[entry.path]

@@ -60,9 +60,9 @@ class StoredRuns:
     concurrency = 16
     """Number of files that may be opened at once."""
 
-    async def open(self, entry: FileEntry) -> RunReader:
+    async def open(self, entry: FileEntry, schema: TableSchema | None = None) -> RunReader:
         """The reader of a file."""
-        return await open_run(self.store, ROOT, entry, self.schema, self._caches)
+        return await open_run(self.store, ROOT, entry, schema or self.schema, self._caches)
 
     def gets(self, entry: FileEntry | None = None) -> int:
         """Read requests so far, of one file or of all."""

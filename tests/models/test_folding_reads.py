@@ -21,6 +21,7 @@ from lakehouse.config import TableSettings
 from lakehouse.expr import Expr, col
 from lakehouse.expr.bounds import Verdict
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, Position, RowKind
+from lakehouse.format.schema import TableSchema
 from lakehouse.format.schema.types import KIND_FIELD
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.scan import file_plan as plan
@@ -243,7 +244,7 @@ class _WithKinds:
     concurrency = 16
     """Number of files that may be opened at once."""
 
-    async def open(self, entry: FileEntry) -> Any:
+    async def open(self, entry: FileEntry, schema: TableSchema) -> Any:
         """The file."""
         run = await self._runs.open(entry)
 

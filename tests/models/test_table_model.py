@@ -31,7 +31,6 @@ from lakehouse.storage.compact.executor import ReplaceRuns
 from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
 from lakehouse.storage.metadata.run_order import Interval, covered_intervals, hull, units_of
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut, memory_store
 
@@ -325,9 +324,8 @@ class TableHistory(RuleBasedStateMachine):
 
         async def merge() -> MergedRuns:
             view = await core.newest()
-            source = TableRuns(core, view.schema)
             where = core.env.store, core.root, view.schema, view.options
-            return await merge_runs(*where, task, source, memory_bytes=1 << 20)
+            return await merge_runs(*where, task, core, memory_bytes=1 << 20)
 
         self.merged.append(self.run_async(merge()))
         if not later:

@@ -36,7 +36,7 @@ from lakehouse.storage.compact import (
     result_of_compaction,
 )
 from lakehouse.storage.files import KeyRange
-from lakehouse.storage.scan import TableRuns, to_expr
+from lakehouse.storage.scan import to_expr
 from lakehouse.storage.tables import OpenTable, View
 
 __all__ = ["MergePart", "PartDone", "compact", "merge_part", "merged_of"]
@@ -160,10 +160,8 @@ class _Compaction:
         return min(_TASK_BYTES, max(self._view.options.file_target_bytes // 2, even))
 
     async def _cut(self, share: int) -> list[list[MergePart]]:
-        source = TableRuns(self._job.core, self._view.schema)
-
         async def cut(task: CompactionTask) -> list[MergePart]:
-            ranges = await cut_task(task, source, share)
+            ranges = await cut_task(task, self._job.core, self._view.schema, share)
             return [
                 MergePart(
                     task=task,

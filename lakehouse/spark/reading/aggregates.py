@@ -33,8 +33,6 @@ from lakehouse.storage.scan import (
     PartialAggregates,
     Scan,
     Split,
-    TableRuns,
-    ask_table,
     plan_splits,
     planned_bytes,
     to_expr,
@@ -131,7 +129,7 @@ def _answers(
         shown = shown_where(to_expr(where), view.shows)
         # One split of all files, to plan with: nothing reads it, so its size does not matter.
         scan = _scan(table, Split(entries=await view.entries(), size=0), question, shown)
-        await scan.ask_indexes(partial(ask_table, table))
+        await scan.prune_by_indexes(table)
         # Only the units that statistics leave open are divided among tasks.
         answers, left = question.from_statistics(scan.files.units)
         pieces = await scan.pieces(OPENED_MAX)
@@ -158,7 +156,7 @@ def _scan(table: OpenTable, split: Split, question: AggregateQuery, where: Expr 
     return Scan(
         split.entries,
         question.schema,
-        TableRuns(table, question.schema),
+        table,
         columns=question.columns,
         where=where,
         keys=split.keys,
@@ -177,7 +175,7 @@ def _read(rest: _Rest, split: Split) -> PartialAggregates:
         answers = PartialAggregates(rest.question)
         scan = _scan(table, split, rest.question, rest.where)
         async with holding(table, rest.snapshot, grace_s=grace_s_of(rest.question.schema)):
-            await scan.ask_indexes(partial(ask_table, table))
+            await scan.prune_by_indexes(table)
             async with aclosing(scan.tables()) as tables:
                 async for rows in tables:
                     await in_thread(answers.add_rows, rows)

@@ -23,7 +23,6 @@ from pyspark.sql.types import StructType
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.expr.nodes import all_given
-from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
 from lakehouse.index.search import RowSelection
 from lakehouse.spark.reading.filters import translated
@@ -31,19 +30,9 @@ from lakehouse.spark.reading.options import ReadOptions
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of
-from lakehouse.storage.indexes import IndexAnswers, IndexQuestion
+from lakehouse.storage.indexes import IndexAnswers
 from lakehouse.storage.rows import value_width
-from lakehouse.storage.scan import (
-    OPENED_MAX,
-    Scan,
-    ScanReport,
-    Split,
-    TableRuns,
-    ask_table,
-    opened_splits,
-    planned_bytes,
-    to_expr,
-)
+from lakehouse.storage.scan import OPENED_MAX, Scan, ScanReport, Split, opened_splits, planned_bytes, to_expr
 from lakehouse.storage.schema import shown_where
 from lakehouse.storage.tables import (
     PIN_S,
@@ -212,45 +201,34 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         )
         if self._options.pin_s is not None:
             await make_pin(table, view.snapshot.id, name=plan.pin, ttl_s=self._options.pin_s)
-        source, answers = TableRuns(table, view.schema), dict[str, RowSelection]()
-
-        async def ask(question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-            asked = await ask_table(table, question, files)
-            # Files all of whose rows may match need no selection, and selections are sent to tasks.
-            answers.update({path: rows for path, rows in asked.rows.items() if not rows.is_all})
-            return asked
-
         scan = Scan(
             await view.entries(),
             view.schema,
-            source,
+            table,
             columns=plan.columns,
             where=plan.where,
             settings=table.env.settings.table,
         )
         self.report = scan.report
-        await scan.ask_indexes(ask)
-        splits = await self._splits(scan, source, plan)
+        await scan.prune_by_indexes(table)
+        rows = scan.selections
+        splits = await self._splits(scan, table, plan)
         expected_s = sum(split.size for split in splits) / (_BYTES_PER_S * (self._cores or _CORES_UNKNOWN))
         if self._options.pin_s is None and expected_s > until_pinned_s(view.options.delete_grace_s):
             await make_pin(table, view.snapshot.id, name=plan.pin, ttl_s=PIN_S)
         return [
-            ScanPart(
-                plan,
-                split,
-                {file.path: answers[file.path] for file in split.entries if file.path in answers},
-            )
+            ScanPart(plan, split, {file.path: rows[file.path] for file in split.entries if file.path in rows})
             for split in splits
         ]
 
-    async def _splits(self, scan: Scan, source: TableRuns, plan: ScanPlan) -> list[Split]:
+    async def _splits(self, scan: Scan, table: OpenTable, plan: ScanPlan) -> list[Split]:
         units = scan.files.units
         pieces = await scan.pieces(OPENED_MAX)
         # When few columns are read, a task of the same size has more files.
         share = _share_read(plan)
         total = int(planned_bytes(units, pieces) * share)
         size = self._options.split_bytes or int(split_bytes_of(total, self._cores) / share)
-        return await opened_splits(units, size, source, pieces=pieces)
+        return await opened_splits(units, size, table, plan.schema, pieces=pieces)
 
     # --- executors ----------------------------------------------------------------
 
@@ -277,7 +255,7 @@ async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, 
     scan = Scan(
         split.entries,
         plan.schema,
-        TableRuns(table, plan.schema),
+        table,
         columns=plan.columns,
         where=plan.where,
         keys=split.keys,
@@ -286,10 +264,7 @@ async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, 
     )
     if part.selections:
         # The driver has asked the indexes: its answers are repeated here.
-        async def known(_: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-            return IndexAnswers(rows=part.selections)
-
-        await scan.ask_indexes(known)
+        scan.use_answers(IndexAnswers(rows=part.selections))
     hold = holding(
         table,
         plan.snapshot,

@@ -37,7 +37,6 @@ from lakehouse.storage.scan import (
     OPENED_MAX,
     Pruner,
     Split,
-    TableRuns,
     bind_where,
     cut_files,
     opened_splits,
@@ -218,7 +217,7 @@ class StreamPlan:
         entries = [entry for piece in pieces for entry in piece.after]
         units = plan_files(entries, schema, pruner).units
         step = self._split_bytes(sum(entry.size for entry in entries))
-        splits = await opened_splits(units, step, TableRuns(self._table, schema))
+        splits = await opened_splits(units, step, self._table, schema)
         return [
             StreamWork(
                 snapshot=view.snapshot.id, split=split, compared=False, schema=schema, shows=(None, shows)
@@ -266,7 +265,7 @@ class StreamPlan:
         if len(group) > 1 or group[0].size < LARGE * step:
             return [EVERY_KEY]
         files = group[0].brought
-        pieces = await pieces_of(TableRuns(self._table, self._read_with), files[:OPENED_MAX])
+        pieces = await pieces_of(self._table, self._read_with, files[:OPENED_MAX])
         return cut_files(files, step, pieces)
 
     async def _state(self, view: View) -> list[Increment]:

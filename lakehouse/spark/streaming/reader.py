@@ -56,7 +56,7 @@ from lakehouse.spark.runtime.types import arrow_for_spark, as_spark
 from lakehouse.spark.streaming.offsets import StreamOffset
 from lakehouse.spark.streaming.plan import StreamPlan, StreamWork
 from lakehouse.storage.cdc import CHANGE_COLUMN, Limit, net_changes
-from lakehouse.storage.scan import Scan, TableRuns, bind_where, to_expr
+from lakehouse.storage.scan import Scan, bind_where, to_expr
 from lakehouse.storage.schema import shown_where
 from lakehouse.storage.tables import OpenTable, grace_s_of, holding
 
@@ -222,7 +222,7 @@ async def _held(
     scan = Scan(
         work.split.entries,
         work.schema,
-        TableRuns(table, work.schema),
+        table,
         columns=columns,
         where=shown_where(where, work.shows[1]),
         keys=work.split.keys,
@@ -243,7 +243,7 @@ async def _compared(
         work.before,
         work.split.entries,
         work.schema,
-        TableRuns(table, work.schema),
+        table,
         shows=work.shows,
         keys=work.split.keys,
         settings=table.env.settings.table,

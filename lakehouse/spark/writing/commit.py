@@ -21,7 +21,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.spark.writing.task import TaskFiles
 from lakehouse.storage.files import WrittenRows, delete_files, object_paths
 from lakehouse.storage.rows import Missing, refusing_missing
-from lakehouse.storage.scan import TableRuns, bind_where, partition_test
+from lakehouse.storage.scan import bind_where, partition_test
 from lakehouse.storage.tables import CommitResult, OpenTable, View
 from lakehouse.storage.wal import Tail
 from lakehouse.storage.write import (
@@ -144,7 +144,7 @@ async def finish_write(
         return CommitResult(snapshot=base.snapshot.id, changed=False)
     if apart and schema.primary_key and wanted.operation != "delete":
         try:
-            await refuse_shared_keys(in_runs(written, schema).entries, schema, TableRuns(table, schema))
+            await refuse_shared_keys(in_runs(written, schema).entries, schema, table)
         except LakehouseError:
             await undo_write(table, done)
             raise

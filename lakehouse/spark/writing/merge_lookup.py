@@ -22,7 +22,7 @@ from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.writing.task import together
 from lakehouse.storage.rows import KeyColumns, conform, take_from_tables
-from lakehouse.storage.scan import FoundRows, Lookup, TableRuns
+from lakehouse.storage.scan import FoundRows, Lookup
 from lakehouse.storage.schema import Lifetime
 
 __all__ = ["SOURCE", "TARGET", "LookupJob", "beside_target"]
@@ -55,7 +55,7 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
     lookup = Lookup(
         job.entries,
         schema,
-        TableRuns(table, schema),
+        table,
         shows=job.shows,
         settings=table.env.settings.table,
     )

@@ -20,7 +20,6 @@ from lakehouse.storage.cdc.increments import appended_in, read_snapshots
 from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.schema.row_ttl import shown_where
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -71,7 +70,7 @@ async def _rows_of_commit(table: OpenTable, snapshot: Snapshot, end: View) -> As
     scan = Scan(
         entries,
         end.schema,
-        TableRuns(table, end.schema),
+        table,
         where=shown_where(None, end.shows),
         settings=table.env.settings.table,
     )

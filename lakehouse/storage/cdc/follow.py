@@ -16,7 +16,6 @@ import pyarrow as pa
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.storage.cdc.appended_rows import appended_between
 from lakehouse.storage.cdc.snapshot_diff import net_changes
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.schema.row_ttl import lifetime
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -73,7 +72,7 @@ async def _changes_between(
         await start.entries(),
         await end.entries(),
         end.schema,
-        TableRuns(table, end.schema),
+        table,
         shows=(lifetime(start.schema, start.snapshot.time_ms, later=end.schema), end.shows),
         settings=table.env.settings.table,
     )

@@ -65,7 +65,7 @@ async def net_changes(
         before: files of the first snapshot, with their positions filled in.
         after: files of the second snapshot, likewise.
         schema: schema of the second snapshot; older rows are converted to it.
-        source: opens the files, with that schema.
+        source: opens the files.
         shows: record TTL of the first and of the second snapshot; None = all rows are shown.
         keys: only rows of these keys.
         settings: memory and concurrency bounds; None = the defaults.

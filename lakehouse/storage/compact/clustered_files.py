@@ -23,7 +23,6 @@ from lakehouse.storage.compact.lineage import lineage_scan
 from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files
 from lakehouse.storage.metadata.run_order import Interval
 from lakehouse.storage.rows.partitioner import PartitionRows, joined
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["WrittenInOrder", "rows_with_places", "sampled", "write_in_order"]
@@ -92,7 +91,7 @@ async def rows_with_places(
     settings: TableSettings = dataclasses.replace(
         table.env.settings.table, scan_memory_bytes=max(1, memory_bytes)
     )
-    scan = lineage_scan([entry], schema, TableRuns(table, schema), interval=interval, settings=settings)
+    scan = lineage_scan([entry], schema, table, interval=interval, settings=settings)
     first = 0
     async with aclosing(scan.tables()) as tables:
         async for rows in tables:

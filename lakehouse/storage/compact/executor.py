@@ -34,7 +34,6 @@ from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
 from lakehouse.storage.metadata.run_order import Unit, covered_intervals, hull, interval
 from lakehouse.storage.scan.partitions import partition_test
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.scan.work_ranges import LARGE, cut_files, pieces_of
 from lakehouse.storage.schema.row_ttl import lifetime
 from lakehouse.storage.tables.commit_result import delete_unless_committed
@@ -234,7 +233,7 @@ async def merge_task(
         schema,
         TableOptions.parse(schema.options),
         task,
-        TableRuns(table, schema),
+        table,
         memory_bytes=memory_bytes,
         settings=table.env.settings.table,
         shows=lifetime(schema, time_ms),
@@ -459,14 +458,17 @@ def _paths(merged: Sequence[MergedRuns]) -> list[str]:
     return [path for task in merged for path in object_paths(task.outputs)]
 
 
-async def cut_task(task: CompactionTask, source: RunSource, share_bytes: int) -> list[KeyRange]:
+async def cut_task(
+    task: CompactionTask, source: RunSource, schema: TableSchema, share_bytes: int
+) -> list[KeyRange]:
     """Returns the key ranges to divide a task into; for a large one the metadata of its files is read.
 
     Args:
         task: a task of a table with a key; tasks of other tables are small, and left whole.
         source: opens its files.
+        schema: the table's schema.
         share_bytes: bytes of files that a range should have.
     """
     if task.size < LARGE * share_bytes or any(one.min_key is None for one in task.inputs):
         return [EVERY_KEY]
-    return cut_files(task.inputs, share_bytes, await pieces_of(source, task.inputs))
+    return cut_files(task.inputs, share_bytes, await pieces_of(source, schema, task.inputs))

@@ -55,7 +55,7 @@ def lineage_scan(
     return Scan(
         entries,
         dataclasses.replace(schema, fields=(*schema.fields, *hidden)),
-        _LineageSource(source),
+        _LineageSource(source, schema),
         where=where,
         deletions=kinds,
         keys=keys,
@@ -68,15 +68,17 @@ class _LineageSource:
     """Opens files so that each row carries its snapshot and kind."""
 
     inner: RunSource
+    schema: TableSchema
+    """The table's schema, without the hidden columns, which are added to what is read."""
 
     @property
     def concurrency(self) -> int:
         """The inner source's."""
         return self.inner.concurrency
 
-    async def open(self, entry: FileEntry) -> RunReader:
+    async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """A reader of the file."""
-        return _LineageRun(await self.inner.open(entry))
+        return _LineageRun(await self.inner.open(entry, self.schema))
 
 
 class _LineageRun:

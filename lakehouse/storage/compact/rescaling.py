@@ -29,7 +29,6 @@ from lakehouse.storage.compact.run_merger import merge_runs
 from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.rebucket import SplitRun, split_run
 from lakehouse.storage.metadata.run_order import Interval, apart, hull, interval, unit_of
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.arguments import check_count
 from lakehouse.storage.tables.commit_result import delete_unless_committed
 from lakehouse.storage.tables.long_reads import reading
@@ -208,7 +207,7 @@ class _Rescale:
                 dataclasses.replace(schema, buckets=run[0].total_buckets),
                 TableOptions.parse(schema.options),
                 task,
-                TableRuns(table, schema),
+                table,
                 memory_bytes=settings.compaction_memory_bytes,
                 settings=settings,
             )

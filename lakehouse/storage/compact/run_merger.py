@@ -98,7 +98,7 @@ async def merge_runs(
         schema: the table's schema; rows are written with it.
         options: the table's options.
         task: the runs to merge.
-        source: opens the files for reads with that schema.
+        source: opens the files.
         memory_bytes: memory that rows and files under way may take.
         settings: bounds, such as the sections read at once.
         shows: the rows that the base shows; a bottom run leaves out the others where it may.
@@ -139,7 +139,7 @@ async def _planner(
     )
     if planner.fits(task.inputs):
         return None
-    reader = await source.open(max(task.inputs, key=lambda entry: entry.rows))
+    reader = await source.open(max(task.inputs, key=lambda entry: entry.rows), schema)
     sample = await reader.read(schema.fields, [0])
     row_bytes = sample.nbytes / sample.num_rows
     rows = max(group_rows(options, row_bytes), *(piece.rows for piece in reader.pieces))

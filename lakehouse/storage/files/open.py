@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from lakehouse.format.metadata import FileEntry, FileFormat
 from lakehouse.format.schema import TableSchema
 from lakehouse.io import ObjectStore
@@ -13,9 +15,9 @@ from lakehouse.storage.metadata.caches import RunCaches
 __all__ = ["open_run"]
 
 
-async def open_run(
+def open_run(
     store: ObjectStore, root: str, entry: FileEntry, schema: TableSchema, caches: RunCaches
-) -> RunReader:
+) -> Awaitable[RunReader]:
     """Opens a reader of the file; costs a request or two unless its metadata is cached.
 
     Args:
@@ -29,6 +31,5 @@ async def open_run(
         CorruptionError: the object is damaged, or not the file that the entry describes.
         NotFoundError: there is no such object.
     """
-    if entry.format is FileFormat.SSTABLE:
-        return await open_sstable(store, root, entry, schema, caches)
-    return await open_parquet(store, root, entry, schema, caches)
+    opener = open_sstable if entry.format is FileFormat.SSTABLE else open_parquet
+    return opener(store, root, entry, schema, caches)

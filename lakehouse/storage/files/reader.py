@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakehouse.format.metadata import ColumnStats, FileEntry
-from lakehouse.format.schema import Field
+from lakehouse.format.schema import Field, TableSchema
 from lakehouse.kernels.arrays import I64
 
 __all__ = ["EVERY_KEY", "EVERY_ROW", "KeyRange", "Piece", "RowRange", "RunReader", "RunSource", "has_keys"]
@@ -90,7 +90,9 @@ class RunSource(Protocol):
         """Number of files that may be opened at once."""
         ...
 
-    async def open(self, entry: FileEntry) -> RunReader: ...
+    async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
+        """Opens a reader of a file, for reads with a schema."""
+        ...
 
 
 KeyRange = tuple[bytes | None, bytes | None]

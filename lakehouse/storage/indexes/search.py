@@ -63,7 +63,7 @@ from lakehouse.storage.indexes.build import index_type
 from lakehouse.storage.indexes.reader import open_index
 from lakehouse.storage.metadata.caches import RunCaches
 
-__all__ = ["IndexAnswers", "IndexQuestion", "ask_indexes"]
+__all__ = ["IndexAnswers", "IndexQuestion", "search_indexes"]
 
 _log = get_logger(__name__)
 _COLUMNS = 8
@@ -161,7 +161,7 @@ def _names_values(condition: Condition) -> bool:
     return any(isinstance(part, OneOf) for part in parts)
 
 
-async def ask_indexes(
+async def search_indexes(
     store: ObjectStore,
     root: str,
     question: IndexQuestion,

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.scan.report import ScanReport
     from lakehouse.storage.scan.scan import Scan
     from lakehouse.storage.scan.splits import Split, opened_splits, plan_splits, planned_bytes
-    from lakehouse.storage.scan.table_scan import (
-        Freshness,
-        TableRuns,
-        TableScan,
-        ask_table,
-        is_fresh,
-        to_expr,
-    )
+    from lakehouse.storage.scan.table_scan import Freshness, TableScan, is_fresh, to_expr
     from lakehouse.storage.scan.work_ranges import LARGE, OPENED_MAX, cut_files, pieces_of
 
 __all__ = [
@@ -45,9 +38,7 @@ __all__ = [
     "Scan",
     "ScanReport",
     "Split",
-    "TableRuns",
     "TableScan",
-    "ask_table",
     "bind_where",
     "cut_files",
     "is_fresh",
@@ -74,7 +65,7 @@ __getattr__, __dir__ = door(
         "report": "ScanReport",
         "scan": "Scan",
         "splits": "Split opened_splits plan_splits planned_bytes",
-        "table_scan": "Freshness TableRuns TableScan ask_table is_fresh to_expr",
+        "table_scan": "Freshness TableScan is_fresh to_expr",
         "work_ranges": "LARGE OPENED_MAX cut_files pieces_of",
     },
 )

@@ -163,7 +163,7 @@ class Lookup:
     ) -> pa.Table | None:
         """Returns the newest row of the key, unless it deletes the key."""
         for entry in newest_first:
-            reader = await self._source.open(entry)
+            reader = await self._source.open(entry, self._schema)
             row = await reader.get(key, columns)
             if row.num_rows:
                 return None if row.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE else row
@@ -176,7 +176,7 @@ class Lookup:
         columns = engine.needed(fields)
 
         async def read(entry: FileEntry) -> pa.Table:
-            return await (await self._source.open(entry)).get(key, columns)
+            return await (await self._source.open(entry, self._schema)).get(key, columns)
 
         met: list[pa.Table] = []
         left = list(newest_first)
@@ -268,6 +268,7 @@ class Lookup:
     async def _find(self, keys: pa.Table, fields: Sequence[Field], *, deletions: bool = False) -> FoundRows:
         unit_lookup = _UnitLookup(
             self._source,
+            self._schema,
             self._keys,
             fields,
             self._settings,
@@ -323,6 +324,7 @@ class _UnitLookup:
     def __init__(
         self,
         source: RunSource,
+        schema: TableSchema,
         keys: KeyColumns,
         fields: Sequence[Field],
         settings: TableSettings,
@@ -330,7 +332,7 @@ class _UnitLookup:
         *,
         deletions: bool,
     ) -> None:
-        self._source = source
+        self._source, self._schema = source, schema
         self._keys = keys
         self._deletions = deletions
         self._engine = engine
@@ -370,7 +372,7 @@ class _UnitLookup:
     async def _look(self, entry: FileEntry, asked: I64, names: list[bytes], keys: pa.Table) -> list[_Hits]:
         """Reads the rows of these keys in one file."""
         async with self._reads:
-            reader = await self._source.open(entry)
+            reader = await self._source.open(entry, self._schema)
 
         async def read(step: _Step) -> _Hits:
             if step.pieces is None:

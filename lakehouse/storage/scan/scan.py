@@ -11,7 +11,7 @@ single section and the pieces at its border; when the iteration ends, no work go
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -46,6 +46,7 @@ from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.section_reader import ScanOutput, SectionReader
 from lakehouse.storage.scan.sections import Chunk, SectionSweep
 from lakehouse.storage.schema.columns import fields_named
+from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["Scan"]
 
@@ -104,7 +105,8 @@ class Scan:
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)
         self._pruner = pruner
-        self._selections: Mapping[str, RowSelection] = {}
+        self.selections: Mapping[str, RowSelection] = {}
+        """Rows that may match by the indexes, by path of the file, where these are not all."""
         self.wanted = ScanOutput(
             fields=fields_named(schema, columns),
             where=bound,
@@ -113,38 +115,36 @@ class Scan:
             deletions=deletions,
             engine=merge_engine(schema) if folds else None,
         )
-        self.files: FilePlan = plan_files(entries, schema, self._pruner)
-        self.report = ScanReport(
-            files=self.files.considered,
-            files_pruned=self.files.pruned,
-            files_keys_only=self.files.keys_only,
-        )
+        self.report = ScanReport(files=len(entries))
+        self._plan()
 
-    async def ask_indexes(
-        self, ask: Callable[[IndexQuestion, Sequence[FileEntry]], Awaitable[IndexAnswers]]
-    ) -> None:
-        """Leaves out files that their indexes exclude, asking only for files that statistics keep.
+    def _plan(self) -> None:
+        self.files: FilePlan = plan_files(self._entries, self._schema, self._pruner)
+        self.report.files_pruned = self.files.pruned
+        self.report.files_keys_only = self.files.keys_only
 
-        Args:
-            ask: function that asks the indexes of some files.
-        """
-        if self._condition is None or self._pruner is None or self._limit == 0:
+    async def prune_by_indexes(self, table: OpenTable) -> None:
+        """Leaves out files that their indexes exclude, asking only for files that statistics keep."""
+        if self._condition is None or self._limit == 0:
             return
         units = self.files.units
         files = [file.entry for unit in units for file in unit.files if file.wanted and not file.matches]
         with counting(self.report.cost):
-            answers = await ask(IndexQuestion(self._condition, self._schema), files)
+            answers = await table.ask_indexes(IndexQuestion(self._condition, self._schema), files)
+        self.use_answers(answers)
+
+    def use_answers(self, answers: IndexAnswers) -> None:
+        """Leaves out files and rows that indexes exclude."""
         self.report.indexes_read = len(answers.rows) - len(answers.failed)
         self.report.indexes_failed = len(answers.failed)
-        # Planned again, since a file that an index excludes may free others from being read for their keys.
-        if any(not rows.is_all for rows in answers.rows.values()):
-            self._selections = answers.rows
+        self.selections = {path: rows for path, rows in answers.rows.items() if not rows.is_all}
+        if self.selections and self._pruner is not None:
             self._pruner = IndexedPruner(self._pruner, answers)
-            self.files = plan_files(self._entries, self._schema, self._pruner)
-            self.report.files_pruned = self.files.pruned
-            self.report.files_keys_only = self.files.keys_only
+            # A file that an index excludes may free others from being read for their keys.
+            if any(rows.is_empty for rows in self.selections.values()):
+                self._plan()
             kept = [file.entry.path for unit in self.files.units for file in unit.files if file.wanted]
-            selections = [answers.rows[path] for path in kept if path in answers.rows]
+            selections = [self.selections[path] for path in kept if path in self.selections]
             self.report.rows_pruned_by_index = sum(rows.total_rows - rows.row_count for rows in selections)
 
     async def pieces(self, files_max: int) -> dict[str, Sequence[Piece]]:
@@ -176,12 +176,9 @@ class Scan:
         """Arrow schema of the tables that the scan returns."""
         return pa.schema([arrow_field(field) for field in self.wanted.fields])
 
-    async def tables(self) -> AsyncGenerator[pa.Table, None]:
+    def tables(self) -> AsyncGenerator[pa.Table, None]:
         """Yields the rows, a table for each section that has any."""
-        tables = self._tables(self.files.units)
-        async with aclosing(tables):
-            async for table in tables:
-                yield table
+        return self._tables(self.files.units)
 
     async def count(self) -> int:
         """Returns the number of rows; files whose entries determine it are not opened."""
@@ -217,7 +214,7 @@ class Scan:
             self.wanted,
             size,
             self.report,
-            self._selections,
+            self.selections,
             concurrency=self._settings.read_concurrency,
         )
         gate = Gate(self._settings, size, left)
@@ -269,7 +266,7 @@ class Scan:
 
         async def open_file(file: PlannedFile) -> RunReader:
             with counting(self.report.cost):
-                return await self._source.open(file.entry)
+                return await self._source.open(file.entry, self._schema)
 
         # With a limit the first files often suffice: one is opened, then twice as many each time.
         begin, count = 0, 1 if self._limit is not None else len(files)

@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
 from lakehouse.storage.files.reader import (
     EVERY_KEY,
     EVERY_ROW,
@@ -59,11 +60,16 @@ def planned_bytes(units: Iterable[PlannedUnit], pieces: Pieces) -> int:
 
 
 async def opened_splits(
-    units: Sequence[PlannedUnit], split_bytes: int, source: RunSource, *, pieces: Pieces | None = None
+    units: Sequence[PlannedUnit],
+    split_bytes: int,
+    source: RunSource,
+    schema: TableSchema,
+    *,
+    pieces: Pieces | None = None,
 ) -> list[Split]:
     """Plans splits; looks up the pieces of files that are to be cut by keys."""
     known = pieces or {}
-    opened = await opened_pieces(source, files_to_open(units, split_bytes, pieces=known))
+    opened = await opened_pieces(source, schema, files_to_open(units, split_bytes, pieces=known))
     return plan_splits(units, split_bytes, pieces={**opened, **known})
 
 

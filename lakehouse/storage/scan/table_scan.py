@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,12 +17,8 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
-from lakehouse.format.metadata import FileEntry
-from lakehouse.format.schema import TableSchema
 from lakehouse.io.cost import counting
 from lakehouse.io.work import in_thread
-from lakehouse.storage.files.reader import RunReader
-from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion, ask_indexes
 from lakehouse.storage.scan.aggregate import AggregateQuery
 from lakehouse.storage.scan.report import ScanReport
 from lakehouse.storage.scan.scan import Scan
@@ -31,7 +27,7 @@ from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 
-__all__ = ["Freshness", "TableRuns", "TableScan", "ask_table", "is_fresh", "to_expr"]
+__all__ = ["Freshness", "TableScan", "is_fresh", "to_expr"]
 
 Freshness = Literal["snapshot", "wal"]
 """``snapshot`` reads one snapshot; ``wal`` also reads the write-ahead log above the newest."""
@@ -52,37 +48,6 @@ def to_expr(where: Expr | str | None) -> Expr | None:
         return parse_where(where)
     raise InvalidInputError(
         f"a condition is SQL text such as \"amount > 10\", or lakehouse.col('amount') > 10, not {where!r}"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TableRuns:
-    """Opens a table's files for reads with one schema: the source of runs for a scan."""
-
-    table: OpenTable
-    schema: TableSchema
-
-    @property
-    def concurrency(self) -> int:
-        """The setting ``table.read_concurrency``."""
-        return self.table.env.settings.table.read_concurrency
-
-    async def open(self, entry: FileEntry) -> RunReader:
-        """Opens a reader of the file."""
-        return await self.table.open(entry, self.schema)
-
-
-async def ask_table(table: OpenTable, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
-    """Asks the indexes of some files of a table, unless the setting ``table.scan_indexes`` is off."""
-    if not table.env.settings.table.scan_indexes:
-        return IndexAnswers()
-    return await ask_indexes(
-        table.env.store,
-        table.root,
-        question,
-        files,
-        caches=table.env.caches.runs,
-        settings=table.env.settings.index,
     )
 
 
@@ -115,8 +80,9 @@ class TableScan:
         self._table = table
         self._where, self._limit = to_expr(where), limit
         self._columns = None if columns is None else tuple(columns)
-        self._at: dict[str, Any] = {"snapshot": snapshot, "timestamp": timestamp, "tag": tag}
-        self._at["fresh"] = is_fresh(freshness)
+        self._find_view = partial(
+            table.view, snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
+        )
         self._view: View | None = None
         self.report = ScanReport()
         """Report of the last reading: files looked at and left out, rows read, and their cost."""
@@ -129,7 +95,7 @@ class TableScan:
 
     async def _read_view(self) -> View:
         if self._view is None:
-            self._view = await self._table.view(**self._at)
+            self._view = await self._find_view()
         return self._view
 
     async def _reading(self) -> AbstractAsyncContextManager[None]:
@@ -142,14 +108,14 @@ class TableScan:
         scan = Scan(
             await view.entries(),
             view.schema,
-            TableRuns(self._table, view.schema),
+            self._table,
             columns=self._columns if columns is None else columns,
             where=shown_where(self._where, view.shows),
             limit=self._limit,
             settings=self._table.env.settings.table,
         )
         self.report = scan.report
-        await scan.ask_indexes(partial(ask_table, self._table))
+        await scan.prune_by_indexes(self._table)
         return scan
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 
 from lakehouse.format.metadata import FileEntry
+from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import map_bounded
 from lakehouse.storage.files.reader import KeyRange, Piece, RunSource
 
@@ -36,16 +37,21 @@ PieceSizes = Sequence[tuple[bytes, int]]
 """First key and size in bytes of each piece of a file."""
 
 
-async def opened_pieces(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, Sequence[Piece]]:
+async def opened_pieces(
+    source: RunSource, schema: TableSchema, entries: Iterable[FileEntry]
+) -> dict[str, Sequence[Piece]]:
     """Opens files and returns their pieces, by path."""
-    opened = map_bounded(source.open, entries, source.concurrency, ordered=False)
+    opened = map_bounded(lambda entry: source.open(entry, schema), entries, source.concurrency, ordered=False)
     async with aclosing(opened) as readers:
         return {reader.entry.path: reader.pieces async for reader in readers}
 
 
-async def pieces_of(source: RunSource, entries: Iterable[FileEntry]) -> dict[str, PieceSizes]:
+async def pieces_of(
+    source: RunSource, schema: TableSchema, entries: Iterable[FileEntry]
+) -> dict[str, PieceSizes]:
     """Opens files and returns the first keys and sizes of their pieces, by path."""
-    return {path: piece_sizes(pieces) for path, pieces in (await opened_pieces(source, entries)).items()}
+    opened = await opened_pieces(source, schema, entries)
+    return {path: piece_sizes(pieces) for path, pieces in opened.items()}
 
 
 def piece_sizes(pieces: Iterable[Piece]) -> PieceSizes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -23,6 +24,7 @@ from lakehouse.storage.commit.committer import Change, Committed, Committer
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
 from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion, search_indexes
 from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.expiry_guard import from_head
 from lakehouse.storage.metadata.manifests import Manifests
@@ -303,6 +305,11 @@ class OpenTable:
 
         return await from_head(self.history, head, over)
 
+    @property
+    def concurrency(self) -> int:
+        """Number of files that may be opened at once: the setting ``table.read_concurrency``."""
+        return self.env.settings.table.read_concurrency
+
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """Opens a reader of one of the table's runs, for reads with a schema."""
         if entry.format is FileFormat.WAL:
@@ -318,6 +325,15 @@ class OpenTable:
                 key=key,
                 snapshot=entry.at,
             ) from missing
+
+    async def ask_indexes(self, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
+        """Asks the indexes of some files, unless the setting ``table.scan_indexes`` is off."""
+        if not self.env.settings.table.scan_indexes:
+            return IndexAnswers()
+        env = self.env
+        return await search_indexes(
+            env.store, self.root, question, files, caches=env.caches.runs, settings=env.settings.index
+        )
 
     async def write(
         self, view: View, data: object, *, deletes: bool = False, missing: Missing | None = "null"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import ClassVar
 
 import pyarrow as pa
@@ -40,7 +39,6 @@ from lakehouse.storage.scan.lookup import Lookup
 from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.pruner import Pruner
 from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.table_scan import TableRuns, ask_table
 from lakehouse.storage.schema.row_ttl import shown_where
 from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -273,12 +271,12 @@ class _ReplaceMatching:
         scan = Scan(
             entries,
             view.schema,
-            TableRuns(self._table, view.schema),
+            self._table,
             columns=view.schema.primary_key,
             where=shown_where(self._where, view.shows),
             settings=self._table.env.settings.table,
         )
-        await scan.ask_indexes(partial(ask_table, self._table))
+        await scan.prune_by_indexes(self._table)
         written = await self._write(view, scan.tables(), deletes=True)
         self.deleted = written.rows
         return written.entries
@@ -297,7 +295,7 @@ class _ReplaceMatching:
             scan = Scan(
                 [entry],
                 view.schema,
-                TableRuns(self._table, view.schema),
+                self._table,
                 where=others,
                 settings=self._table.env.settings.table,
             )
@@ -310,7 +308,7 @@ class _ReplaceMatching:
 
         judged = zip(entries, pruner.judge_all(entries), strict=True)
         touched = [entry for entry, (verdict, _) in judged if verdict is not Verdict.NONE]
-        answers = await ask_table(self._table, IndexQuestion(self._where, view.schema), touched)
+        answers = await self._table.ask_indexes(IndexQuestion(self._where, view.schema), touched)
         touched = [entry for entry in touched if not answers.excludes(entry)]
         check_flushed(touched)
         removed, added = [], []
@@ -435,7 +433,7 @@ class _InsertNew:
         if paths == self._checked:
             return
         view = await self._table.view_of(base.snapshot)
-        lookup = Lookup(entries, view.schema, TableRuns(self._table, view.schema), shows=view.shows)
+        lookup = Lookup(entries, view.schema, self._table, shows=view.shows)
         existing = await lookup.get_many(self._keys, columns=view.schema.primary_key)
         if existing.num_rows:
             raise AlreadyExistsError(

@@ -42,7 +42,8 @@ async def refuse_shared_keys(entries: Sequence[FileEntry], schema: TableSchema, 
     """
     keys = KeyColumns(schema.key_fields)
     for files in _overlapping(entries, schema):
-        readers = [reader async for reader in map_bounded(source.open, files, source.concurrency)]
+        opened = map_bounded(lambda entry: source.open(entry, schema), files, source.concurrency)
+        readers = [reader async for reader in opened]
         sweep = SectionSweep(_SECTION_ROWS)
         for reader in readers:
             sweep.add(_chunks(reader))

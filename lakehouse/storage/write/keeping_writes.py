@@ -29,7 +29,6 @@ from lakehouse.storage.files.row_writer import WrittenRows
 from lakehouse.storage.rows.input_tables import input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.scan.lookup import Lookup
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -197,7 +196,7 @@ class _KeepMissing:
         lookup = Lookup(
             await base.entries(),
             view.schema,
-            TableRuns(self._table, view.schema),
+            self._table,
             shows=view.shows,
             settings=self._table.env.settings.table,
         )

@@ -21,7 +21,6 @@ from lakehouse.storage.compact.run_merger import MergedRuns
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.scan.scan import Scan
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables.view import View
 from tests.kit.memory_runs import live_rows
@@ -118,11 +117,10 @@ async def test_the_parts_are_the_whole(engine: str, layout: dict[str, Any], newe
     assert tasks
     if newest is not None:
         tasks = tuple(newest_of(task, newest) for task in tasks)
-    source = TableRuns(core, view.schema)
     for task in tasks:
         about: dict[str, Any] = {"schema": view.schema, "time_ms": view.snapshot.time_ms, "memory_bytes": MB}
         whole = await merge_task(core, task, **about)
-        ranges = await cut_task(task, source, task.size // 5)
+        ranges = await cut_task(task, core, view.schema, task.size // 5)
         assert len(ranges) > 2
         parts = [await merge_task(core, task, keys=keys, **about) for keys in ranges]
         together = MergedRuns(task=task, outputs=tuple(one for part in parts for one in part.outputs))
@@ -142,7 +140,7 @@ async def test_small_tasks_are_left_whole() -> None:
         concurrency = 16
         """Number of files that may be opened at once."""
 
-        async def open(self, entry: object) -> Any:
+        async def open(self, entry: object, schema: object) -> Any:
             raise AssertionError("opened")
 
-    assert await cut_task(task, Closed(), task.size) == [EVERY_KEY]
+    assert await cut_task(task, Closed(), view.schema, task.size) == [EVERY_KEY]

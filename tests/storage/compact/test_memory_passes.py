@@ -24,7 +24,6 @@ from lakehouse.lake import Lake
 from lakehouse.storage.compact.executor import commit_merged, merge_task, plan_table
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner, runs_in_order
 from lakehouse.storage.metadata.run_order import hull, interval
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.testing import Fault, FaultKind, FaultyStore
 from tests.kit.memory_pools import counted_pool
@@ -208,7 +207,7 @@ async def _compacted(store: ObjectStore, memory_bytes: int) -> tuple[list[Any], 
     view = await core.newest()
     rows: list[Any] = []
     for one in sorted(await view.files(), key=lambda one: one.min_key or b""):
-        reader = await TableRuns(core, view.schema).open(one)
+        reader = await core.open(one, view.schema)
         rows += (await reader.read([*view.schema.fields, SEQUENCE_FIELD])).to_pylist()
     said = [(one.level, one.deletes, one.updates, interval(one)) for one in merged.outputs]
     return sorted(rows, key=lambda one: one["id"]), said, {one.key async for one in store.list("db/")}

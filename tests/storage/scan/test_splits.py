@@ -18,7 +18,6 @@ from lakehouse.storage.scan import splits
 from lakehouse.storage.scan.file_plan import PlannedFile, PlannedUnit
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.scan.splits import Split, files_to_open, opened_splits, plan_splits, planned_bytes
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.scan.work_ranges import OPENED_MAX
 from lakehouse.storage.tables.open_tables import OpenTable
 
@@ -140,16 +139,15 @@ async def _scanned(
     core: OpenTable, where: str | None, split_bytes: int | None, *, opens: bool = False
 ) -> list[dict[str, object]]:
     view = await core.newest()
-    source = TableRuns(core, view.schema)
     scan = functools.partial(
-        Scan, schema=view.schema, source=source, where=None if where is None else parse_where(where)
+        Scan, schema=view.schema, source=core, where=None if where is None else parse_where(where)
     )
     whole = scan(await view.entries())
     if split_bytes is None:
         scans = [whole]
     else:
         pieces = await whole.pieces(OPENED_MAX if opens else 0)
-        cut = await opened_splits(whole.files.units, split_bytes, source, pieces=pieces)
+        cut = await opened_splits(whole.files.units, split_bytes, core, view.schema, pieces=pieces)
         scans = [scan(one.entries, keys=one.keys, rows=one.rows) for one in cut]
     found: list[dict[str, object]] = []
     for one in scans:

@@ -13,9 +13,9 @@ from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.expr import parse_where
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import CommitKind
+from lakehouse.format.schema import TableSchema
 from lakehouse.io import ObjectStore
 from lakehouse.storage.files.row_writer import WrittenRows
-from lakehouse.storage.scan.table_scan import TableRuns
 from lakehouse.storage.table import Table
 from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
 from lakehouse.storage.write.distributed_writes import (
@@ -201,10 +201,10 @@ async def test_a_key_in_two_tasks_is_named() -> None:
     schema = await table.schema()
     apart = in_runs(await uploaded(table, some(1, 3, 5), some(2, 4, 6)), schema)
     assert {one.run for one in apart.entries} == {0, 1}
-    await refuse_shared_keys(apart.entries, schema, TableRuns(table.core, schema))
+    await refuse_shared_keys(apart.entries, schema, table.core)
     shared = in_runs(await uploaded(table, some(1, 3, 5), some(2, 3, 6)), schema)
     with pytest.raises(InvalidInputError, match="two rows of this write have the key id = 3") as refused:
-        await refuse_shared_keys(shared.entries, schema, TableRuns(table.core, schema))
+        await refuse_shared_keys(shared.entries, schema, table.core)
     assert refused.value.context["key"] == {"id": 3}
 
 
@@ -220,7 +220,7 @@ async def test_keys_are_read_only_where_ranges_overlap() -> None:
         concurrency = 16
         """Number of files that may be opened at once."""
 
-        async def open(self, entry: FileEntry) -> Any:
+        async def open(self, entry: FileEntry, schema: TableSchema) -> Any:
             """Never called."""
             raise AssertionError(entry.path)
 
