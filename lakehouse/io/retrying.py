@@ -8,7 +8,7 @@ idempotent). Conditional puts are settled by reading back
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from lakehouse.errors import LakehouseError, NotFoundError, UnavailableError
@@ -61,18 +61,20 @@ class RetryingStore(StoreDecorator):
                 self._contact.hear(None)
                 return answer
 
-    async def put_if_absent(
+    def put_if_absent(
         self, key: str, data: Buffer, *, token: str | None = None, timed: bool = True
-    ) -> Stored:
-        return await self._put_decisively(key, data, token=token, expected=None, timed=timed)
+    ) -> Coroutine[Any, Any, Stored]:
+        return self._put_decisively(key, data, token=token, expected=None, timed=timed)
 
-    async def put_if_match(self, key: str, data: Buffer, *, version: str, token: str | None = None) -> Stored:
-        return await self._put_decisively(key, data, token=token, expected=version)
+    def put_if_match(
+        self, key: str, data: Buffer, *, version: str, token: str | None = None
+    ) -> Coroutine[Any, Any, Stored]:
+        return self._put_decisively(key, data, token=token, expected=version)
 
-    async def _put_decisively(
+    def _put_decisively(
         self, key: str, data: Buffer, *, token: str | None, expected: str | None, timed: bool = True
-    ) -> Stored:
-        return await put_decisively(
+    ) -> Coroutine[Any, Any, Stored]:
+        return put_decisively(
             self.inner,
             key,
             data,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -166,17 +166,17 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         await self._needs_key("upsert")
         return await self._put_rows(data, CommitKind.UPSERT, missing, writer, message)
 
-    async def _put_rows(
+    def _put_rows(
         self,
         data: object,
         kind: CommitKind,
         missing: Missing | None,
         writer: WriterId | None,
         message: str | None,
-    ) -> CommitResult:
+    ) -> Awaitable[CommitResult]:
         if missing == "keep":
-            return await upsert_keeping(self._table, data, kind=kind, writer=writer, message=message)
-        return await add_rows(self._table, data, kind=kind, missing=missing, writer=writer, message=message)
+            return upsert_keeping(self._table, data, kind=kind, writer=writer, message=message)
+        return add_rows(self._table, data, kind=kind, missing=missing, writer=writer, message=message)
 
     async def delete(
         self,

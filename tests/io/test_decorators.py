@@ -82,7 +82,7 @@ async def test_every_verb_is_passed_on_whole(
     arguments, named = CALLS[verb]
     answer = await getattr(around(_spy(seen)), verb)(*arguments, **named)
     signature = inspect.signature(getattr(ObjectStore, verb))
-    assert answer == (None if signature.return_annotation == "None" else verb)
+    assert answer == verb
     bound = [signature.bind(None, *a, **n).arguments for a, n in [(arguments, named), seen[0][1:]]]
     assert bound[0] == bound[1]
     assert [name for name, _, _ in seen] == [verb]

@@ -10,12 +10,10 @@ timer. What a caller sees is the same: TimeoutError after the limit, at its own
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import contextlib
+from collections.abc import Iterator
 
 __all__ = ["TimeLimit"]
-
-R = TypeVar("R")
 
 
 class _Call:
@@ -39,8 +37,9 @@ class TimeLimit:
         self._open: dict[_Call, None] = {}  # in the order they began, which is the order they come due
         self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self, request: Callable[[], Awaitable[R]]) -> R:
-        """Returns the result of ``request()``; raises TimeoutError when it takes too long."""
+    @contextlib.contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Has the block raise TimeoutError when it takes too long; a block adds no frame that waits."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
@@ -51,7 +50,7 @@ class TimeLimit:
         cancelling = task.cancelling()
         cancelled = False
         try:
-            return await request()
+            yield
         except asyncio.CancelledError:
             cancelled = True
             raise
