@@ -1,7 +1,7 @@
 """Traits of commits by their kind: the one place that says which of them add, remove or rewrite rows.
 
-Readers of changes, conditional writes and automatic compaction all ask here, so that a new kind is judged
-once.
+Readers of changes, conditional writes, automatic compaction and purges all ask here, so that a new kind is
+judged once.
 
 Invariant: every :class:`~lakehouse.format.metadata.snapshot.CommitKind` has its traits.
 """
@@ -30,6 +30,9 @@ class KindTraits:
     compacts: bool = False
     """True when it merges runs, and so is no reason to compact."""
 
+    may_be_dropped: bool = False
+    """True when a table that ends with it is dropped, or is being brought back."""
+
     @property
     def changes_rows(self) -> bool:
         """True when readers may see other rows after it than before."""
@@ -39,6 +42,7 @@ class KindTraits:
 _BRINGS = KindTraits(brings_rows=True)
 _REMOVES = KindTraits(removes_rows=True)
 _KEEPS = KindTraits()
+_MAY_BE_DROPPED = KindTraits(may_be_dropped=True)
 
 TRAITS: Final = MappingProxyType(
     {
@@ -59,8 +63,8 @@ TRAITS: Final = MappingProxyType(
         CommitKind.WAL: _KEEPS,
         CommitKind.RESCALE: _KEEPS,
         CommitKind.REPAIR: _REMOVES,
-        CommitKind.DROP: _KEEPS,
-        CommitKind.UNDROP: _KEEPS,
+        CommitKind.DROP: _MAY_BE_DROPPED,
+        CommitKind.UNDROP: _MAY_BE_DROPPED,
     }
 )
 """Traits of every kind. A rescale writes the same rows into other buckets and changes the schema, by which

@@ -28,6 +28,7 @@ from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, or_none
+from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative
@@ -227,8 +228,7 @@ async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Loo
         head = decode_snapshot(fetched.data, key=fetched.key)
     except FormatError:
         return _Look(root=root, unreadable=True)
-    ended = (CommitKind.DROP, CommitKind.UNDROP)
-    if head.kind not in ended or not root.endswith(f"-{head.table.hex[:8]}"):
+    if not traits_of(head.kind).may_be_dropped or not root.endswith(f"-{head.table.hex[:8]}"):
         return _Look(root=root)
     grace = await _grace_of(store, root, head) if grace_s is None else grace_s
     about = await store.head(fetched.key)
