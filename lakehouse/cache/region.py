@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lakehouse.cache.eviction import FREQ_MAX
@@ -274,11 +275,8 @@ class CacheRegion(Generic[K, V]):
     def _start(
         self, keys: Sequence[K], fetch: _Fetch, tags: Sequence[Hashable], *, background: bool = False
     ) -> Flight:
-        async def load(flight: Flight) -> Mapping[K, V]:
-            return await self._load(flight, fetch)
-
-        began = self._steady()
-        flight = Flight(keys, load, tags=tuple(tags), background=background, began=began)
+        load = partial(self._load, fetch)
+        flight = Flight(keys, load, tags=tuple(tags), background=background, began=self._steady())
         for key in keys:
             self._flights[key] = flight
         self._home.here().launch(flight)
@@ -297,7 +295,7 @@ class CacheRegion(Generic[K, V]):
         for flight in flights:
             flight.check()
 
-    async def _load(self, flight: Flight, fetch: _Fetch) -> Mapping[K, V]:
+    async def _load(self, fetch: _Fetch, flight: Flight) -> Mapping[K, V]:
         """The body of a flight: fetches and keeps what may still land."""
         try:
             values = await self._fetched(fetch)

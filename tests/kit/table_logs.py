@@ -48,7 +48,7 @@ async def taken_over(
 ) -> WalAppender:
     """A process that has taken the log over."""
     clock = clock or ManualClock(skip=True)
-    return await take_over(log_of(store, clock), head, clock=clock, deadline_s=deadline_s, schema_id=0)
+    return await take_over(log_of(store, clock), head, clock=clock, deadline_s=deadline_s)
 
 
 def batch(*values: int) -> WalBatch:
@@ -65,7 +65,7 @@ async def put(appender: WalAppender, *values: int) -> int:
 async def values_in(store: ObjectStore, *, after: int = 0) -> list[int]:
     """All values in the log, in order."""
     wal, found = log_of(store), list[int]()
-    tail = await wal.tail_after(after)
+    tail = wal.tail_of(await wal.log.listed(after=after), after=after)
     for number in range(after + 1, tail.upto + 1):
         for one in (await wal.read(number)).batches:
             found += one.rows.column("v").to_pylist()

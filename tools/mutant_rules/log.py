@@ -154,10 +154,10 @@ LOG = (
     Mutant(
         rule="fresh reads: the head is read before the log is listed",
         path="lakehouse/storage/tables/open_tables.py",
-        old="        listed = await self.wal.listed(after=_covered(known))\n"
+        old="        listed = await self.wal.log.listed(after=_covered(known))\n"
         "        view = await self.newest()\n",
         new="        view = await self.newest()\n"
-        "        listed = await self.wal.listed(after=_covered(view.snapshot))\n",
+        "        listed = await self.wal.log.listed(after=_covered(view.snapshot))\n",
         tests=(f"{_REAL_TIME}::test_a_fresh_read_shows_no_put_without_the_commit_before_it",),
     ),
     Mutant(

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -251,8 +252,8 @@ class OpenTable:
             return await self.view_of(await self.history.at_time(time_ms_of(timestamp), head))
         return await self.view_of(head)
 
-    async def _live_view(self, head: Snapshot) -> View:
-        return await self.view_of(self.history.check_live(head))
+    def _live_view(self, head: Snapshot) -> Awaitable[View]:
+        return self.view_of(self.history.check_live(head))
 
     async def view_of(self, snapshot: Snapshot) -> View:
         """Returns a snapshot with its schema."""
@@ -276,7 +277,7 @@ class OpenTable:
 
     async def _fresh_above(self, known: Snapshot) -> View:
         """Returns the newest state and the log above it, listed from the end of a known snapshot's cover."""
-        listed = await self.wal.listed(after=_covered(known))
+        listed = await self.wal.log.listed(after=_covered(known))
         view = await self.newest()
         if view.snapshot.wal is None:
             return view
@@ -296,13 +297,7 @@ class OpenTable:
 
     async def take_log_over(self, head: Snapshot, *, deadline_s: float) -> WalAppender:
         """Fences off the log's current writer and returns the only appender; the head has a log."""
-
-        async def over(head: Snapshot) -> WalAppender:
-            clock = self.env.clock
-            return await take_over(
-                self.wal, head, clock=clock, deadline_s=deadline_s, schema_id=head.schema.id
-            )
-
+        over = partial(take_over, self.wal, clock=self.env.clock, deadline_s=deadline_s)
         return await from_head(self.history, head, over)
 
     @property
@@ -335,14 +330,14 @@ class OpenTable:
             env.store, self.root, question, files, caches=env.caches.runs, settings=env.settings.index
         )
 
-    async def write(
+    def write(
         self, view: View, data: object, *, deletes: bool = False, missing: Missing | None = "null"
-    ) -> WrittenRows:
+    ) -> Awaitable[WrittenRows]:
         """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows.
 
         ``missing`` is as for :func:`lakehouse.storage.files.row_writer.write_rows`.
         """
-        return await write_rows(
+        return write_rows(
             self.env.store,
             self.root,
             view.schema,

@@ -134,9 +134,7 @@ class WalAppender:
         )
 
 
-async def take_over(
-    wal: Wal, head: Snapshot, *, clock: Clock, deadline_s: float, schema_id: int
-) -> WalAppender:
+async def take_over(wal: Wal, head: Snapshot, *, clock: Clock, deadline_s: float) -> WalAppender:
     """Fences off the current writer of a table's log and returns the only appender from then on.
 
     Args:
@@ -144,7 +142,6 @@ async def take_over(
         head: the newest snapshot, read after the user's call began; the table has a log.
         clock: measures the deadline.
         deadline_s: as for :class:`WalAppender`.
-        schema_id: id of the head's schema.
     """
     assert head.wal is not None
     epoch, marks = head.wal.epoch, dict[str, int]()
@@ -160,7 +157,7 @@ async def take_over(
             epoch=epoch + 1,
             token=new_token(),
             time_ms=clock.now_ms(),
-            schema_id=schema_id,
+            schema_id=head.schema.id,
             writers=marks,
         )
         began = clock.steady()

@@ -38,15 +38,8 @@ class Wal:
 
     async def tail(self, snapshot: Snapshot) -> Tail:
         """Returns the part of the log that the snapshot does not cover, listed after the call began."""
-        return await self.tail_after(snapshot.wal.upto if snapshot.wal is not None else 0)
-
-    async def tail_after(self, number: int) -> Tail:
-        """Returns the segments above a number."""
-        return self.tail_of(await self.listed(after=number), after=number)
-
-    async def listed(self, *, after: int) -> list[tuple[int, int]]:
-        """Returns the existing numbers above one, ascending, each with the bytes of its segment."""
-        return await self.log.listed(after=after)
+        after = snapshot.wal.upto if snapshot.wal is not None else 0
+        return self.tail_of(await self.log.listed(after=after), after=after)
 
     def tail_of(self, listed: Sequence[tuple[int, int]], *, after: int) -> Tail:
         """Returns the segments above a number, from a listing that begins there or below."""
