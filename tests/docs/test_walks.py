@@ -23,6 +23,11 @@ PAGES = sorted((ROOT / "docs" / "walks").glob("*.md"))
 STEP = re.compile(r"`(?P<path>[a-z0-9_/]+\.py):(?P<name>[\w.]+)`")
 OTHER_WAYS = "\n## When it goes another way\n"
 STEPS_LEAST = 15
+FRAMES_MOST = {"upsert": 16, "scan": 14, "put": 14, "compact": 18, "index-metas": 14}
+"""Functions of the package that may wait for one request; only to be lowered."""
+
+Walked = Mapping[str, tuple[list[str], list[str]]]
+"""By walk, the functions that were called, and those that waited for one request at its deepest."""
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
@@ -64,12 +69,12 @@ def not_called(text: str, called: set[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def walked() -> Mapping[str, list[str]]:
-    """Runs all walks in a process of their own: by walk, the functions that were called."""
+def walked() -> Walked:
+    """Runs all walks in a process of their own: by walk, the functions called, and the deepest of them."""
     command = [sys.executable, "-m", "tests.docs.walked"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
-    found: Mapping[str, list[str]] = json.loads(done.stdout)
+    found: Walked = json.loads(done.stdout)
     return found
 
 
@@ -87,10 +92,18 @@ def test_every_step_is_there(page: Path) -> None:
 
 
 @each_page
-def test_the_call_goes_through_every_step(page: Path, walked: Mapping[str, list[str]]) -> None:
+def test_the_call_goes_through_every_step(page: Path, walked: Walked) -> None:
     """The call that a walk is about runs through its steps, those of other ways aside."""
     way, _, _ = page.read_text(encoding="utf-8").partition(OTHER_WAYS)
-    assert not_called(way, set(walked[page.stem])) == []
+    called, _ = walked[page.stem]
+    assert not_called(way, set(called)) == []
+
+
+@each_page
+def test_a_walk_is_no_deeper_than_it_was(page: Path, walked: Walked) -> None:
+    """No more functions stand between the call and the store than once did."""
+    _, frames = walked[page.stem]
+    assert len(frames) <= FRAMES_MOST[page.stem], "\n".join(frames)
 
 
 @pytest.mark.parametrize(

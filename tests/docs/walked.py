@@ -12,6 +12,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -19,8 +20,9 @@ import pyarrow as pa
 
 import lakehouse
 
-__all__ = ["calls_of_walks"]
+__all__ = ["Walk", "walks"]
 
+BACKENDS = "io/backends/"
 PACKAGE = str(Path(lakehouse.__file__).parent) + "/"
 _COLUMNS = pa.schema(
     [
@@ -32,25 +34,50 @@ _COLUMNS = pa.schema(
 )
 
 
+@dataclass(slots=True)
+class Walk:
+    """Findings about one call."""
+
+    called: set[str] = field(default_factory=set)
+    """``path:name`` of every function of the package that was called."""
+    frames: tuple[str, ...] = ()
+    """Functions of the package that waited for a request at once, where they were most; the backend aside."""
+
+
 class _Notes:
-    """Notes the names of functions that are called while somebody listens."""
+    """Notes the functions that are called while somebody listens."""
 
     def __init__(self) -> None:
-        self._called: set[str] | None = None
+        self._walk: Walk | None = None
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        path = frame.f_code.co_filename
-        if event == "call" and self._called is not None and path.startswith(PACKAGE):
-            self._called.add(f"{path.removeprefix(PACKAGE)}:{frame.f_code.co_qualname}")
+        name = _name(frame)
+        if event != "call" or self._walk is None or name is None:
+            return
+        self._walk.called.add(name)
+        if name.startswith(BACKENDS):
+            above = []
+            caller: FrameType | None = frame
+            while caller is not None:
+                above.append(_name(caller))
+                caller = caller.f_back
+            frames = tuple(one for one in reversed(above) if one is not None and not one.startswith(BACKENDS))
+            self._walk.frames = max(frames, self._walk.frames, key=len)
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[set[str]]:
-        """Gives the names of functions that are called while the block runs."""
-        self._called = called = set[str]()
+    def listening(self) -> Iterator[Walk]:
+        """Gives what is found out while the block runs."""
+        self._walk = walk = Walk()
         try:
-            yield called
+            yield walk
         finally:
-            self._called = None
+            self._walk = None
+
+
+def _name(frame: FrameType) -> str | None:
+    """Names the function of a frame, ``path:name``; None when it is not of the package."""
+    path = frame.f_code.co_filename
+    return f"{path.removeprefix(PACKAGE)}:{frame.f_code.co_qualname}" if path.startswith(PACKAGE) else None
 
 
 def _rows(first: int) -> pa.Table:
@@ -65,9 +92,9 @@ def _rows(first: int) -> pa.Table:
     )
 
 
-async def calls_of_walks(notes: _Notes) -> dict[str, list[str]]:
-    """Makes the calls and returns, by walk, ``path:name`` of every function that was called."""
-    found: dict[str, set[str]] = {}
+async def walks(notes: _Notes) -> dict[str, Walk]:
+    """Makes the calls and returns what was found out, by walk."""
+    found: dict[str, Walk] = {}
     async with lakehouse.connect("memory://walks") as lake:
         await lake.create_database("shop")
         orders = await lake.create_table(
@@ -94,17 +121,25 @@ async def calls_of_walks(notes: _Notes) -> dict[str, list[str]]:
         with notes.listening() as found["index-metas"]:
             async for _ in lake.index_metas():
                 pass
-    return {walk: sorted(called) for walk, called in found.items()}
+    return found
 
 
 def main() -> None:
-    """Prints the calls of all walks as JSON."""
+    """Prints what was called as JSON, or with ``--figures`` how much and how deep."""
     notes = _Notes()
     threading.setprofile(notes)
     sys.setprofile(notes)
-    called = asyncio.run(calls_of_walks(notes))
+    found = asyncio.run(walks(notes))
     sys.setprofile(None)
-    sys.stdout.write(json.dumps(called))
+    if "--figures" in sys.argv:
+        for name, walk in found.items():
+            modules = {one.partition(":")[0] for one in walk.called}
+            figures = f"{len(modules):4} modules {len(walk.called):4} functions {len(walk.frames):3} frames"
+            sys.stdout.write(f"{name:12}{figures}\n")
+    else:
+        sys.stdout.write(
+            json.dumps({name: (sorted(walk.called), walk.frames) for name, walk in found.items()})
+        )
 
 
 if __name__ == "__main__":
