@@ -355,7 +355,6 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 view.schema,
                 self._table,
                 shows=view.shows,
-                settings=self._table.env.settings.table,
             )
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:

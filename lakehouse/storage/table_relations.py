@@ -30,7 +30,7 @@ class TableRelations:
 
     @property
     def _read_concurrency(self) -> int:
-        return self._table.env.settings.table.read_concurrency
+        return self._table.settings.read_concurrency
 
     async def snapshots(self) -> pa.Table:
         """One row per snapshot, oldest first; ``rows`` is null where metadata does not hold it.

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.config import TableSettings
 from lakehouse.format.keys.column_stats import stats_of
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, Position, RowKind
@@ -138,8 +139,8 @@ class MemoryRuns:
         self.files[entry.path] = run
         return entry
 
-    concurrency = 16
-    """Number of files that may be opened at once."""
+    settings = TableSettings()
+    """Bounds on reads."""
 
     async def open(self, entry: FileEntry, schema: TableSchema | None = None) -> MemoryRun:
         """The reader of a file."""

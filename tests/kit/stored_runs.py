@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.cache import CacheBudget
+from lakehouse.config import TableSettings
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.schema.table_options import TableOptions
 from lakehouse.format.schema.table_schema import TableSchema
@@ -57,8 +58,8 @@ class StoredRuns:
         self._caches = RunCaches(CacheBudget())
         self.store.clear()
 
-    concurrency = 16
-    """Number of files that may be opened at once."""
+    settings = TableSettings()
+    """Bounds on reads."""
 
     async def open(self, entry: FileEntry, schema: TableSchema | None = None) -> RunReader:
         """The reader of a file."""

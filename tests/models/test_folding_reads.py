@@ -241,8 +241,8 @@ class _WithKinds:
     def __init__(self, runs: MemoryRuns) -> None:
         self._runs = runs
 
-    concurrency = 16
-    """Number of files that may be opened at once."""
+    settings = TableSettings()
+    """Bounds on reads."""
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> Any:
         """The file."""

@@ -161,7 +161,6 @@ def _scan(table: OpenTable, split: Split, question: AggregateQuery, where: Expr 
         where=where,
         keys=split.keys,
         rows=split.rows,
-        settings=table.env.settings.table,
     )
 
 

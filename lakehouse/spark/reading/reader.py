@@ -207,7 +207,6 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
             table,
             columns=plan.columns,
             where=plan.where,
-            settings=table.env.settings.table,
         )
         self.report = scan.report
         await scan.prune_by_indexes(table)
@@ -251,7 +250,7 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
 
 async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows of a part, decoded some way ahead of their consumer."""
-    plan, split, settings = part.plan, part.split, table.env.settings.table
+    plan, split, settings = part.plan, part.split, table.settings
     scan = Scan(
         split.entries,
         plan.schema,

@@ -227,7 +227,6 @@ async def _held(
         where=shown_where(where, work.shows[1]),
         keys=work.split.keys,
         rows=work.split.rows,
-        settings=table.env.settings.table,
     )
     hold = holding(table, work.snapshot, grace_s=grace_s_of(work.schema))
     async with hold, aclosing(scan.tables()) as tables:
@@ -246,7 +245,6 @@ async def _compared(
         table,
         shows=work.shows,
         keys=work.split.keys,
-        settings=table.env.settings.table,
     )
     bound = None if where is None else bind_where(where, work.schema)
     hold = holding(table, work.snapshot, grace_s=grace_s_of(work.schema))

@@ -57,7 +57,6 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
         schema,
         table,
         shows=job.shows,
-        settings=table.env.settings.table,
     )
     keys = KeyColumns(schema.key_fields)
     fields = [schema.field(name) for name in job.columns]

@@ -72,7 +72,6 @@ async def _rows_of_commit(table: OpenTable, snapshot: Snapshot, end: View) -> As
         end.schema,
         table,
         where=shown_where(None, end.shows),
-        settings=table.env.settings.table,
     )
     async with aclosing(scan.tables()) as tables:
         async for rows in tables:

@@ -74,7 +74,6 @@ async def _changes_between(
         end.schema,
         table,
         shows=(lifetime(start.schema, start.snapshot.time_ms, later=end.schema), end.shows),
-        settings=table.env.settings.table,
     )
     async with aclosing(changes) as tables:
         async for rows in tables:

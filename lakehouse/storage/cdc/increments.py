@@ -168,7 +168,7 @@ async def read_snapshots(table: OpenTable, first: int, head: Snapshot) -> AsyncG
     async def read(number: int) -> Snapshot:
         return await table.history.snapshot(number, head)
 
-    at_once = table.env.settings.table.read_concurrency
+    at_once = table.settings.read_concurrency
     snapshots = map_bounded(read, range(first, head.id + 1), at_once)
     async with aclosing(snapshots):
         async for snapshot in snapshots:

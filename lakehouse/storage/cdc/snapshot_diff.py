@@ -15,7 +15,6 @@ from contextlib import aclosing
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.config import TableSettings
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread, map_bounded
@@ -55,7 +54,6 @@ async def net_changes(
     *,
     shows: tuple[Lifetime | None, Lifetime | None] = (None, None),
     keys: KeyRange = EVERY_KEY,
-    settings: TableSettings | None = None,
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows that differ, as tables with the columns of the schema and ``_change``.
 
@@ -68,15 +66,13 @@ async def net_changes(
         source: opens the files.
         shows: record TTL of the first and of the second snapshot; None = all rows are shown.
         keys: only rows of these keys.
-        settings: memory and concurrency bounds; None = the defaults.
     """
-    settings = settings or TableSettings()
     paths = {entry.path for entry in before}, {entry.path for entry in after}
     # A file that both snapshots have holds the same rows in both: only the other files name changed keys.
     touched = [entry for entry in (*before, *after) if (entry.path in paths[0]) != (entry.path in paths[1])]
     key_columns = KeyColumns(schema.key_fields)
     lookups = [
-        Lookup(entries, schema, source, shows=shown, settings=settings)
+        Lookup(entries, schema, source, shows=shown)
         for entries, shown in zip((before, after), shows, strict=True)
     ]
 
@@ -85,16 +81,16 @@ async def net_changes(
         return await in_thread(_difference, key_columns, was, now)
 
     size = RowSize(schema.fields, schema.fields, touched).bytes_per_row
-    rows = max(1, int(settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
+    rows = max(1, int(source.settings.scan_memory_bytes / _AT_ONCE / _COPIES / size))
     names = key_columns.names
-    scan = Scan(touched, schema, source, columns=names, deletions=True, keys=keys, settings=settings)
+    scan = Scan(touched, schema, source, columns=names, deletions=True, keys=keys)
     streams = [_chunks(scan, rows)]
     shown, other = shows if shows[0] is not None else shows[::-1]
     if shown is not None:
         # Rows expire without any file changing: find them by their age among the files of the first state.
         differs = shown.differs(other)
-        aged = Scan(before, schema, source, columns=names, where=differs, keys=keys, settings=settings)
-        streams.append(_untouched(_chunks(aged, rows), Lookup(touched, schema, source, settings=settings)))
+        aged = Scan(before, schema, source, columns=names, where=differs, keys=keys)
+        streams.append(_untouched(_chunks(aged, rows), Lookup(touched, schema, source)))
     for chunks in streams:
         async with aclosing(map_bounded(compare, chunks, _AT_ONCE)) as tables:
             async for table in tables:

@@ -88,9 +88,7 @@ async def rows_with_places(
         interval: interval of positions that the rewritten rows will have.
         memory_bytes: maximum bytes of rows in memory.
     """
-    settings: TableSettings = dataclasses.replace(
-        table.env.settings.table, scan_memory_bytes=max(1, memory_bytes)
-    )
+    settings: TableSettings = dataclasses.replace(table.settings, scan_memory_bytes=max(1, memory_bytes))
     scan = lineage_scan([entry], schema, table, interval=interval, settings=settings)
     first = 0
     async with aclosing(scan.tables()) as tables:

@@ -235,7 +235,6 @@ async def merge_task(
         task,
         table,
         memory_bytes=memory_bytes,
-        settings=table.env.settings.table,
         shows=lifetime(schema, time_ms),
         keys=keys,
         watch=watch,
@@ -378,7 +377,7 @@ class _Compaction:
         progress: ProgressCallback | None,
     ) -> None:
         self._table, self._view, self._tasks, self._reporter = table, view, tasks, ProgressReporter(progress)
-        settings = table.env.settings.table
+        settings = table.settings
         self._at_once = max(1, min(settings.compaction_concurrency, len(tasks)))
         self._memory = settings.compaction_memory_bytes // self._at_once
         self._turn = anyio.Lock()

@@ -72,9 +72,9 @@ class _LineageSource:
     """The table's schema, without the hidden columns, which are added to what is read."""
 
     @property
-    def concurrency(self) -> int:
+    def settings(self) -> TableSettings:
         """The inner source's."""
-        return self.inner.concurrency
+        return self.inner.settings
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """A reader of the file."""

@@ -190,7 +190,7 @@ class _Rescale:
     async def _split(self, cluster: _Cluster, schema: TableSchema) -> list[SplitRun]:
         """Splits the files of each partition of a cluster; several runs of a bucket are merged first."""
         table = self._table
-        settings = table.env.settings.table
+        settings = table.settings
         files: list[FileEntry] = []
         merged: list[str] = []
         for run in cluster.runs:
@@ -209,7 +209,6 @@ class _Rescale:
                 task,
                 table,
                 memory_bytes=settings.compaction_memory_bytes,
-                settings=settings,
             )
             merged += object_paths(merger.outputs)
             self.uploaded += merged

@@ -85,7 +85,6 @@ async def merge_runs(
     source: RunSource,
     *,
     memory_bytes: int,
-    settings: TableSettings | None = None,
     shows: Lifetime | None = None,
     keys: KeyRange = EVERY_KEY,
     watch: Callable[[int], None] | None = None,
@@ -100,14 +99,11 @@ async def merge_runs(
         task: the runs to merge.
         source: opens the files.
         memory_bytes: memory that rows and files under way may take.
-        settings: bounds, such as the sections read at once.
         shows: the rows that the base shows; a bottom run leaves out the others where it may.
         keys: range of keys to merge: a part of the output, of which other calls make the rest.
         watch: called with the number of rows read so far, whenever it has grown.
     """
-    writing = _Writing(
-        store, root, schema, source, memory_bytes, settings or TableSettings(), shows, keys, watch
-    )
+    writing = _Writing(store, root, schema, source, memory_bytes, shows, keys, watch)
     planner = await _planner(schema, options, task, source, memory_bytes)
     if planner is None:
         return await writing.run(task, options)
@@ -175,7 +171,6 @@ class _Writing:
     schema: TableSchema
     source: RunSource
     memory_bytes: int
-    settings: TableSettings
     shows: Lifetime | None
     keys: KeyRange
     watch: Callable[[int], None] | None
@@ -191,7 +186,7 @@ class _Writing:
             self.store, self.root, self.schema, options, format=FileFormat(options.file_format), level=level
         )
         memory = self.memory_bytes
-        settings = dataclasses.replace(self.settings, scan_memory_bytes=max(1, memory // _SCAN_SHARE))
+        settings = dataclasses.replace(self.source.settings, scan_memory_bytes=max(1, memory // _SCAN_SHARE))
         shows = self.shows if may_drop_hidden(self.schema) else None
         scan = _scan(self.schema, task, self.source, settings, shows, self.keys)
         cutting = _Cutting(uploads, self.schema, task, max(1, memory // _FILE_SHARE))

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakehouse.config import TableSettings
 from lakehouse.format.metadata import ColumnStats, FileEntry
 from lakehouse.format.schema import Field, TableSchema
 from lakehouse.kernels.arrays import I64
@@ -86,8 +87,8 @@ class RunSource(Protocol):
     """Opener of a table's data files."""
 
     @property
-    def concurrency(self) -> int:
-        """Number of files that may be opened at once."""
+    def settings(self) -> TableSettings:
+        """Bounds on the reads of the table."""
         ...
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:

@@ -255,7 +255,7 @@ class _Run:
     async def _needed(self, kept: Collection[int], tagged: Collection[int]) -> Reachable:
         """Collects all objects that these snapshots refer to; some of them expired within the grace."""
         needed = Reachable(self._table.manifests, self._table.schemas)
-        at_once = self._table.env.settings.table.read_concurrency
+        at_once = self._table.settings.read_concurrency
         async for snapshot in map_bounded(self._read, kept, at_once, ordered=False):
             self._reporter.step("read snapshots", 1, len(kept))
             if snapshot is not None:
@@ -281,7 +281,7 @@ class _Run:
                 self._unreadable.append(number)
                 return None
 
-        at_once = self._table.env.settings.table.read_concurrency
+        at_once = self._table.settings.read_concurrency
         return [snapshot async for snapshot in map_bounded(read, numbers, at_once)]
 
     async def _listed_by(

@@ -224,7 +224,7 @@ async def needed_paths(table: OpenTable, sweep: OrphanSweep, reporter: ProgressR
             return None  # expired and damaged: nobody can read it
 
     total = len(kept) + len(waiting)
-    at_once = table.env.settings.table.read_concurrency
+    at_once = table.settings.read_concurrency
     async for snapshot in map_bounded(read, [*sorted(kept), *waiting], at_once, ordered=False):
         reporter.step("read snapshots", 1, total)
         if snapshot is not None:

@@ -83,9 +83,7 @@ class _Repair:
         self._table, self._reporter, self._deep, self._dry_run = table, reporter, deep, dry_run
         self._own = SpilledManifest(table.env.store, table.root)
         caches = TableCaches(CacheBudget(CacheSettings()))
-        self._manifests = Manifests(
-            table.env.store, table.root, table.uuid, caches.manifests, table.env.settings.table
-        )
+        self._manifests = Manifests(table.env.store, table.root, table.uuid, caches.manifests, table.settings)
         self._losses: dict[tuple[str, str], list[Loss]] = {}
         self._lists: dict[str, tuple[FileEntry, ...]] = {}
         """Entries of damaged manifests, where they could be rebuilt; else none."""

@@ -110,7 +110,7 @@ class _Verification:
         self._table, self._reporter, self._check = table, reporter, check
         store, root, table_id = table.env.store, table.root, table.uuid
         caches = TableCaches(CacheBudget(CacheSettings(max_bytes=_CACHE_BYTES)))
-        self._manifests = Manifests(store, root, table_id, caches.manifests, table.env.settings.table)
+        self._manifests = Manifests(store, root, table_id, caches.manifests, table.settings)
         self._schemas = Schemas(store, root, table_id, caches.schemas)
         self._listing = _Listing()
         self._checked: set[str] = set()
@@ -135,7 +135,7 @@ class _Verification:
         self._check_log(head, newest, hinted)
         before: Snapshot | None = None
         entries: Sequence[FileEntry] = ()
-        at_once = self._table.env.settings.table.read_concurrency
+        at_once = self._table.settings.read_concurrency
         async for number, snapshot in map_bounded(self._read, numbers, at_once):
             if snapshot is None:
                 before = None

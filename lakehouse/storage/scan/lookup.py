@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.keys import bucket_of_key, encode_value
 from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind
@@ -112,7 +111,6 @@ class Lookup:
         schema: the snapshot's schema, with a primary key.
         source: opens the files.
         shows: which rows the snapshot shows; None = all.
-        settings: bounds on concurrency.
     """
 
     def __init__(
@@ -122,12 +120,11 @@ class Lookup:
         source: RunSource,
         *,
         shows: Lifetime | None = None,
-        settings: TableSettings | None = None,
     ) -> None:
         self._entries = entries
         self._schema = schema
         self._source = source
-        self._settings = settings or TableSettings()
+        self._at_once = source.settings.lookup_concurrency
         self._keys = KeyColumns(schema.key_fields)
         self._engine = merge_engine(schema) if schema.merging.is_mergeable else None
         self._shows = shows
@@ -184,7 +181,7 @@ class Lookup:
             # Files of nothing but operands decide nothing, so the next one is read concurrently.
             count = 1 + sum(1 for _ in itertools.takewhile(_has_only_operands, left))
             batch, left = left[:count], left[count:]
-            tables = map_bounded(read, batch, self._settings.lookup_concurrency)
+            tables = map_bounded(read, batch, self._at_once)
             async with aclosing(tables):
                 met += [table async for table in tables if table.num_rows]
             if any(table.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for table in met):
@@ -271,14 +268,11 @@ class Lookup:
             self._schema,
             self._keys,
             fields,
-            self._settings,
             None if deletions else self._engine,  # to know which keys have rows, nothing is folded
             deletions=deletions,
         )
         sought = await in_thread(self._sought, keys)
-        results = [
-            unit async for unit in map_bounded(unit_lookup.find, sought, self._settings.lookup_concurrency)
-        ]
+        results = [unit async for unit in map_bounded(unit_lookup.find, sought, self._at_once)]
         if len(results) == 1:
             return results[0]
         if not results:
@@ -327,7 +321,6 @@ class _UnitLookup:
         schema: TableSchema,
         keys: KeyColumns,
         fields: Sequence[Field],
-        settings: TableSettings,
         engine: MergeEngine | None,
         *,
         deletions: bool,
@@ -339,8 +332,8 @@ class _UnitLookup:
         self._wanted = tuple(fields)
         self._fields = self._wanted if engine is None else engine.needed(fields)
         self._all_fields = tuple({field.id: field for field in (*keys.fields, *self._fields)}.values())
-        self._at_once = settings.lookup_concurrency
-        self._reads = anyio.CapacityLimiter(settings.lookup_concurrency)
+        self._at_once = source.settings.lookup_concurrency
+        self._reads = anyio.CapacityLimiter(self._at_once)
         self._big_reads = anyio.CapacityLimiter(_BIG_READS)
 
     async def find(self, sought: _Sought) -> FoundRows:

@@ -68,7 +68,7 @@ class Scan:
         pruner: judge of the files by the condition; None = one that uses their entries alone.
         keys: range of keys to return, in a table with a key.
         rows: range of row numbers whose pieces are read, in files that share no key with another.
-        settings: bounds on memory and concurrency.
+        settings: bounds on memory and concurrency; None = those of the source.
 
     Raises:
         InvalidInputError: a column is unknown, or the condition does not fit the schema.
@@ -96,7 +96,7 @@ class Scan:
         folds = schema.merging.is_mergeable and (not deletions or schema.fields[-1].name == KIND_COLUMN)
         looked_at = {name if name in arrow.names else name.split(".")[0] for name in named}
         self._source = source
-        self._settings = settings or TableSettings()
+        self._settings = settings or source.settings
         self._limit = limit
         self._every = schema.fields
         self._keys, self._rows = keys, rows

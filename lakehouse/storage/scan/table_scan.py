@@ -112,7 +112,6 @@ class TableScan:
             columns=self._columns if columns is None else columns,
             where=shown_where(self._where, view.shows),
             limit=self._limit,
-            settings=self._table.env.settings.table,
         )
         self.report = scan.report
         await scan.prune_by_indexes(self._table)

@@ -41,7 +41,8 @@ async def opened_pieces(
     source: RunSource, schema: TableSchema, entries: Iterable[FileEntry]
 ) -> dict[str, Sequence[Piece]]:
     """Opens files and returns their pieces, by path."""
-    opened = map_bounded(lambda entry: source.open(entry, schema), entries, source.concurrency, ordered=False)
+    at_once = source.settings.read_concurrency
+    opened = map_bounded(lambda entry: source.open(entry, schema), entries, at_once, ordered=False)
     async with aclosing(opened) as readers:
         return {reader.entry.path: reader.pieces async for reader in readers}
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
-from lakehouse.config import Settings
+from lakehouse.config import Settings, TableSettings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
 from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, NamePointer, Snapshot
 from lakehouse.format.schema import TableOptions, TableSchema
@@ -301,9 +301,9 @@ class OpenTable:
         return await from_head(self.history, head, over)
 
     @property
-    def concurrency(self) -> int:
-        """Number of files that may be opened at once: the setting ``table.read_concurrency``."""
-        return self.env.settings.table.read_concurrency
+    def settings(self) -> TableSettings:
+        """Bounds on work with tables."""
+        return self.env.settings.table
 
     async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """Opens a reader of one of the table's runs, for reads with a schema."""
@@ -323,7 +323,7 @@ class OpenTable:
 
     async def ask_indexes(self, question: IndexQuestion, files: Sequence[FileEntry]) -> IndexAnswers:
         """Asks the indexes of some files, unless the setting ``table.scan_indexes`` is off."""
-        if not self.env.settings.table.scan_indexes:
+        if not self.settings.scan_indexes:
             return IndexAnswers()
         env = self.env
         return await search_indexes(
@@ -345,7 +345,7 @@ class OpenTable:
             data,
             deletes=deletes,
             missing=missing,
-            settings=self.env.settings.table,
+            settings=self.settings,
         )
 
     async def commit(

@@ -274,7 +274,6 @@ class _ReplaceMatching:
             self._table,
             columns=view.schema.primary_key,
             where=shown_where(self._where, view.shows),
-            settings=self._table.env.settings.table,
         )
         await scan.prune_by_indexes(self._table)
         written = await self._write(view, scan.tables(), deletes=True)
@@ -297,7 +296,6 @@ class _ReplaceMatching:
                 view.schema,
                 self._table,
                 where=others,
-                settings=self._table.env.settings.table,
             )
             written = await self._write(view, scan.tables())
             # Bounds said that a row may match, and none did: the file stays, and its copy is given up.

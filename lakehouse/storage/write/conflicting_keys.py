@@ -40,9 +40,9 @@ async def refuse_shared_keys(entries: Sequence[FileEntry], schema: TableSchema, 
     Raises:
         InvalidInputError: names a key that two runs hold.
     """
-    keys = KeyColumns(schema.key_fields)
+    keys, at_once = KeyColumns(schema.key_fields), source.settings.read_concurrency
     for files in _overlapping(entries, schema):
-        opened = map_bounded(lambda entry: source.open(entry, schema), files, source.concurrency)
+        opened = map_bounded(lambda entry: source.open(entry, schema), files, at_once)
         readers = [reader async for reader in opened]
         sweep = SectionSweep(_SECTION_ROWS)
         for reader in readers:

@@ -199,7 +199,7 @@ def _from_store(table: OpenTable, view: View) -> Segments:
         async def read_one(number: int) -> WalSegment:
             return await table.wal.read(number, snapshot=view.snapshot.id)
 
-        at_once = table.env.settings.table.read_concurrency
+        at_once = table.settings.read_concurrency
         async with aclosing(map_bounded(read_one, numbers, at_once)) as segments:
             return [segment async for segment in segments]
 
@@ -264,7 +264,7 @@ async def _upload_rows(
     if not rows.num_rows:
         return ()
     files = await in_thread(_files, rows, view.schema, uploads)
-    concurrency = table.env.settings.table.write_concurrency
+    concurrency = table.settings.write_concurrency
     async with aclosing(map_bounded(uploads.upload, files, concurrency, ordered=False)) as entries:
         written = {number: entry async for number, entry in entries}
     return tuple(written[number] for number in sorted(written))

@@ -80,7 +80,7 @@ async def upsert_keeping(
 
 async def _collected_rows(table: OpenTable, view: View, data: object) -> GivenRows:
     """Collects all rows of the call in memory; refuses more than ``table.keep_memory_bytes``."""
-    most, held, first = table.env.settings.table.keep_memory_bytes, 0, 0
+    most, held, first = table.settings.keep_memory_bytes, 0, 0
     chunks: list[GivenChunk] = []
     source = input_chunks(data, view.schema.fields, chunk_bytes=view.options.write_buffer_bytes, marks=True)
     async with aclosing(source) as tables:
@@ -198,7 +198,6 @@ class _KeepMissing:
             view.schema,
             self._table,
             shows=view.shows,
-            settings=self._table.env.settings.table,
         )
         found = await lookup.find(self._keys, given.lacking)
         return await in_thread(given.filled, found)

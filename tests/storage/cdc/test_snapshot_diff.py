@@ -16,9 +16,8 @@ from tests.kit.run_histories import SCHEMA, Lineage, lineages, run_table
 
 async def changes(lineage: Lineage, first: int, second: int, **bounds: int) -> list[dict[str, Any]]:
     """All changes between two snapshots."""
-    found = net_changes(
-        lineage.files[first], lineage.files[second], SCHEMA, lineage.runs, settings=TableSettings(**bounds)
-    )
+    lineage.runs.settings = TableSettings(**bounds)
+    found = net_changes(lineage.files[first], lineage.files[second], SCHEMA, lineage.runs)
     return [row async for table in found for row in table.to_pylist()]
 
 

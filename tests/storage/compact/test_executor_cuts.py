@@ -137,8 +137,8 @@ async def test_small_tasks_are_left_whole() -> None:
     [task] = await plan_table(view, full=True)
 
     class Closed:
-        concurrency = 16
-        """Number of files that may be opened at once."""
+        settings = TableSettings()
+        """Bounds on reads."""
 
         async def open(self, entry: object, schema: object) -> Any:
             raise AssertionError("opened")

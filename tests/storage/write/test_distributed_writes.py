@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.config import TableSettings
 from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.expr import parse_where
 from lakehouse.format.metadata.file_entry import FileEntry
@@ -217,8 +218,8 @@ async def test_keys_are_read_only_where_ranges_overlap() -> None:
     class Never:
         """A source nobody asks."""
 
-        concurrency = 16
-        """Number of files that may be opened at once."""
+        settings = TableSettings()
+        """Bounds on reads."""
 
         async def open(self, entry: FileEntry, schema: TableSchema) -> Any:
             """Never called."""
