@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -98,32 +98,28 @@ class TableScan:
             self._view = await self._find_view()
         return self._view
 
-    async def _reading(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def _reading(self, columns: Sequence[str] | None = None) -> AsyncGenerator[Scan, None]:
+        """Gives a scan, planned and not begun, of a snapshot that stays while the block runs."""
         view = await self._read_view()
-        return reading(self._table, view)
-
-    async def _scan(self, columns: Sequence[str] | None = None) -> Scan:
-        """Returns a scan, planned and not begun."""
-        view = await self._read_view()
-        scan = Scan(
-            await view.entries(),
-            view.schema,
-            self._table,
-            columns=self._columns if columns is None else columns,
-            where=shown_where(self._where, view.shows),
-            limit=self._limit,
-        )
-        self.report = scan.report
-        await scan.prune_by_indexes(self._table)
-        return scan
+        async with reading(self._table, view):
+            scan = Scan(
+                await view.entries(),
+                view.schema,
+                self._table,
+                columns=self._columns if columns is None else columns,
+                where=shown_where(self._where, view.shows),
+                limit=self._limit,
+            )
+            self.report = scan.report
+            await scan.prune_by_indexes(self._table)
+            yield scan
 
     async def tables(self) -> AsyncGenerator[pa.Table, None]:
         """The rows in tables as they are read, in bounded memory."""
-        async with await self._reading():
-            scan = await self._scan()
-            async with aclosing(scan.tables()) as tables:
-                async for table in tables:
-                    yield table
+        async with self._reading() as scan, aclosing(scan.tables()) as tables:
+            async for table in tables:
+                yield table
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """The rows as record batches, in bounded memory.
@@ -137,8 +133,7 @@ class TableScan:
 
     async def to_arrow(self) -> pa.Table:
         """All rows as one Arrow table."""
-        async with await self._reading():
-            scan = await self._scan()
+        async with self._reading() as scan:
             tables = [table async for table in scan.tables()]
         return pa.concat_tables(tables) if tables else scan.schema.empty_table()
 
@@ -180,8 +175,7 @@ class TableScan:
 
     async def count(self) -> int:
         """Number of rows; reads keys and the condition's columns only, where statistics do not suffice."""
-        async with await self._reading():
-            scan = await self._scan(columns=())
+        async with self._reading(columns=()) as scan:
             return await scan.count()
 
     async def aggregate(
@@ -201,8 +195,7 @@ class TableScan:
         if self._limit is not None:
             raise InvalidInputError("aggregate() is about all rows that match: leave out the limit")
         question = AggregateQuery.parse((await self._read_view()).schema, wanted, group_by)
-        async with await self._reading():
-            scan = await self._scan(columns=question.columns)
+        async with self._reading(columns=question.columns) as scan:
             answers, rest = question.from_statistics(scan.files.units)
             # Only the files whose statistics do not hold the answer are scanned.
             scan.files = replace(scan.files, units=tuple(rest))
@@ -218,9 +211,8 @@ class TableScan:
         """
         self.report = ScanReport()
         with counting(self.report.cost):
-            async with await self._reading():
-                scan = await self._scan()
-        return scan.report
+            async with self._reading() as scan:
+                return scan.report
 
 
 def _check(columns: object, limit: object) -> None:

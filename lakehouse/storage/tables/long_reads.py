@@ -48,14 +48,12 @@ def until_pinned_s(grace_s: float) -> float:
     return grace_s * _SHARE
 
 
-@contextlib.asynccontextmanager
-async def reading(table: OpenTable, *views: View) -> AsyncGenerator[None, None]:
+def reading(table: OpenTable, *views: View) -> contextlib.AbstractAsyncContextManager[None]:
     """Protects the states that are read while the block runs."""
     grace_s = min(view.options.delete_grace_s for view in views)
     numbers = [view.snapshot.id for view in views]
     segments = [view.first_segment for view in views if view.first_segment is not None]
-    async with holding(table, *numbers, grace_s=grace_s, segment=min(segments, default=None)):
-        yield
+    return holding(table, *numbers, grace_s=grace_s, segment=min(segments, default=None))
 
 
 @contextlib.asynccontextmanager
