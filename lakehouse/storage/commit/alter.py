@@ -41,6 +41,7 @@ class Alter:
         # evolve always counts the id up, so equality has to leave it out.
         if dataclasses.replace(changed, id=before.schema.id) == before.schema:
             return None
+        # Written anew for each head: the id and the ancestors depend on the schema that was there before.
         ref = await self._schemas.write(
             changed, time_ms=self._history.time.now_ms(), before=(before, base.snapshot.schema)
         )

@@ -101,6 +101,7 @@ class ReplacePartitions:
             ConflictError: rows to remove are in WAL segments and in no file yet.
         """
         # The files of the head, not of the state the caller saw: a blind overwrite replaces what is there.
+        # Partitions are few beside their files, so each is judged once.
         verdicts: dict[tuple[bytes, ...], bool] = {}
         removed = []
         for one in await base.entries():
@@ -149,6 +150,7 @@ class ChangeRefs:
                     tag=name,
                     snapshot=known.snapshot,
                 )
+            # A tag keeps what is there; objects of an expired snapshot may be deleted already.
             if not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:
                 raise NotFoundError(
                     f"snapshot {ref.snapshot} cannot be tagged: there are {base.snapshot.earliest} to "

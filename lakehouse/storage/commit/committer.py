@@ -217,6 +217,8 @@ class Committer:
         )
         async with self._turn, resplit.settled():
             attempt, began = 0, self._clock.steady()
+            # A blind change is the same on every head, so the known one will do: asking would cost as much as
+            # a lost race.
             head = await (self._history.known_head() if change.blind else self._history.head())
             while True:
                 await self._guard()
@@ -225,6 +227,8 @@ class Committer:
                     resplit.committed = done.changed
                     return done
                 attempt += 1
+                # A blind change can only have come second: it goes on until the deadline, however often that
+                # was.
                 late = self._clock.steady() - began > self._history.deadline_s
                 if attempt > max_retries and (late or not change.blind):
                     raise ConflictError(
@@ -256,7 +260,8 @@ class Committer:
         if child is None:
             return Committed(snapshot=base, changed=False, attempts=attempt)
         if self._clock.steady() - head.seen_at > self._history.deadline_s:
-            # Nothing was sent: look again.
+            # Nothing was sent: look again. By now the next number may have been used, expired and freed, and
+            # a create of it would succeed beside what was built upon it.
             self._history.forget()
             return await self._history.head()
         began = self._clock.steady()
@@ -293,6 +298,7 @@ class Committer:
         if draft is None:
             if call.writer is None:
                 return None
+            # Without a snapshot nothing would record the sequence, and the call repeated would write again.
             raise InternalError("a commit that carries a sequence must leave a snapshot")
         _check_horizon(base, draft.uploaded_ms)
         draft = await self._fitting(base, draft, call)
@@ -408,6 +414,8 @@ class Committer:
         if not fold_is_due(base):
             return None
         now = self._clock.steady()
+        # An attempt that lost has written manifests already; they serve the next one if nobody has folded
+        # since.
         if self._fold is not None and self._fold.fits(base) and now < self._fold_ends:
             return self._fold
         lists = await self._manifests.listed(base, base.manifests)

@@ -84,6 +84,7 @@ def child_of(
     Its time is after the head's even if the clock is behind: times grow with numbers.
     """
     number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
+    # Entries without a position of their own mean the snapshot that added them, which the child is not.
     base = head.with_positions() if draft.files is None else draft.files.with_positions()
     inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
     plus = counts_of(draft.added)
@@ -94,6 +95,7 @@ def child_of(
     else:
         minus = counts_of(draft.removed)
         gone = tuple(entry.path for entry in draft.removed) if len(draft.removed) <= _GONE_MAX else None
+    # What the draft does not name is the head's, in a rollback too: writers, tags, the covered log.
     return dataclasses.replace(
         head,
         id=number,
@@ -181,6 +183,7 @@ def _writers(
 
 def _refs(head: Snapshot, draft: Draft, now_ms: int) -> Mapping[str, Ref]:
     """Returns tags, and pins that have not ended; snapshots' times may be ahead of the store's clock."""
+    # A pin that has ended goes with the next commit: no commit of its own is made for that.
     merged: dict[str, Ref | None] = {**head.refs, **draft.refs}
     return {
         name: ref

@@ -67,6 +67,7 @@ def plan_fold(
     for ref in head.manifests:
         mine = listed[ref.path]
         dead = {one.path for one in mine if one.path in removed}
+        # Full manifests stay as they are, however many: most of a large table is in them.
         small = many and ref.entries < _MANIFEST_ENTRIES
         if small or (dead and len(removed) > _REMOVED_MAX) or dead & twice:
             replaced.add(ref.path)
@@ -74,6 +75,7 @@ def plan_fold(
             entries += [one for one in mine if one.path not in dead]
     if not entries and not replaced:
         return None
+    # Files of a partition side by side: so each manifest has narrow bounds of partitions.
     entries.sort(key=lambda one: (one.partition, one.bucket, one.lo or (0, 0, 0)))
     cuts = range(0, len(entries), _MANIFEST_ENTRIES)
     return Fold(

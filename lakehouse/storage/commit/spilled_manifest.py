@@ -26,6 +26,7 @@ class SpilledManifest:
         """Returns the manifest of these entries; None when the snapshot itself can list them."""
         if len(entries) <= _OWN_ENTRIES_MAX:
             return None
+        # By identity: another attempt has the same tuple, unless its files were split for other buckets.
         if self._written is None or self._written[0] is not entries:
             self._written = entries, await write_manifest(self._store, self._root, base, entries)
         return self._written[1]
@@ -38,6 +39,7 @@ async def write_manifest(
     data = encode_manifest(entries, table=base.table)
     path = new_manifest_path()
     await store.put(join(root, path), data)
+    # Keys that are deleted may be of any partition; bounds of the other files would be wrong for them.
     partitions = [one.partition for one in entries if one.partition]
     sides = list(zip(*partitions, strict=True)) if len(partitions) == len(entries) else []
     return ManifestRef(

@@ -48,6 +48,8 @@ class TableCaches:
 
     def forget(self, root: str) -> None:
         """Removes the entries of one table."""
+        # Data files stay: nobody asks for them again under this directory, and room is made when it is
+        # needed.
         self.schemas.invalidate_prefix((root,))
         self.snapshots.invalidate_prefix((root,))
         self.manifests.invalidate_prefix((root,))

@@ -110,6 +110,7 @@ class DenseLog:
     async def _size(self, number: int) -> int | None:
         """Returns the bytes of the object of that number, found out by a read; None when there is none."""
         # A read waits for the outcome of an object in doubt, where a listing does not.
+        # One byte is enough: the answer says how large the object is.
         fetched = await or_none(self._store.get_range(self.key(number), 0, 1))
         return fetched.size if fetched is not None else None
 

@@ -36,6 +36,7 @@ async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot],
     for _ in range(_HEADS):
         try:
             return await read(head)
+        # An object that is missing looks like damage, and is none if a newer head has let it expire.
         except FormatError:
             newer = await history.newer_than(head.id)
             if newer is None:

@@ -27,6 +27,7 @@ _BIG_MANIFEST = 64 * 1024
 
 def with_position(entry: FileEntry, snapshot: int) -> FileEntry:
     """Returns the entry with its positions filled in; ``snapshot`` added it, unless it names another."""
+    # A position with snapshot 0 was written before the number of its own commit was known.
     lo, hi = entry.lo, entry.hi
     if entry.at is not None and lo is not None and hi is not None and lo[0] and hi[0]:
         return entry
@@ -60,6 +61,7 @@ class Manifests:
 
     async def entries(self, snapshot: Snapshot) -> tuple[FileEntry, ...]:
         """Returns the live files of a snapshot."""
+        # A manifest never changes: what later commits removed is left out by each snapshot.
         removed = frozenset(snapshot.removed)
         live: list[FileEntry] = []
         for entries in await self.listed(snapshot, snapshot.manifests):

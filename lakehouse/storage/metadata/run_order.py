@@ -79,6 +79,7 @@ def apart(items: Iterable[T], ends_of: Callable[[T], tuple[Any, Any] | None]) ->
 
 def unit_of(entry: FileEntry, schema: TableSchema) -> Unit:
     """Returns the merge unit of a file."""
+    # Where the key does not say the partition, an older version of it may lie in any.
     return entry.partition if schema.key_holds_partition else (), entry.bucket
 
 
@@ -97,6 +98,7 @@ def units_of(entries: Iterable[FileEntry], schema: TableSchema) -> dict[Unit, li
             mixed.add(partition)
     for entry in entries:
         unit = unit_of(entry, schema)
+        # With another number of buckets a key is in another bucket: no bucket holds all its versions.
         if unit[0] in mixed:
             unit = unit[0], MIXED_BUCKETS
         found.setdefault(unit, {}).setdefault(interval(entry), []).append(entry)

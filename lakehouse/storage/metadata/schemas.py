@@ -44,6 +44,7 @@ class Schemas:
         """Reads the schema that a snapshot refers to."""
         stored_schema = await self.cache.get((self.root, ref.path), self._load)
         assert stored_schema is not None
+        # Also of what comes from the cache: its key is the path, and a reference says more than that.
         if (stored_schema.schema.id, stored_schema.table) != (ref.id, self.table):
             raise CorruptionError(
                 f"{join(self.root, ref.path)} holds schema {stored_schema.schema.id} of table "
@@ -68,6 +69,7 @@ class Schemas:
             schema=schema, table=self.table, token=new_token(), time_ms=time_ms, ancestors=ancestors
         )
         path = new_schema_path()
+        # A plain put: the path is new, and nobody knows it before a snapshot refers to it.
         stored = await self.store.put(join(self.root, path), encode_schema(stored_schema))
         if self.time is not None:
             self.time.learn(stored.store_time_ms)

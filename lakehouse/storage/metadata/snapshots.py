@@ -124,6 +124,7 @@ class History:
                 return self.note(await self.newest_from(following), began)
             if not self.is_late(known.seen_at):
                 return self.note(known.snapshot, began)
+            # The answer took so long that it proves nothing: begin again, from a new moment.
             began = self._clock.steady()
         return self.note(await self._discover(), began)
 
@@ -144,6 +145,7 @@ class History:
     def note(self, snapshot: Snapshot, seen_at: float) -> Head:
         """Remembers the head of a moment, and returns the newest head known; older news change nothing."""
         known = self._head
+        # The same snapshot seen later is news as well: commits may rely on it for longer.
         if known is None or (known.snapshot.id, known.seen_at) < (snapshot.id, seen_at):
             self._head = known = Head(snapshot=snapshot, seen_at=seen_at)
         return known
@@ -191,6 +193,7 @@ class History:
             CorruptionError: the acknowledged snapshot that the hint names is gone.
         """
         hint = await self._hint()
+        # From one below the hint, so that a hint that is still right needs no second listing.
         newest = await self._newest(after=max(hint.snapshot - 1, 0))
         if newest is None and hint.snapshot > 1:
             # The listing may lag behind, or the hinted snapshot is lost: begin from the start.
@@ -283,6 +286,7 @@ class History:
         self._spawn(self._write_hint, encode_hint(newest.id, newest.token, self._table))
 
     async def _write_hint(self, data: bytes) -> None:
+        # A lost hint costs later readers a longer listing, and must cost nobody a commit.
         with contextlib.suppress(LakehouseError):
             await self._store.put(join(self.root, LATEST), data)
 
@@ -333,6 +337,7 @@ class History:
 
     async def snapshot(self, number: int, head: Snapshot) -> Snapshot:
         """Returns the snapshot of that id; NotFoundError when it does not exist at the head any more."""
+        # A tag keeps its snapshot alone: those around it expire all the same.
         kept = any(ref.snapshot == number for ref in head.refs.values())
         if not (head.earliest <= number <= head.id or (kept and number <= head.id)):
             raise NotFoundError(
@@ -353,6 +358,7 @@ class History:
                 f"the earliest, {low.id}, is of {_time_text(low.time_ms)}",
                 time_ms=time_ms,
             )
+        # Times grow with the ids, since no snapshot is made with a time at or before its parent's.
         best, first, last = low, low.id + 1, head.id - 1
         while first <= last:
             middle = (first + last) // 2
@@ -370,6 +376,7 @@ class History:
         return snapshot
 
     async def _find(self, number: int) -> Snapshot | None:
+        # The cache keeps no absence: the number may be created at any moment.
         async def load(_: tuple[str, int]) -> Snapshot | None:
             fetched = await self.log.find(number)
             return None if fetched is None else self.decoded(fetched)

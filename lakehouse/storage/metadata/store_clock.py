@@ -81,6 +81,7 @@ async def ask_store_ms(store: ObjectStore, root: str, key: str) -> int | None:
     if answered is not None:
         return answered
     probe = join(root, new_probe_path())
+    # A file system answers without a time, and still dates what is written to it by its own clock.
     stored = await store.put(probe, b"")
     try:
         return await answered_ms(store, stored)

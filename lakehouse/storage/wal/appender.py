@@ -105,6 +105,7 @@ class WalAppender:
                 key=self._wal.log.key(header.number),
                 token=header.token,
             )
+        # As of the request and not of its answer: others may have gone on in between.
         self._seen_at, self.last = began, header.number
         return segment
 
@@ -145,11 +146,13 @@ async def take_over(wal: Wal, head: Snapshot, *, clock: Clock, deadline_s: float
     """
     assert head.wal is not None
     epoch, marks = head.wal.epoch, dict[str, int]()
+    # Before the listing: numbers above it are known to be free as of then, and not of its end.
     seen_at = clock.steady()
     last = (await wal.tail(head)).upto
     newest = (await wal.read(last)).header if last else None
     while True:
         if newest is not None:
+            # Each segment carries the marks of all before it, so the newest one is enough.
             epoch, marks = max(epoch, newest.epoch), dict(newest.writers)
         fence = SegmentHeader(
             table=head.table,

@@ -54,6 +54,7 @@ class Wal:
                     expected=expected,
                     got=number,
                 )
+            # A listing may begin further down than what is asked for.
             if number == expected:
                 sizes.append(size)
         return Tail(after=after, sizes=tuple(sizes))

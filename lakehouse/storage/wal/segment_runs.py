@@ -50,6 +50,7 @@ def segment_rows(segments: Iterable[WalSegment], schema: TableSchema) -> pa.Tabl
     """Returns the rows of segments in the order they were put, as a schema has them, with kinds if any."""
     tables = [batch.rows for segment in segments for batch in segment.batches]
     has_kinds = any(KIND_COLUMN in table.column_names for table in tables)
+    # Rows that delete have a key and nothing else, whatever the schema requires.
     arrow = pa.schema([field.with_nullable(True) for field in schema.arrow()])
     projected = []
     for table in tables:
@@ -114,6 +115,7 @@ class SegmentRuns:
             first, last, at = place
             assert at is not None
             made = await self._runs(first, last, schema, at)
+            # Kind 0: segments stand below the rows of the commit that covers them.
             lo, hi = (at, 0, first), (at, 0, last)
             return [dataclasses.replace(run.entry, at=at, lo=lo, hi=hi) for run in made.runs]
 
@@ -155,6 +157,7 @@ def _groups(segments: SegmentRange, sizes: Sequence[int]) -> Iterator[tuple[int,
     if segments.size > _SMALL_BYTES * (last - first + 1):
         sizes = (1,)
     while first <= last:
+        # Groups begin at multiples of their size, so that what is cached of them serves as the log grows.
         ends = (first - first % size + size - 1 for size in sizes)
         end = next(end for end in ends if end <= last)
         yield first, end, segments.at
