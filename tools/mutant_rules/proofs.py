@@ -78,7 +78,7 @@ PROOFS = (
     Mutant(
         rule="acknowledged: another's object under an own number is taken for one's own",
         path="lakehouse/storage/metadata/acknowledged.py",
-        old="        if mine.version != version and mine.token != token:\n",
+        old="        if mine is not None and mine.version != version and mine.token != token:\n",
         new="        if False:\n",
         tests=(f"{_RECHECK}::test_an_overwritten_snapshot_is_reported_at_the_end",),
     ),
