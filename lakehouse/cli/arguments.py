@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -18,16 +19,25 @@ if TYPE_CHECKING:
     from lakehouse.storage.table import Table
 
 __all__ = [
+    "ColumnNames",
+    "Command",
+    "DryRun",
     "Endpoint",
+    "Grace",
+    "IfExists",
+    "IfNotExists",
     "Json",
     "ObjectUrl",
     "Options",
+    "Partitions",
+    "PlanOnly",
     "SnapshotOption",
     "TableArgument",
     "Tag",
     "Timestamp",
     "Url",
     "WarehouseArgument",
+    "Where",
     "moment",
     "parse_options",
     "parse_words",
@@ -36,8 +46,11 @@ __all__ = [
     "with_lake",
     "with_store",
     "with_table",
+    "with_words",
+    "word",
 ]
 
+Command = Callable[..., None]
 R = TypeVar("R")
 
 Url = Annotated[str, typer.Argument(help="s3://bucket/prefix, file:///path, a plain path or memory://name.")]
@@ -53,6 +66,25 @@ Timestamp = Annotated[
     typer.Option(help="The last snapshot not after it: '2026-01-31 12:00' (UTC), or milliseconds."),
 ]
 Tag = Annotated[str | None, typer.Option(help="The snapshot of this tag.")]
+Where = Annotated[str | None, typer.Option(help="Condition in SQL, such as 'amount > 10'.")]
+Partitions = Annotated[
+    str | None, typer.Option(help="Only these partitions, such as \"day = '2026-01-31'\".")
+]
+ColumnNames = Annotated[
+    list[str] | None, typer.Option("--column", "-c", help="Only this column; may be repeated.")
+]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Leave one that is there.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done now.")]
+PlanOnly = Annotated[bool, typer.Option("--dry-run", help="Only say what there is to do.")]
+Grace = Annotated[
+    float | None,
+    typer.Option(
+        "--grace",
+        help="Seconds instead of the table's delete_grace_s; less is for tables nobody uses meanwhile.",
+        min=0,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Options = Annotated[
     list[str] | None,
@@ -64,6 +96,19 @@ Options = Annotated[
     ),
 ]
 Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="Endpoint of an S3-compatible store.")]
+
+
+def word(name: str, kind: Any, default: object = inspect.Parameter.empty) -> inspect.Parameter:
+    """Describes a word of a command line."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def with_words(command: Command, *words: inspect.Parameter) -> Command:
+    """Gives a command its words; the option parser reads them from the signature."""
+    named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in words]
+    command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in named}
+    return command
 
 
 def parse_options(options: list[str] | None, endpoint: str | None) -> dict[str, Any]:

@@ -15,49 +15,41 @@ from typing import Annotated, Any
 
 import typer
 
+from lakehouse.cli.arguments import Command, with_words, word
 from lakehouse.cli.output import print_error
 
 __all__ = ["asks", "is_asking"]
 
-_Command = Callable[..., None]
 _WRONG_USAGE = 2
 
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 
 
-def asks(question: Callable[[Mapping[str, Any]], str]) -> Callable[[_Command], _Command]:
+def asks(question: Callable[[Mapping[str, Any]], str]) -> Callable[[Command], Command]:
     """Gives a command the option ``--yes``, and lets it begin only when that or an answer says so.
 
     Args:
         question: the words to ask with, given the command's arguments by name.
     """
 
-    def decorate(command: _Command) -> _Command:
+    def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def asking(*, yes: bool, **given: Any) -> None:
             if not yes and not given.get("dry_run", False):
                 _confirm(question(given), as_json=given.get("as_json", False))
             command(**given)
 
-        # The option parser reads a command's signature, so that has to have the new option.
-        plain = inspect.signature(command, eval_str=True)
-        option = inspect.Parameter("yes", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Yes)
-        signature = plain.replace(parameters=[*plain.parameters.values(), option])
-        asking.__signature__ = signature  # type: ignore[attr-defined]
-        asking.__annotations__ = {
-            parameter.name: parameter.annotation for parameter in signature.parameters.values()
-        }
         _ASKING.add(asking)
-        return asking
+        return with_words(asking, *inspect.signature(command).parameters.values(), word("yes", _Yes, False))
 
     return decorate
 
 
-_ASKING: set[_Command] = set()
+_ASKING: set[Command] = set()
 """Commands that ask first."""
 
 
-def is_asking(command: _Command) -> bool:
+def is_asking(command: Command) -> bool:
     """Returns whether a command asks first."""
     return command in _ASKING
 

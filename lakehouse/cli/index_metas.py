@@ -16,8 +16,9 @@ import typer
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.text import Text
 
-from lakehouse.cli.arguments import Endpoint, Options, Url, parse_options, split_file, with_store
+from lakehouse.cli.arguments import split_file
 from lakehouse.cli.escapes import json_text
+from lakehouse.cli.frame import Outcome, on_store
 from lakehouse.cli.index_source_choice import SourceKind, look
 from lakehouse.cli.output import brief_json, complain, console, error_console, print_table
 from lakehouse.errors import InvalidInputError
@@ -55,8 +56,9 @@ class _Format(enum.StrEnum):
     PARQUET = "parquet"
 
 
-def index_metas(
-    url: Url,
+@on_store(json=False)
+async def index_metas(
+    store: ObjectStore,
     concurrency: Annotated[int, typer.Option(help="Files read at once.", min=1)] = 16,
     shape: Annotated[_Shape, typer.Option(help="Columns of a row.")] = _Shape.COMPACT,
     output_format: Annotated[_Format, typer.Option("--format", help="How rows are written.")] = _Format.TABLE,
@@ -78,53 +80,49 @@ def index_metas(
         list[IndexType] | None, typer.Option("--kind", help="Only this kind of index; may be repeated.")
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it cost.")] = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-) -> None:
+    *,
+    url: str,
+    storage_options: dict[str, Any],
+) -> Outcome:
     """List the metadata of every index in a bucket or prefix: one request per file.
 
     Exit code 4 says that some files could not be read; standard error names them.
     """
     _check(output_format, output, source, table)
-    storage_options = parse_options(options, endpoint_url)
     rows_shape = SHAPES[shape.value]
+    wanted = await look(store) if source is SourceKind.AUTO and table is None else source
+    files = None if table is not None or wanted is SourceKind.TABLES else _source(store, wanted)
+    if files is None:
+        scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)
+    else:
+        scan = iterate_index_metas(files, concurrency=concurrency, kinds=kind)
+    lines_on_terminal = output_format is _Format.NDJSON and output is None and console().is_terminal
+    # Rows and a line that moves would tear each other: a table is printed when the line is gone.
+    shown: _Table | None = None
+    with nullcontext() if lines_on_terminal else _progress(scan):
+        async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
+            if output is not None:
+                same_place = urlsplit(output).scheme == urlsplit(url).scheme
+                as_parquet = output_format is _Format.PARQUET
+                encoded = _parquet(batches, rows_shape) if as_parquet else _lines(batches)
+                await _save(encoded, output, storage_options if same_place else {})
+            elif output_format is _Format.NDJSON:
+                async for chunk in _lines(batches):
+                    typer.echo(chunk, nl=False)
+            else:
+                shown = await _collected(batches)
+    if shown is not None:
+        _print(shown, rows_shape)
+    if isinstance(files, GreptimeManifests) and files.unreferenced:
+        count, first = files.unreferenced_count, files.unreferenced[0]
+        complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
 
-    async def work(store: ObjectStore) -> IndexMetaScan:
-        wanted = await look(store) if source is SourceKind.AUTO and table is None else source
-        files = None if table is not None or wanted is SourceKind.TABLES else _source(store, wanted)
-        if files is None:
-            scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)
-        else:
-            scan = iterate_index_metas(files, concurrency=concurrency, kinds=kind)
-        lines_on_terminal = output_format is _Format.NDJSON and output is None and console().is_terminal
-        # Rows and a line that moves would tear each other: a table is printed when the line is gone.
-        shown: _Table | None = None
-        with nullcontext() if lines_on_terminal else _progress(scan):
-            async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
-                if output is not None:
-                    same_place = urlsplit(output).scheme == urlsplit(url).scheme
-                    encoded = (
-                        _parquet(batches, rows_shape) if output_format is _Format.PARQUET else _lines(batches)
-                    )
-                    await _save(encoded, output, storage_options if same_place else {})
-                elif output_format is _Format.NDJSON:
-                    async for chunk in _lines(batches):
-                        typer.echo(chunk, nl=False)
-                else:
-                    shown = await _collected(batches)
-        if shown is not None:
-            _print(shown, rows_shape)
-        if isinstance(files, GreptimeManifests) and files.unreferenced:
-            count, first = files.unreferenced_count, files.unreferenced[0]
-            complain(f"{count:,} index files are named by no manifest, the first of them is {first}")
-        return scan
+    def tell() -> None:
+        _complain_of(scan)
+        if stats:
+            error_console().print_json(json.dumps(scan.stats.as_dict()))
 
-    scan = with_store(url, storage_options, work)
-    _complain_of(scan)
-    if stats:
-        error_console().print_json(json.dumps(scan.stats.as_dict()))
-    if scan.stats.failed_files or scan.stats.broken_blobs:
-        raise typer.Exit(4)
+    return Outcome(tell, code=4 if scan.stats.failed_files or scan.stats.broken_blobs else 0)
 
 
 def _check(output_format: _Format, output: str | None, source: SourceKind, table: str | None) -> None:

@@ -7,6 +7,7 @@ control character, and a column is shown whole, wrapped or not at all, which is 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "print_json",
     "print_table",
     "say",
+    "write_bytes",
 ]
 
 _Cell = Text | str | None
@@ -59,6 +61,12 @@ def complain(text: str) -> None:
 def print_json(value: Any) -> None:
     """Prints one JSON document to standard output."""
     typer.echo(json_text(value, indent=2))
+
+
+def write_bytes(data: bytes) -> None:
+    """Writes bytes to standard output as they are."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def print_error(kind: str, message: str, *, as_json: bool) -> None:

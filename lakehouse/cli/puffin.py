@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
-from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    ObjectUrl,
-    Options,
-    parse_options,
-    split_file,
-    with_store,
-)
-from lakehouse.cli.output import brief_json, human_bytes, print_json, print_table, say
+from lakehouse.cli.arguments import split_file
+from lakehouse.cli.frame import Outcome, on_object
+from lakehouse.cli.output import brief_json, human_bytes, print_table, say, write_bytes
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
 from lakehouse.expr.nodes import Column, Constant, In
-from lakehouse.format.puffin import BlobMeta, DeletionVectorBlob, PuffinFooter, ThetaSketchBlob, iceberg_blob
+from lakehouse.format.puffin import BlobMeta, DeletionVectorBlob, ThetaSketchBlob, iceberg_blob
 from lakehouse.index import (
     GREPTIME,
     FileListSource,
     IndexSearcher,
     PuffinReader,
-    RowSelection,
     classify,
     iterate_index_metas,
 )
@@ -40,46 +32,40 @@ app = typer.Typer(help="Look into puffin files.", no_args_is_help=True)
 
 
 @app.command("inspect")
-def _inspect(
-    url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None, as_json: Json = False
-) -> None:
+@on_object(split_file)
+async def _inspect(store: ObjectStore, key: str, *, url: str) -> Outcome:
     """Show a file's footer, its blobs and the metadata of the indexes in it."""
-    root, key = split_file(url)
-
-    async def work(store: ObjectStore) -> tuple[int, PuffinFooter, list[dict[str, Any]], list[str]]:
+    with measure() as cost:
         reader = PuffinReader(store, key)
         footer = await reader.footer()
         scan = iterate_index_metas(FileListSource(store, [(key, reader.size)]))
         rows = [GREPTIME.to_dict(entry) async for entry in scan]
-        return reader.size, footer, rows, [problem.message for problem in scan.problems]
+    problems = [problem.message for problem in scan.problems]
+    about = {"path": key, "size": reader.size, "properties": dict(footer.properties), "problems": problems}
 
-    with measure() as cost:
-        size, footer, rows, problems = with_store(root, parse_options(options, endpoint_url), work)
-    if as_json:
-        about = {"path": key, "size": size, "properties": dict(footer.properties), "problems": problems}
-        print_json({"file": about, "blobs": [blob.to_json() for blob in footer.blobs], "entries": rows})
-        return
-    blobs = [_blob_row(blob) for blob in footer.blobs]
-    print_table(
-        ("blob", "offset", "length", "codec", "holds", "properties"),
-        blobs,
-        title=f"{url}: {human_bytes(size)}, {len(blobs)} blobs",
-        right=("offset", "length"),
-        whole=("blob", "codec"),
-    )
-    if rows:
-        cells = [
-            (row["index_type"], row["target_key"], row["blob_size"], brief_json(row["meta_json"]))
-            for row in rows
-        ]
+    def show() -> None:
         print_table(
-            ("index", "target", "size", "metadata"), cells, right=("size",), whole=("index", "target")
+            ("blob", "offset", "length", "codec", "holds", "properties"),
+            [_blob_row(blob) for blob in footer.blobs],
+            title=f"{url}: {human_bytes(reader.size)}, {len(footer.blobs)} blobs",
+            right=("offset", "length"),
+            whole=("blob", "codec"),
         )
-    for name, value in footer.properties.items():
-        say(f"{name}: {value}")
-    for problem in problems:
-        say(f"problem: {problem}", style="red")
-    say(f"cost: {cost}", style="dim")
+        if rows:
+            cells = [
+                (row["index_type"], row["target_key"], row["blob_size"], brief_json(row["meta_json"]))
+                for row in rows
+            ]
+            print_table(
+                ("index", "target", "size", "metadata"), cells, right=("size",), whole=("index", "target")
+            )
+        for name, value in footer.properties.items():
+            say(f"{name}: {value}")
+        for problem in problems:
+            say(f"problem: {problem}", style="red")
+        say(f"cost: {cost}", style="dim")
+
+    return Outcome(show, {"file": about, "blobs": [blob.to_json() for blob in footer.blobs], "entries": rows})
 
 
 def _blob_row(blob: BlobMeta) -> tuple[object, ...]:
@@ -101,67 +87,57 @@ def _holds(blob: BlobMeta) -> str:
 
 
 @app.command("cat")
-def _cat(
-    url: ObjectUrl,
+@on_object(split_file, json=False)
+async def _cat(
+    store: ObjectStore,
+    key: str,
     blob: Annotated[str, typer.Argument(help="Type of the blob, or its number, from 0.")],
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-) -> None:
+    *,
+    url: str,
+) -> Outcome:
     """Write a blob's content, decompressed, to standard output."""
-    root, key = split_file(url)
-
-    async def work(store: ObjectStore) -> bytes:
-        reader = PuffinReader(store, key)
-        footer = await reader.footer()
-        meta = footer.find(blob)
-        if meta is None and blob.isdigit() and int(blob) < len(footer.blobs):
-            meta = footer.blobs[int(blob)]
-        if meta is None:
-            names = ", ".join(each.type for each in footer.blobs) or "none"
-            raise InvalidInputError(f"{url} has no blob {blob!r}; these are there: {names}")
-        return await reader.blob(meta)
-
-    sys.stdout.buffer.write(with_store(root, parse_options(options, endpoint_url), work))
-    sys.stdout.buffer.flush()
+    reader = PuffinReader(store, key)
+    footer = await reader.footer()
+    meta = footer.find(blob)
+    if meta is None and blob.isdigit() and int(blob) < len(footer.blobs):
+        meta = footer.blobs[int(blob)]
+    if meta is None:
+        names = ", ".join(each.type for each in footer.blobs) or "none"
+        raise InvalidInputError(f"{url} has no blob {blob!r}; these are there: {names}")
+    return Outcome(partial(write_bytes, await reader.blob(meta)))
 
 
 @app.command("search")
-def _search(
-    url: ObjectUrl,
+@on_object(split_file)
+async def _search(
+    store: ObjectStore,
+    key: str,
     where: Annotated[str, typer.Option(help="Condition on columns named col1, col2, … by their ids.")],
     types: Annotated[
         list[str] | None,
         typer.Option("--type", metavar="ID=TYPE", help="Arrow type of a column; else that of its constants."),
     ] = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Show which rows of the data file may match, by the file's indexes."""
-    root, key = split_file(url)
     expr = parse_where(where)
     columns = _columns(expr, types or [])
-
-    async def work(store: ObjectStore) -> RowSelection:
-        async with ScratchSpace() as scratch:
-            return await IndexSearcher(PuffinReader(store, key), columns, scratch=scratch).may_match(expr)
-
     with measure() as cost:
-        selection = with_store(root, parse_options(options, endpoint_url), work)
-    ranges = selection.ranges.tolist()
+        async with ScratchSpace() as scratch:
+            searcher = IndexSearcher(PuffinReader(store, key), columns, scratch=scratch)
+            selection = await searcher.may_match(expr)
+    total, ranges = selection.total_rows, selection.ranges.tolist()
     rows = sum(end - start for start, end in ranges)
-    if as_json:
-        print_json(
-            {"total_rows": selection.total_rows, "rows": rows, "ranges": ranges, "cost": cost.as_dict()}
+
+    def show() -> None:
+        print_table(
+            ("from row", "to row", "rows"),
+            [(f"{start:,}", f"{end:,}", f"{end - start:,}") for start, end in ranges],
+            title=f"{rows:,} of {total:,} rows may match {where}",
+            right=("from row", "to row", "rows"),
         )
-        return
-    print_table(
-        ("from row", "to row", "rows"),
-        [(f"{start:,}", f"{end:,}", f"{end - start:,}") for start, end in ranges],
-        title=f"{rows:,} of {selection.total_rows:,} rows may match {where}",
-        right=("from row", "to row", "rows"),
-    )
-    say(f"cost: {cost}", style="dim")
+        say(f"cost: {cost}", style="dim")
+
+    return Outcome(show, {"total_rows": total, "rows": rows, "ranges": ranges, "cost": cost.as_dict()})
 
 
 def _columns(expr: Expr, types: list[str]) -> dict[str, tuple[int, pa.DataType]]:

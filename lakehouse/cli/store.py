@@ -5,24 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime as dt
-import sys
+from functools import partial
 from typing import Annotated, Any
 
 import anyio
 import typer
 from rich.text import Text
 
-from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    ObjectUrl,
-    Options,
-    Url,
-    parse_options,
-    split_object,
-    with_store,
-)
-from lakehouse.cli.output import human_bytes, print_json, print_table, say
+from lakehouse.cli.arguments import Json, Options, Url, parse_options
+from lakehouse.cli.frame import Outcome, finish, on_object, on_store
+from lakehouse.cli.output import human_bytes, print_table, say, write_bytes
 from lakehouse.cli.progress import progress_bar
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import ObjectMeta, ObjectStore, load_settings, measure, open_store
@@ -91,12 +83,8 @@ def check_store_command(
 
     with progress_bar() as tell:
         report = anyio.run(work, tell)
-    if as_json:
-        print_json(_report(report))
-    else:
-        print_report(report)
-    if not report.may_commit:
-        raise typer.Exit(3)
+    outcome = Outcome(partial(print_report, report), _report(report), 0 if report.may_commit else 3)
+    finish(outcome, as_json=as_json)
 
 
 def _report(report: StoreReport) -> dict[str, Any]:
@@ -137,89 +125,61 @@ def print_report(report: StoreReport) -> None:
 
 
 @app.command("ls")
-def _ls(
-    url: Url,
+@on_store()
+async def _ls(
+    store: ObjectStore,
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Go into every prefix.")] = False,
     limit: Annotated[int, typer.Option(help="Print at most this many.", min=1)] = 1000,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """List objects under a URL."""
-
-    async def work(store: ObjectStore) -> tuple[list[str], list[ObjectMeta]]:
-        if recursive:
-            return [], [meta async for meta in store.list(limit=limit)]
-        prefixes: list[str] = []
-        metas: list[ObjectMeta] = []
-        page: str | None = None
-        while len(prefixes) + len(metas) < limit:
-            listed = await store.list_page(delimiter="/", page=page)
-            prefixes += listed.prefixes
-            metas += listed.objects
-            page = listed.next_page
-            if page is None:
-                break
-        return prefixes[:limit], metas[:limit]
-
-    prefixes, metas = with_store(url, parse_options(options, endpoint_url), work)
-    if as_json:
-        print_json({"prefixes": prefixes, "objects": [_meta(meta) for meta in metas]})
-        return
+    prefixes: list[str] = []
+    metas: list[ObjectMeta] = []
+    page: str | None = None
+    if recursive:
+        metas = [meta async for meta in store.list(limit=limit)]
+    while not recursive and len(prefixes) + len(metas) < limit:
+        listed = await store.list_page(delimiter="/", page=page)
+        prefixes += listed.prefixes
+        metas += listed.objects
+        page = listed.next_page
+        if page is None:
+            break
+    prefixes, metas = prefixes[:limit], metas[:limit]
     rows = [("", "", prefix) for prefix in prefixes]
     rows += [(human_bytes(meta.size), _time(meta.modified_ms), meta.key) for meta in metas]
-    print_table(("size", "modified", "key"), rows, right=("size",), whole=("modified", "key"))
+    return Outcome(
+        lambda: print_table(("size", "modified", "key"), rows, right=("size",), whole=("modified", "key")),
+        {"prefixes": prefixes, "objects": [_meta(meta) for meta in metas]},
+    )
 
 
 @app.command("stat")
-def _stat(
-    url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None, as_json: Json = False
-) -> None:
+@on_object()
+async def _stat(store: ObjectStore, key: str) -> Outcome:
     """Show size, version and time of one object."""
-    root, key = split_object(url)
-    meta = with_store(root, parse_options(options, endpoint_url), lambda store: store.head(key))
-    if as_json:
-        print_json(_meta(meta))
-    else:
-        print_table(("field", "value"), [(name, value) for name, value in _meta(meta).items()])
+    about = _meta(await store.head(key))
+    return Outcome(lambda: print_table(("field", "value"), about.items()), about)
 
 
 @app.command("cat")
-def _cat(url: ObjectUrl, options: Options = None, endpoint_url: Endpoint = None) -> None:
+@on_object(json=False)
+async def _cat(store: ObjectStore, key: str) -> Outcome:
     """Write an object's bytes to standard output."""
-    root, key = split_object(url)
-    fetched = with_store(root, parse_options(options, endpoint_url), lambda store: store.get(key))
-    sys.stdout.buffer.write(fetched.data)
-    sys.stdout.buffer.flush()
+    return Outcome(partial(write_bytes, (await store.get(key)).data))
 
 
 @app.command("tail")
-def _tail(
-    url: ObjectUrl,
+@on_object()
+async def _tail(
+    store: ObjectStore,
+    key: str,
     length: Annotated[int, typer.Option("--bytes", "-n", help="How many bytes.", min=1)] = 1024,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Write the last bytes of an object to standard output, in one request."""
-    root, key = split_object(url)
     with measure() as cost:
-        fetched = with_store(
-            root, parse_options(options, endpoint_url), lambda store: store.get_tail(key, length)
-        )
-    if as_json:
-        print_json(
-            {
-                "key": key,
-                "start": fetched.start,
-                "size": fetched.size,
-                "hex": fetched.data.hex(),
-                "cost": cost.as_dict(),
-            }
-        )
-        return
-    sys.stdout.buffer.write(fetched.data)
-    sys.stdout.buffer.flush()
+        fetched = await store.get_tail(key, length)
+    document = {"key": key, "start": fetched.start, "size": fetched.size, "hex": fetched.data.hex()}
+    return Outcome(partial(write_bytes, fetched.data), {**document, "cost": cost.as_dict()})
 
 
 def _meta(meta: ObjectMeta) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_every_command_that_takes_away_asks() -> None:
         for one in module.tree.body:
             calls = [node.func for node in ast.walk(one) if isinstance(node, ast.Call)]
             called = {func.attr for func in calls if isinstance(func, ast.Attribute)} & TAKES_AWAY
-            asking = isinstance(one, ast.FunctionDef) and any(
+            asking = isinstance(one, ast.AsyncFunctionDef) and any(
                 isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "asks"
                 for mark in one.decorator_list
             )

@@ -5,28 +5,22 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import itertools
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    Options,
+    IfExists,
+    IfNotExists,
     SnapshotOption,
     TableArgument,
     Tag,
     Timestamp,
-    WarehouseArgument,
     moment,
-    parse_options,
     parse_words,
-    with_lake,
-    with_table,
 )
 from lakehouse.cli.asking import asks
-from lakehouse.cli.output import print_json, say
+from lakehouse.cli.frame import Outcome, on_lake, on_table
 from lakehouse.cli.tables.indexes import parse_index_words
 from lakehouse.format import schema as schemas
 
@@ -34,13 +28,14 @@ if TYPE_CHECKING:
     from lakehouse.format.schema import TableSchema
     from lakehouse.lake import Lake
     from lakehouse.storage.table import Table
-    from lakehouse.storage.tables import CommitResult, DropResult
+    from lakehouse.storage.tables import CommitResult
 
 __all__ = ["create", "drop", "rename", "rollback", "tag", "undrop", "untag"]
 
 
-def create(
-    warehouse: WarehouseArgument,
+@on_lake
+async def create(
+    lake: Lake,
     table: TableArgument,
     columns: Annotated[
         str, typer.Argument(help="Such as 'id bigint, day date, note string comment ''for people'''.")
@@ -66,11 +61,8 @@ def create(
         ),
     ] = None,
     comment: Annotated[str | None, typer.Option(help="What the table is for.")] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave one that is there.")] = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    if_not_exists: IfNotExists = False,
+) -> Outcome:
     """Make a table; its columns are written as in SQL."""
     wrong = "--set takes NAME=VALUE; docs/reference/table-options.md has the names"
     schema = dataclasses.replace(
@@ -83,12 +75,8 @@ def create(
     schema = dataclasses.replace(schema, indexes=definitions, highest_index_id=len(definitions))
     schemas.check_schema(schema)
     schemas.check_options(schema)
-
-    async def work(lake: Lake) -> Table:
-        return await lake.create_table(table, schema, if_not_exists=if_not_exists)
-
-    made = with_lake(warehouse, parse_options(options, endpoint_url), work)
-    _say(f"{made.name} at {made.location}", {"table": made.name, "location": made.location}, as_json)
+    made = await lake.create_table(table, schema, if_not_exists=if_not_exists)
+    return _named(f"{made.name} at {made.location}", made)
 
 
 def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> TableSchema:
@@ -109,136 +97,79 @@ def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> Ta
 
 
 @asks("Drop {table}?".format_map)
-def drop(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Nothing to drop is fine.")] = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+@on_lake
+async def drop(lake: Lake, table: TableArgument, if_exists: IfExists = False) -> Outcome:
     """Drop a table: its name is free, and whoever has it open is told. Says until when it can come back."""
-
-    async def work(lake: Lake) -> DropResult | None:
-        return await lake.drop_table(table, if_exists=if_exists)
-
-    done = with_lake(warehouse, parse_options(options, endpoint_url), work)
+    done = await lake.drop_table(table, if_exists=if_exists)
     if done is None:
-        _say(f"there is no table {table}", {"dropped": None}, as_json)
-        return
-    _say(str(done), {"dropped": table, "uuid": str(done.uuid), "until": _iso(done.until)}, as_json)
+        return Outcome(f"there is no table {table}", {"dropped": None})
+    return Outcome(str(done), {"dropped": table, "uuid": str(done.uuid), "until": _iso(done.until)})
 
 
-def undrop(
-    warehouse: WarehouseArgument,
+@on_lake
+async def undrop(
+    lake: Lake,
     table: TableArgument,
     uuid: Annotated[
         str | None, typer.Option(help="Which one, when several of that name were dropped; else the last.")
     ] = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Bring a dropped table back as it was, until a purge has deleted its objects."""
-
-    async def work(lake: Lake) -> Table:
-        return await lake.undrop_table(table, uuid=uuid)
-
-    back = with_lake(warehouse, parse_options(options, endpoint_url), work)
-    _say(f"{back.name} is back", {"table": back.name, "location": back.location}, as_json)
+    back = await lake.undrop_table(table, uuid=uuid)
+    return _named(f"{back.name} is back", back)
 
 
-def rename(
-    warehouse: WarehouseArgument,
+@on_lake
+async def rename(
+    lake: Lake,
     table: TableArgument,
     new_name: Annotated[str, typer.Argument(help="In this or another database.", metavar="DATABASE.TABLE")],
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Give a table another name."""
-
-    async def work(lake: Lake) -> Table:
-        return await lake.rename_table(table, new_name)
-
-    moved = with_lake(warehouse, parse_options(options, endpoint_url), work)
-    _say(f"{table} is {moved.name} now", {"table": moved.name, "location": moved.location}, as_json)
+    moved = await lake.rename_table(table, new_name)
+    return _named(f"{table} is {moved.name} now", moved)
 
 
-def tag(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+def _named(text: str, table: Table) -> Outcome:
+    return Outcome(text, {"table": table.name, "location": table.location})
+
+
+@on_table
+async def tag(
+    table: Table,
     name: Annotated[str, typer.Argument(help="Of the tag.")],
     snapshot: SnapshotOption = None,
     replace: Annotated[bool, typer.Option("--replace", help="Move a tag that is there.")] = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Give a snapshot a name, which keeps it."""
-    _commit(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened: opened.create_tag(name, snapshot=snapshot, replace=replace),
-        as_json,
-    )
+    return _committed(table, await table.create_tag(name, snapshot=snapshot, replace=replace))
 
 
 @asks("Delete tag {name} of {table}?".format_map)
-def untag(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    name: Annotated[str, typer.Argument(help="Of the tag.")],
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+@on_table
+async def untag(table: Table, name: Annotated[str, typer.Argument(help="Of the tag.")]) -> Outcome:
     """Take a tag away; its snapshot may expire then."""
-    parsed = parse_options(options, endpoint_url)
-    _commit(warehouse, table, parsed, lambda opened: opened.delete_tag(name), as_json)
+    return _committed(table, await table.delete_tag(name))
 
 
 @asks("Roll {table} back?".format_map)
-def rollback(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def rollback(
+    table: Table,
     snapshot: Annotated[int | None, typer.Option(help="Id of a snapshot.")] = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Make an older state the newest, by a commit; what came between can still be read."""
-    _commit(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened: opened.rollback(snapshot=snapshot, timestamp=moment(timestamp), tag=tag),
-        as_json,
-    )
+    done = await table.rollback(snapshot=snapshot, timestamp=moment(timestamp), tag=tag)
+    return _committed(table, done)
 
 
-def _commit(
-    warehouse: str,
-    name: str,
-    options: dict[str, Any],
-    work: Callable[[Table], Awaitable[CommitResult]],
-    as_json: bool,
-) -> None:
-    """Makes a commit and says what it did."""
-    done = with_table(warehouse, name, options, work)
+def _committed(table: Table, done: CommitResult) -> Outcome:
     report = {"snapshot": done.snapshot, "changed": done.changed, **done.cost.as_dict()}
-    _say(f"{name} is at snapshot {done.snapshot}" + ("" if done.changed else ", as it was"), report, as_json)
+    as_it_was = "" if done.changed else ", as it was"
+    return Outcome(f"{table.name} is at snapshot {done.snapshot}{as_it_was}", report)
 
 
 def _iso(moment: dt.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="seconds")
-
-
-def _say(text: str, report: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(report)
-    else:
-        say(text)

@@ -6,28 +6,24 @@ import datetime as dt
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakehouse.cli import tables
 from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    Options,
+    ColumnNames,
     SnapshotOption,
-    TableArgument,
     Tag,
     Timestamp,
-    WarehouseArgument,
+    Where,
     moment,
-    parse_options,
     parse_words,
-    with_lake,
-    with_table,
 )
 from lakehouse.cli.escapes import json_text
-from lakehouse.cli.output import error_console, human_bytes, print_json, print_table, say
+from lakehouse.cli.frame import Outcome, on_lake, on_table
+from lakehouse.cli.output import error_console, human_bytes, print_table, say
 from lakehouse.cli.tables import changes as table_changes
 from lakehouse.cli.tables import compact as table_compact
 from lakehouse.cli.tables import indexes as table_indexes
@@ -38,7 +34,6 @@ from lakehouse.storage import scan as scans
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakehouse.format.schema import TableSchema
     from lakehouse.lake import Lake
     from lakehouse.storage.table import Table
 
@@ -65,60 +60,41 @@ app.command("purge")(table_maintenance.purge)
 app.command("compact")(table_compact.compact)
 app.command("rebuild-indexes")(table_indexes.rebuild_indexes)
 
-_Where = Annotated[str | None, typer.Option(help="Condition in SQL, such as 'amount > 10'.")]
-_ColumnNames = Annotated[
-    list[str] | None, typer.Option("--column", "-c", help="Only this column; may be repeated.")
-]
 _Stats = Annotated[bool, typer.Option("--stats", help="Say at the end what was read and what it cost.")]
 _NO_SUCH_ROW = 3
 
 
 @app.command("list")
-def _list(
-    warehouse: WarehouseArgument,
+@on_lake
+async def _list(
+    lake: Lake,
     database: Annotated[str | None, typer.Argument(help="Only this database.")] = None,
     prefix: Annotated[str, typer.Option(help="Only tables whose names begin so.")] = "",
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
+    *,
+    as_json: bool,
 ) -> None:
     """List tables, a name per line."""
-
-    async def work(lake: Lake) -> None:
-        for namespace in [database] if database else await lake.databases():
-            async for name in lake.tables(namespace, prefix=prefix):
-                typer.echo(json_text({"table": name}) if as_json else name)
-
-    with_lake(warehouse, parse_options(options, endpoint_url), work)
+    for namespace in [database] if database else await lake.databases():
+        async for name in lake.tables(namespace, prefix=prefix):
+            typer.echo(json_text({"table": name}) if as_json else name)
 
 
 @app.command("describe")
-def _describe(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    snapshot: SnapshotOption = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+@on_table
+async def _describe(table: Table, snapshot: SnapshotOption = None) -> Outcome:
     """Show a table's columns, keys, options and size."""
-
-    async def work(table: Table) -> tuple[TableSchema, dict[str, Any]]:
-        number = await table.current_snapshot() if snapshot is None else snapshot
-        schema = await table.schema(snapshot=number)
-        sizes = await table.partitions(snapshot=number)
-        rows = await scans.rows_of_view(await table.core.view(snapshot=number))
-        return schema, {
-            "table": table.name,
-            "location": table.location,
-            "uuid": str(table.uuid),
-            "snapshot": number,
-            **{name: tables.total(sizes[name]) for name in ("files", "stored_rows", "bytes")},
-            "rows": rows,
-            "partitions": sizes.num_rows,
-        }
-
-    schema, about = with_table(warehouse, table, parse_options(options, endpoint_url), work)
+    number = await table.current_snapshot() if snapshot is None else snapshot
+    schema = await table.schema(snapshot=number)
+    sizes = await table.partitions(snapshot=number)
+    about = {
+        "table": table.name,
+        "location": table.location,
+        "uuid": str(table.uuid),
+        "snapshot": number,
+        **{name: tables.total(sizes[name]) for name in ("files", "stored_rows", "bytes")},
+        "rows": await scans.rows_of_view(await table.core.view(snapshot=number)),
+        "partitions": sizes.num_rows,
+    }
     columns = [
         {
             "id": field.id,
@@ -137,9 +113,11 @@ def _describe(
         "options": dict(schema.options),
         "comment": schema.comment,
     }
-    if as_json:
-        print_json({**about, "schema": schema.id, **keys, "columns": columns})
-        return
+    document = {**about, "schema": schema.id, **keys, "columns": columns}
+    return Outcome(partial(_print_description, about, keys, columns), document)
+
+
+def _print_description(about: dict[str, Any], keys: dict[str, Any], columns: list[dict[str, Any]]) -> None:
     print_table(
         ("id", "column", "type", "null", "default", "comment"),
         [
@@ -171,14 +149,9 @@ def _relation(
 ) -> None:
     """Registers a command that shows a relation of a table."""
 
-    def command(
-        warehouse: WarehouseArgument,
-        table: TableArgument,
-        options: Options = None,
-        endpoint_url: Endpoint = None,
-        as_json: Json = False,
-    ) -> None:
-        _show(with_table(warehouse, table, parse_options(options, endpoint_url), read), columns, as_json)
+    @on_table
+    async def command(table: Table) -> Outcome:
+        return _rows(await read(table), columns)
 
     app.command(name, help=about)(command)
 
@@ -188,25 +161,17 @@ def _relation_at(
 ) -> None:
     """Registers a command that shows a relation of a snapshot."""
 
-    def command(
-        warehouse: WarehouseArgument,
-        table: TableArgument,
-        snapshot: SnapshotOption = None,
-        options: Options = None,
-        endpoint_url: Endpoint = None,
-        as_json: Json = False,
-    ) -> None:
-        parsed = parse_options(options, endpoint_url)
-        _show(with_table(warehouse, table, parsed, lambda opened: read(opened, snapshot)), columns, as_json)
+    @on_table
+    async def command(table: Table, snapshot: SnapshotOption = None) -> Outcome:
+        return _rows(await read(table, snapshot), columns)
 
     app.command(name, help=about)(command)
 
 
-def _show(rows: pa.Table, columns: Sequence[str], as_json: bool) -> None:
-    if as_json:
-        tables.print_lines(rows)
-    else:
-        tables.print_rows(rows, columns, _FORMATS, wraps=_WRAPS)
+def _rows(rows: pa.Table, columns: Sequence[str]) -> Outcome:
+    return Outcome(
+        lambda: tables.print_rows(rows, columns, _FORMATS, wraps=_WRAPS), lambda: tables.print_lines(rows)
+    )
 
 
 def _time(moment: dt.datetime | None) -> str:
@@ -265,11 +230,11 @@ _relation_at(
 
 
 @app.command("scan")
-def _scan(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    where: _Where = None,
-    columns: _ColumnNames = None,
+@on_table
+async def _scan(
+    table: Table,
+    where: Where = None,
+    columns: ColumnNames = None,
     limit: Annotated[
         int | None, typer.Option(help=f"Most rows; without it a table shows {_SHOWN}, --json all.", min=0)
     ] = None,
@@ -277,48 +242,33 @@ def _scan(
     timestamp: Timestamp = None,
     tag: Tag = None,
     stats: _Stats = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
+    *,
+    as_json: bool,
 ) -> None:
     """Print rows: as a table, or with --json an object per line, however many there are."""
     most = _SHOWN if limit is None else limit
     read = _SHOWN + 1 if limit is None and not as_json else limit
-
-    async def work(table: Table) -> None:
-        scan = table.scan(
-            where, columns=columns, limit=read, snapshot=snapshot, timestamp=moment(timestamp), tag=tag
-        )
-        await tables.print_some(scan.tables(), as_json=as_json, most=most, rest="--column or --json")
-        if stats:
-            error_console().print_json(json.dumps(scan.report.as_dict()))
-
-    with_table(warehouse, table, parse_options(options, endpoint_url), work)
+    scan = table.scan(
+        where, columns=columns, limit=read, snapshot=snapshot, timestamp=moment(timestamp), tag=tag
+    )
+    await tables.print_some(scan.tables(), as_json=as_json, most=most, rest="--column or --json")
+    if stats:
+        error_console().print_json(json.dumps(scan.report.as_dict()))
 
 
 @app.command("explain")
-def _explain(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    where: _Where = None,
-    columns: _ColumnNames = None,
+@on_table
+async def _explain(
+    table: Table,
+    where: Where = None,
+    columns: ColumnNames = None,
     snapshot: SnapshotOption = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Show which files a scan would read, and why it need not read the others."""
-
-    async def work(table: Table) -> dict[str, Any]:
-        scan = table.scan(where, columns=columns, snapshot=snapshot, timestamp=moment(timestamp), tag=tag)
-        return (await scan.explain()).as_dict()
-
-    report = with_table(warehouse, table, parse_options(options, endpoint_url), work)
-    if as_json:
-        print_json(report)
-        return
+    scan = table.scan(where, columns=columns, snapshot=snapshot, timestamp=moment(timestamp), tag=tag)
+    report = (await scan.explain()).as_dict()
     rows = [("files", report["files"])]
     rows += [(f"left out by {what}", count) for what, count in sorted(report["files_pruned"].items())]
     rows += [("to read", report["files_read"]), ("of these, for their keys only", report["files_keys_only"])]
@@ -326,61 +276,43 @@ def _explain(
         rows += [("index files asked", report["indexes_read"])]
         rows += [("rows in files to read that indexes exclude", report["rows_pruned_by_index"])]
         rows += [("index files that cannot be read", report["indexes_failed"])]
-    print_table(("files of the snapshot", "count"), rows, right=("count",))
+    return Outcome(lambda: print_table(("files of the snapshot", "count"), rows, right=("count",)), report)
 
 
 @app.command("get")
-def _get(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def _get(
+    table: Table,
     key: Annotated[list[str], typer.Argument(help="The primary key, such as id=7.", metavar="COLUMN=VALUE…")],
-    columns: _ColumnNames = None,
+    columns: ColumnNames = None,
     snapshot: SnapshotOption = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+) -> Outcome:
     """Show the row of a key; exit code 3 when there is none."""
     words = parse_words(key, "a key is COLUMN=VALUE for each column of the primary key, such as id=7")
-
-    async def work(table: Table) -> dict[str, Any] | None:
-        typed = tables.typed(words, await table.schema())
-        return await table.get(
-            typed, columns=columns, snapshot=snapshot, timestamp=moment(timestamp), tag=tag
-        )
-
-    row = with_table(warehouse, table, parse_options(options, endpoint_url), work)
-    if as_json:
-        print_json(None if row is None else {name: tables.plain(value) for name, value in row.items()})
-    elif row is None:
-        error_console().print("there is no row of that key")
-    else:
-        print_table(
-            ("column", "value"),
-            [(name, None if value is None else tables.cell(value)) for name, value in row.items()],
-        )
+    typed = tables.typed(words, await table.schema())
+    row = await table.get(typed, columns=columns, snapshot=snapshot, timestamp=moment(timestamp), tag=tag)
     if row is None:
-        raise typer.Exit(_NO_SUCH_ROW)
+        return Outcome(lambda: error_console().print("there is no row of that key"), None, _NO_SUCH_ROW)
+    cells = [(name, None if value is None else tables.cell(value)) for name, value in row.items()]
+    return Outcome(
+        lambda: print_table(("column", "value"), cells),
+        {name: tables.plain(value) for name, value in row.items()},
+    )
 
 
 @app.command("changes")
-def _changes(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def _changes(
+    table: Table,
     start: Annotated[int, typer.Argument(help="Id of a snapshot.")],
     end: Annotated[int | None, typer.Argument(help="Id of a later one; else the newest.")] = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
+    *,
+    as_json: bool,
 ) -> None:
     """Print which rows differ between two snapshots, and how."""
-
-    async def work(table: Table) -> None:
-        await tables.print_some(_first_column(table, start, end), as_json=as_json, most=_SHOWN)
-
-    with_table(warehouse, table, parse_options(options, endpoint_url), work)
+    await tables.print_some(_first_column(table, start, end), as_json=as_json, most=_SHOWN)
 
 
 async def _first_column(table: Table, start: int, end: int | None) -> AsyncGenerator[pa.Table, None]:

@@ -5,58 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
-from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    Options,
-    TableArgument,
-    WarehouseArgument,
-    parse_options,
-    with_table,
-)
-from lakehouse.cli.output import error_console, human_bytes, print_json, say
-from lakehouse.io.work import Progress
+from lakehouse.cli.arguments import Partitions, PlanOnly
+from lakehouse.cli.frame import Outcome, on_table
+from lakehouse.cli.output import human_bytes
 
 if TYPE_CHECKING:
+    from lakehouse.io.work import ProgressCallback
     from lakehouse.storage.compact import CompactResult
     from lakehouse.storage.table import Table
 
 __all__ = ["compact"]
 
 
-def compact(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    where: Annotated[
-        str | None, typer.Option(help="Only these partitions, such as \"day = '2026-01-31'\".")
-    ] = None,
+@on_table
+async def compact(
+    table: Table,
+    where: Partitions = None,
     full: Annotated[bool, typer.Option("--full", help="Leave one run of every bucket.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what there is to do.")] = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    dry_run: PlanOnly = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Merge sorted runs, so that reads get faster; no snapshot reads differently."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    terminal = error_console()
-    with Bar(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
-        line = bar.add_task("rows", total=None)
-
-        def tell(progress: Progress) -> None:
-            bar.update(line, completed=progress.done, total=progress.total)
-
-        async def work(opened: Table) -> CompactResult:
-            return await opened.compact(where, full=full, dry_run=dry_run, progress=tell)
-
-        done = with_table(warehouse, table, parse_options(options, endpoint_url), work)
-    if as_json:
-        print_json(done.as_dict())
-        return
-    for line_text in _said(table, done):
-        say(line_text)
+    done = await table.compact(where, full=full, dry_run=dry_run, progress=tell)
+    return Outcome("\n".join(_said(table.name, done)), done.as_dict())
 
 
 def _said(table: str, done: CompactResult) -> list[str]:

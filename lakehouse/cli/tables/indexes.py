@@ -8,24 +8,15 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
-from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    Options,
-    TableArgument,
-    WarehouseArgument,
-    parse_options,
-    with_table,
-)
-from lakehouse.cli.output import error_console, human_bytes, print_json, say
+from lakehouse.cli.arguments import Partitions, PlanOnly
+from lakehouse.cli.frame import Outcome, on_table
+from lakehouse.cli.output import human_bytes
 from lakehouse.errors import InvalidInputError
 from lakehouse.format import schema, text
-from lakehouse.io.work import Progress
 
 if TYPE_CHECKING:
+    from lakehouse.io.work import ProgressCallback
     from lakehouse.storage.maintenance import RebuildResult
     from lakehouse.storage.table import Table
 
@@ -86,37 +77,20 @@ def _option(word: str) -> tuple[str, Any]:
         return name, text
 
 
-def rebuild_indexes(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
-    where: Annotated[
-        str | None, typer.Option(help="Only these partitions, such as \"day = '2026-01-31'\".")
-    ] = None,
+@on_table
+async def rebuild_indexes(
+    table: Table,
+    where: Partitions = None,
     every: Annotated[
         bool, typer.Option("--every", help="Also files whose indexes are as they should be.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what there is to do.")] = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    dry_run: PlanOnly = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Index the data files that are not indexed as the table says."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    terminal = error_console()
-    with Bar(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
-        line = bar.add_task("files", total=None)
-
-        def tell(progress: Progress) -> None:
-            bar.update(line, completed=progress.done, total=progress.total)
-
-        async def work(opened: Table) -> RebuildResult:
-            return await opened.rebuild_indexes(where, every=every, dry_run=dry_run, progress=tell)
-
-        done = with_table(warehouse, table, parse_options(options, endpoint_url), work)
-    if as_json:
-        print_json(done.as_dict())
-    else:
-        say(f"{table}: {_said(done)}")
+    done = await table.rebuild_indexes(where, every=every, dry_run=dry_run, progress=tell)
+    return Outcome(f"{table.name}: {_said(done)}", done.as_dict())
 
 
 def _said(done: RebuildResult) -> str:

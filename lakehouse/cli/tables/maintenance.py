@@ -7,25 +7,13 @@ Invariant: what deletes or rewrites asks first (``asking.py``); ``verify`` and `
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from lakehouse.cli.arguments import (
-    Endpoint,
-    Json,
-    Options,
-    TableArgument,
-    WarehouseArgument,
-    moment,
-    parse_options,
-    with_lake,
-    with_table,
-)
+from lakehouse.cli.arguments import DryRun, Grace, moment
 from lakehouse.cli.asking import asks
-from lakehouse.cli.output import print_json, say
-from lakehouse.cli.progress import progress_bar
+from lakehouse.cli.frame import Outcome, on_lake, on_table
 
 if TYPE_CHECKING:
     from lakehouse.io.cost import Cost
@@ -37,207 +25,125 @@ __all__ = ["expire", "expire_partitions", "orphans", "purge", "repair", "rescale
 
 _DAMAGED = 4
 
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would be done now.")]
-_Grace = Annotated[
-    float | None,
-    typer.Option(
-        "--grace",
-        help="Seconds instead of the table's delete_grace_s; less is for tables nobody uses meanwhile.",
-        min=0,
-    ),
-]
-
 
 class _Report(Protocol):
     @property
     def cost(self) -> Cost: ...
 
 
-R = TypeVar("R", bound=_Report)
-
-
 @asks("Let snapshots of {table} expire?".format_map)
-def expire(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def expire(
+    table: Table,
     retain: Annotated[int | None, typer.Option(help="So many of the newest snapshots stay.", min=1)] = None,
     older_than: Annotated[
         str | None,
         typer.Option(help="Snapshots from then on stay: '2026-01-31 12:00' (UTC), or milliseconds."),
     ] = None,
-    grace: _Grace = None,
-    dry_run: _DryRun = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    grace: Grace = None,
+    dry_run: DryRun = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Let old snapshots expire, and delete objects of those that expired long enough ago."""
-    _on_table(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened, tell: opened.expire_snapshots(
+    return _told(
+        await table.expire_snapshots(
             retain=retain, older_than=moment(older_than), grace_s=grace, dry_run=dry_run, progress=tell
-        ),
-        as_json,
+        )
     )
 
 
 @asks("Delete orphans of {table}?".format_map)
-def orphans(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def orphans(
+    table: Table,
     older_than: Annotated[
         str | None,
         typer.Option(help="Uploads before then; else those older than the table's orphan.min_age_s."),
     ] = None,
-    dry_run: _DryRun = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    dry_run: DryRun = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Delete objects that were uploaded for commits which never came."""
-    _on_table(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened, tell: opened.remove_orphans(
-            older_than=moment(older_than), dry_run=dry_run, progress=tell
-        ),
-        as_json,
-    )
+    return _told(await table.remove_orphans(older_than=moment(older_than), dry_run=dry_run, progress=tell))
 
 
 @asks("Delete rows of {table} from before {older_than}?".format_map)
-def expire_partitions(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def expire_partitions(
+    table: Table,
     older_than: Annotated[str, typer.Argument(help="The first moment that stays, such as 2026-01-31.")],
     column: Annotated[str | None, typer.Option(help="The partition column that tells.")] = None,
-    dry_run: _DryRun = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    dry_run: DryRun = False,
+) -> Outcome:
     """Delete the rows of partitions before a moment, in one commit."""
-    _on_table(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened, _: opened.expire_partitions(older_than, column=column, dry_run=dry_run),
-        as_json,
-    )
+    return _told(await table.expire_partitions(older_than, column=column, dry_run=dry_run))
 
 
-def verify(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def verify(
+    table: Table,
     deep: Annotated[bool, typer.Option("--deep", help="Read every data file too.")] = False,
     snapshot: Annotated[int | None, typer.Option(help="Only this snapshot; else all.")] = None,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Look for damage: missing objects, wrong checksums, counts, keys; exit code 4 when there is some."""
-    report = _on_table(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened, tell: opened.verify(deep=deep, snapshot=snapshot, progress=tell),
-        as_json,
-    )
-    if not report.ok:
-        raise typer.Exit(_DAMAGED)
+    report = await table.verify(deep=deep, snapshot=snapshot, progress=tell)
+    return _told(report, 0 if report.ok else _DAMAGED)
 
 
 @asks("Repair {table}? What cannot be read is left out.".format_map)
-def repair(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def repair(
+    table: Table,
     shallow: Annotated[
         bool, typer.Option("--shallow", help="Only look which files are there, do not read them.")
     ] = False,
-    dry_run: _DryRun = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    dry_run: DryRun = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Make a new snapshot of what can be read, and name what cannot; exit code 4 when something is lost."""
-    report = _on_table(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened, tell: opened.repair(deep=not shallow, dry_run=dry_run, progress=tell),
-        as_json,
-    )
-    if not report.ok:
-        raise typer.Exit(_DAMAGED)
+    report = await table.repair(deep=not shallow, dry_run=dry_run, progress=tell)
+    return _told(report, 0 if report.ok else _DAMAGED)
 
 
 @asks("Rewrite {table} with {buckets} buckets?".format_map)
-def rescale(
-    warehouse: WarehouseArgument,
-    table: TableArgument,
+@on_table
+async def rescale(
+    table: Table,
     buckets: Annotated[int, typer.Argument(help="How many there are to be.", min=1)],
-    dry_run: _DryRun = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    dry_run: DryRun = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Give a table another number of buckets; every file is read and written once."""
-    _on_table(
-        warehouse,
-        table,
-        parse_options(options, endpoint_url),
-        lambda opened, tell: opened.rescale(buckets, dry_run=dry_run, progress=tell),
-        as_json,
-    )
+    return _told(await table.rescale(buckets, dry_run=dry_run, progress=tell))
 
 
 @asks(lambda given: f"Delete objects of dropped tables in {given['database'] or 'all databases'}?")
-def purge(
-    warehouse: WarehouseArgument,
+@on_lake
+async def purge(
+    lake: Lake,
     database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
-    grace: _Grace = None,
-    dry_run: _DryRun = False,
-    options: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: Json = False,
-) -> None:
+    grace: Grace = None,
+    dry_run: DryRun = False,
+    *,
+    tell: ProgressCallback,
+) -> Outcome:
     """Delete the objects of tables that were dropped long enough ago."""
-    with progress_bar() as tell:
-
-        async def work(lake: Lake) -> Any:
-            return await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell)
-
-        report = with_lake(warehouse, parse_options(options, endpoint_url), work)
-    _say(report, as_json)
+    return _told(await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell))
 
 
-def _on_table(
-    warehouse: str,
-    name: str,
-    options: dict[str, Any],
-    work: Callable[[Table, ProgressCallback], Awaitable[R]],
-    as_json: bool,
-) -> R:
-    """Does the work with a progress bar on a terminal, and says what came of it."""
-    with progress_bar() as tell:
-        report = with_table(warehouse, name, options, lambda opened: work(opened, tell))
-    _say(report, as_json)
-    return report
-
-
-def _say(report: _Report, as_json: bool) -> None:
-    if not as_json:
-        say(str(report))
-        return
+def _told(report: _Report, code: int = 0) -> Outcome:
     members = {
         field.name: _plain(getattr(report, field.name))
         for field in dataclasses.fields(report)  # type: ignore[arg-type]
         if field.name != "cost"
     }
-    print_json({**members, **report.cost.as_dict()})
+    return Outcome(str(report), {**members, **report.cost.as_dict()}, code)
 
 
 def _plain(value: object) -> object:
