@@ -18,6 +18,7 @@ from lakehouse import config, errors, reports
 from lakehouse.config import SettingInfo, Settings
 from lakehouse.format.schema.table_options import OptionInfo, TableOptions
 from lakehouse.io.backends.s3_spellings import ALLOW_HTTP, BUCKET, REFUSED, SPELLINGS
+from lakehouse.io.work.report import field_names
 
 __all__ = ["main", "pages"]
 
@@ -240,7 +241,8 @@ def reports_page() -> str:
         "# Reports",
         "",
         "What calls on tables return. For annotations they are imported from `lakehouse.reports`:",
-        "`from lakehouse.reports import CompactResult`.",
+        "`from lakehouse.reports import CompactResult`. Results and reports of calls have `as_dict()`: plain",
+        "data for JSON.",
         "",
         *table(
             ("name", "what it is", "fields"),
@@ -259,7 +261,7 @@ def fields_of(cls: type) -> list[str]:
     """The fields of a dataclass, or the words of an enumeration."""
     if issubclass(cls, enum.Enum):
         return [str(one.value) for one in cls]
-    return [one.name for one in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    return field_names(cls) if dataclasses.is_dataclass(cls) else []
 
 
 def parts_block() -> str:

@@ -37,8 +37,9 @@ from lakehouse.cli.arguments import (
 )
 from lakehouse.cli.output import print_json, say
 from lakehouse.cli.progress import progress_bar
+from lakehouse.io.work import Report
 
-__all__ = ["Outcome", "finish", "on_lake", "on_object", "on_store", "on_table"]
+__all__ = ["Outcome", "finish", "on_lake", "on_object", "on_store", "on_table", "told"]
 
 _Work = Callable[..., Awaitable["Outcome | None"]]
 
@@ -56,6 +57,11 @@ class Outcome:
     """A document, or what prints it all."""
     code: int = 0
     """Exit code."""
+
+
+def told(report: Report, code: int = 0) -> Outcome:
+    """Returns a report as the result of a command."""
+    return Outcome(str(report), report.as_dict(), code)
 
 
 def finish(outcome: Outcome, *, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 from functools import partial
 from typing import Annotated, Any
@@ -83,19 +82,8 @@ def check_store_command(
 
     with progress_bar() as tell:
         report = anyio.run(work, tell)
-    outcome = Outcome(partial(print_report, report), _report(report), 0 if report.may_commit else 3)
+    outcome = Outcome(partial(print_report, report), report.as_dict(), 0 if report.may_commit else 3)
     finish(outcome, as_json=as_json)
-
-
-def _report(report: StoreReport) -> dict[str, Any]:
-    checks = [dataclasses.asdict(result) for result in report.results]
-    return {
-        "url": report.url,
-        "backend": report.backend,
-        "may_commit": report.may_commit,
-        "rounds": report.rounds,
-        "checks": [{**check, "seconds": round(check["seconds"], 4)} for check in checks],
-    }
 
 
 def print_report(report: StoreReport) -> None:

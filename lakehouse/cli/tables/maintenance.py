@@ -6,17 +6,15 @@ Invariant: what deletes or rewrites asks first (``asking.py``); ``verify`` and `
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakehouse.cli.arguments import DryRun, Grace, moment
 from lakehouse.cli.asking import asks
-from lakehouse.cli.frame import Outcome, on_lake, on_table
+from lakehouse.cli.frame import Outcome, on_lake, on_table, told
 
 if TYPE_CHECKING:
-    from lakehouse.io.cost import Cost
     from lakehouse.io.work import ProgressCallback
     from lakehouse.lake import Lake
     from lakehouse.storage.table import Table
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["expire", "expire_partitions", "orphans", "purge", "repair", "rescale", "verify"]
 
 _DAMAGED = 4
-
-
-class _Report(Protocol):
-    @property
-    def cost(self) -> Cost: ...
 
 
 @asks("Let snapshots of {table} expire?".format_map)
@@ -46,7 +39,7 @@ async def expire(
     tell: ProgressCallback,
 ) -> Outcome:
     """Let old snapshots expire, and delete objects of those that expired long enough ago."""
-    return _told(
+    return told(
         await table.expire_snapshots(
             retain=retain, older_than=moment(older_than), grace_s=grace, dry_run=dry_run, progress=tell
         )
@@ -66,7 +59,7 @@ async def orphans(
     tell: ProgressCallback,
 ) -> Outcome:
     """Delete objects that were uploaded for commits which never came."""
-    return _told(await table.remove_orphans(older_than=moment(older_than), dry_run=dry_run, progress=tell))
+    return told(await table.remove_orphans(older_than=moment(older_than), dry_run=dry_run, progress=tell))
 
 
 @asks("Delete rows of {table} from before {older_than}?".format_map)
@@ -78,7 +71,7 @@ async def expire_partitions(
     dry_run: DryRun = False,
 ) -> Outcome:
     """Delete the rows of partitions before a moment, in one commit."""
-    return _told(await table.expire_partitions(older_than, column=column, dry_run=dry_run))
+    return told(await table.expire_partitions(older_than, column=column, dry_run=dry_run))
 
 
 @on_table
@@ -91,7 +84,7 @@ async def verify(
 ) -> Outcome:
     """Look for damage: missing objects, wrong checksums, counts, keys; exit code 4 when there is some."""
     report = await table.verify(deep=deep, snapshot=snapshot, progress=tell)
-    return _told(report, 0 if report.ok else _DAMAGED)
+    return told(report, 0 if report.ok else _DAMAGED)
 
 
 @asks("Repair {table}? What cannot be read is left out.".format_map)
@@ -107,7 +100,7 @@ async def repair(
 ) -> Outcome:
     """Make a new snapshot of what can be read, and name what cannot; exit code 4 when something is lost."""
     report = await table.repair(deep=not shallow, dry_run=dry_run, progress=tell)
-    return _told(report, 0 if report.ok else _DAMAGED)
+    return told(report, 0 if report.ok else _DAMAGED)
 
 
 @asks("Rewrite {table} with {buckets} buckets?".format_map)
@@ -120,7 +113,7 @@ async def rescale(
     tell: ProgressCallback,
 ) -> Outcome:
     """Give a table another number of buckets; every file is read and written once."""
-    return _told(await table.rescale(buckets, dry_run=dry_run, progress=tell))
+    return told(await table.rescale(buckets, dry_run=dry_run, progress=tell))
 
 
 @asks(lambda given: f"Delete objects of dropped tables in {given['database'] or 'all databases'}?")
@@ -134,22 +127,4 @@ async def purge(
     tell: ProgressCallback,
 ) -> Outcome:
     """Delete the objects of tables that were dropped long enough ago."""
-    return _told(await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell))
-
-
-def _told(report: _Report, code: int = 0) -> Outcome:
-    members = {
-        field.name: _plain(getattr(report, field.name))
-        for field in dataclasses.fields(report)  # type: ignore[arg-type]
-        if field.name != "cost"
-    }
-    return Outcome(str(report), {**members, **report.cost.as_dict()}, code)
-
-
-def _plain(value: object) -> object:
-    """Returns the value as JSON has it."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+    return told(await lake.purge_dropped(database, grace_s=grace, dry_run=dry_run, progress=tell))

@@ -10,9 +10,11 @@ about the next one: a report says how many rounds a store passed, and never that
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse.errors import ConflictError, InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.ids import new_token
@@ -21,6 +23,7 @@ from lakehouse.io.proofs.proof import lift_refusal, ungated
 from lakehouse.io.proofs.races import PutCondition, Race, RaceTally, says_nothing
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.progress import ProgressCallback, ProgressReporter
+from lakehouse.io.work.report import Report
 
 __all__ = ["CheckResult", "StoreReport", "check_store"]
 
@@ -47,7 +50,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreReport:
+class StoreReport(Report):
     """Everything :func:`check_store` found out."""
 
     url: str
@@ -68,6 +71,17 @@ class StoreReport:
     def rounds(self) -> int:
         """Rounds that were raced, over all races."""
         return sum(result.race.rounds for result in self.results if result.race)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the checks and the verdict as plain data."""
+        checks = [dataclasses.asdict(result) for result in self.results]
+        return {
+            "url": self.url,
+            "backend": self.backend,
+            "may_commit": self.may_commit,
+            "rounds": self.rounds,
+            "checks": [{**check, "seconds": round(check["seconds"], 4)} for check in checks],
+        }
 
     def raise_if_unsafe(self) -> None:
         """Raises an InvalidInputError of kind ``unsafe-store`` that names what fails."""

@@ -1,4 +1,4 @@
-"""Work beside other work, bounded: fan-out, batches, threads, tasks in the background, progress.
+"""Work beside other work, bounded: fan-out, batches, threads, tasks in the background, progress, reports.
 
 Words: *fan-out* (one function over many items, some at once) → *batch* (keys of one request) → *range*
 (bytes of one object). *Background* work is waited for by nobody, or later. *Absence* is an
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from lakehouse.io.work.background import Background, beside
     from lakehouse.io.work.fanout import map_bounded
     from lakehouse.io.work.progress import Progress, ProgressCallback, ProgressReporter
+    from lakehouse.io.work.report import CostReport, DryRunReport, Report, measured
     from lakehouse.io.work.threads import in_own_thread, in_thread
 
 __all__ = [
-    "Background", "Progress", "ProgressCallback", "ProgressReporter", "beside", "in_own_thread", "in_thread",
-    "map_bounded", "or_none",
+    "Background", "CostReport", "DryRunReport", "Progress", "ProgressCallback", "ProgressReporter", "Report",
+    "beside", "in_own_thread", "in_thread", "map_bounded", "measured", "or_none",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -30,6 +31,7 @@ __getattr__, __dir__ = door(
         "background": "Background beside",
         "fanout": "map_bounded",
         "progress": "Progress ProgressCallback ProgressReporter",
+        "report": "CostReport DryRunReport Report measured",
         "threads": "in_own_thread in_thread",
     },
 )

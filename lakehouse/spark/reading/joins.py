@@ -30,6 +30,7 @@ from lakehouse.expr import Expr, col
 from lakehouse.expr.nodes import all_given
 from lakehouse.expr.runtime_filter import among, fitting
 from lakehouse.format.schema import TableSchema, arrow_type
+from lakehouse.io.work import Report
 from lakehouse.log import get_logger
 from lakehouse.spark.reading.arrow_frame import frame_of, parts_of
 from lakehouse.spark.reading.frames import column
@@ -78,7 +79,7 @@ _FAMILIES: tuple[tuple[type[st.DataType], ...], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinReport:
+class JoinReport(Report):
     """Report of what the keys of the small side left out of the large one."""
 
     snapshot: int

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import anyio
 
@@ -23,8 +23,8 @@ from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.expr import Expr
 from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
 from lakehouse.format.schema import TableOptions, TableSchema
-from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.cost import measure
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
@@ -57,16 +57,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompactResult(DryRunReport):
     """Report of a compaction, or with ``dry_run`` of its plan; tasks that gave way count as not done."""
 
     snapshot: int
     """Id of the last snapshot it made, or of the newest one when it made none."""
     changed: bool = False
     """True when it made a snapshot."""
-    dry_run: bool = False
-    """True when nothing was done: the numbers of inputs are those of the plan then."""
     units: int = 0
     """Number of merge units that were compacted (in tables without a key: groups of small files)."""
     gave_way: int = 0
@@ -84,13 +82,6 @@ class CompactResult:
     bytes_out: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     """Number of units by the reason they were picked for."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the fields as plain data, the cost among them."""
-        names = [attribute.name for attribute in dataclasses.fields(self) if attribute.name != "cost"]
-        return {**{name: getattr(self, name) for name in names}, **self.cost.as_dict()}
 
     def __str__(self) -> str:
         what = f"{self.units} merge units, {self.runs_in} runs, {self.files_in} files, {self.rows_in:,} rows"

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.metadata import CommitKind, FileEntry, Level
 from lakehouse.format.schema import BUCKETS_MAX, TableOptions, TableSchema
-from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, ProgressReporter
+from lakehouse.io.cost import measure
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
@@ -37,8 +37,8 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["RescaleReport", "rescale"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescaleReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RescaleReport(DryRunReport):
     """Result of a rescaling, or with ``dry_run`` its estimate."""
 
     snapshot: int
@@ -56,13 +56,10 @@ class RescaleReport:
     """Rows of every kind in the split files."""
     bytes_in: int = 0
     bytes_out: int = 0
-    dry_run: bool = False
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
         return (
-            f"{self.before} {'would become' if self.dry_run else 'became'} {self.buckets} buckets: "
+            f"{self.before} {self._did('became', 'become')} {self.buckets} buckets: "
             f"{self.files_in:,} files to {self.files_out:,}, {self.rows:,} rows, {self.bytes_in:,} bytes to "
             f"{self.bytes_out:,}; {self.cost}"
         )

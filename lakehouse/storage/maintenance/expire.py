@@ -14,13 +14,12 @@ from __future__ import annotations
 import dataclasses
 from array import array
 from collections.abc import AsyncGenerator, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.errors import FormatError
 from lakehouse.format.metadata import CommitKind, ManifestRef, Snapshot
-from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, or_none
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured, or_none
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions
@@ -38,8 +37,8 @@ _SEGMENTS = 1_000
 """Number of WAL segments that are deleted at once; ascending, so that an interrupted run leaves the newer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExpireReport(DryRunReport):
     """Report of an expiry, or with ``dry_run`` of what it would do now."""
 
     snapshot: int
@@ -62,16 +61,13 @@ class ExpireReport:
     """Bytes of all deleted objects except schemas."""
     unreadable: tuple[int, ...] = ()
     """Ids of damaged expired snapshots; objects that only they referred to are left to ``remove_orphans``."""
-    dry_run: bool = False
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
-        would = "would be " if self.dry_run else ""
         return (
-            f"from snapshot {self.earliest} on; {self.expired:,} {would}expired, {self.waiting:,} wait; "
-            f"{would}deleted: {self.snapshots:,} snapshots, {self.files:,} files, {self.metadata:,} "
-            f"manifests and schemas, {self.segments:,} WAL segments, {self.bytes:,} bytes; {self.cost}"
+            f"from snapshot {self.earliest} on; {self.expired:,} {self._did('expired')}, {self.waiting:,} "
+            f"wait; {self._did('deleted')}: {self.snapshots:,} snapshots, {self.files:,} files, "
+            f"{self.metadata:,} manifests and schemas, {self.segments:,} WAL segments, {self.bytes:,} bytes; "
+            f"{self.cost}"
         )
 
 
@@ -104,6 +100,7 @@ class _Expire:
         return max(earliest, head.earliest)
 
 
+@measured
 async def expire_snapshots(
     table: OpenTable,
     *,
@@ -116,20 +113,19 @@ async def expire_snapshots(
     """Lets snapshots expire and deletes what expired long enough ago; see ``Table.expire_snapshots``."""
     retain = check_count("retain", retain)
     grace_s = check_seconds("grace_s", grace_s)
-    with measure() as cost:
-        view = await table.newest()
-        change = _Expire(history=table.history, retain=retain, older_than_ms=older_than_ms)
-        before, head = view.snapshot, view.snapshot
-        earliest = await change.earliest(head)
-        if not dry_run and earliest > head.earliest:
-            done = await table.commit(change, view=view)
-            head, earliest = done.snapshot, done.snapshot.earliest
-        run = _Run(table, head, ProgressReporter(progress), dry_run=dry_run)
-        grace = view.options.delete_grace_s if grace_s is None else grace_s
-        report = await run.delete(grace, earliest)
+    view = await table.newest()
+    change = _Expire(history=table.history, retain=retain, older_than_ms=older_than_ms)
+    before, head = view.snapshot, view.snapshot
+    earliest = await change.earliest(head)
+    if not dry_run and earliest > head.earliest:
+        done = await table.commit(change, view=view)
+        head, earliest = done.snapshot, done.snapshot.earliest
+    run = _Run(table, head, ProgressReporter(progress), dry_run=dry_run)
+    grace = view.options.delete_grace_s if grace_s is None else grace_s
+    report = await run.delete(grace, earliest)
     tagged = {ref.snapshot for ref in head.refs.values()}
     gone = earliest - before.earliest - sum(before.earliest <= number < earliest for number in tagged)
-    return dataclasses.replace(report, expired=gone, cost=cost)
+    return dataclasses.replace(report, expired=gone)
 
 
 class _Listed:

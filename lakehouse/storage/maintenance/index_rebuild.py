@@ -13,9 +13,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -24,8 +24,7 @@ from lakehouse.expr import Expr
 from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, IndexRef
 from lakehouse.format.schema import Field, IndexDefinition, TableSchema, walk
 from lakehouse.ids import new_uuid
-from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.files.file_writer import delete_files
@@ -55,13 +54,12 @@ _COMMIT_FILES = 64
 """Maximum number of entries in one commit, few enough for the snapshot to carry them itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RebuildResult(DryRunReport):
     """Report of a rebuild, or with ``dry_run`` of its plan."""
 
     snapshot: int
     """Id of the last snapshot it made, or of the newest one when it made none."""
-    dry_run: bool = False
     files: int = 0
     """Number of data files with new index files."""
     dropped: int = 0
@@ -72,8 +70,6 @@ class RebuildResult:
     """Number of rows that were indexed."""
     bytes: int = 0
     """Bytes of the new index files."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     @property
     def changed(self) -> bool:
@@ -91,19 +87,15 @@ class RebuildResult:
             bytes=self.bytes + other.bytes,
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the fields as plain data, the cost among them."""
-        names = [attribute.name for attribute in dataclasses.fields(self) if attribute.name != "cost"]
-        return {**{name: getattr(self, name) for name in names}, **self.cost.as_dict()}
-
     def __str__(self) -> str:
-        word = "would index" if self.dry_run else "indexed"
         return (
-            f"snapshot {self.snapshot}: {word} {self.rows:,} rows of {self.files} files into {self.bytes:,} "
-            f"bytes, dropped {self.dropped}, passed over {self.passed_over}; {self.cost}"
+            f"snapshot {self.snapshot}: {self._did('indexed', 'index')} {self.rows:,} rows of {self.files} "
+            f"files into {self.bytes:,} bytes, dropped {self.dropped}, passed over {self.passed_over}; "
+            f"{self.cost}"
         )
 
 
+@measured
 async def rebuild_indexes(
     table: OpenTable,
     where: Expr | str | None = None,
@@ -121,15 +113,12 @@ async def rebuild_indexes(
         dry_run: only report the plan.
         progress: called with the work done so far.
     """
-    with measure() as cost:
-        view = await table.newest()
-        work = await plan_rebuild(view, to_expr(where), every=every)
-        if dry_run:
-            result = planned_rebuild(view, work)
-        else:
-            async with reading(table, view):
-                result = await _Rebuild(table, view, progress).run(work)
-    return dataclasses.replace(result, cost=cost)
+    view = await table.newest()
+    work = await plan_rebuild(view, to_expr(where), every=every)
+    if dry_run:
+        return planned_rebuild(view, work)
+    async with reading(table, view):
+        return await _Rebuild(table, view, progress).run(work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,8 @@ from typing import ClassVar
 
 from lakehouse.errors import FormatError
 from lakehouse.format.metadata import CommitKind, Snapshot
-from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import ObjectMeta
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions
@@ -51,8 +50,8 @@ _BATCH = 1_000
 """Listed objects that are judged and deleted together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OrphanReport(DryRunReport):
     """Result of a sweep, or with ``dry_run`` its estimate."""
 
     snapshot: int
@@ -73,9 +72,6 @@ class OrphanReport:
     """Number of objects listed."""
     paths: tuple[str, ...] = ()
     """The first thousand orphans, relative to the table's directory."""
-    dry_run: bool = False
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def with_part(self, other: OrphanReport) -> OrphanReport:
         """Returns the sum of two reports about different objects."""
@@ -93,7 +89,7 @@ class OrphanReport:
     def __str__(self) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.by_kind.items()))
         return (
-            f"{self.objects:,} orphans {'would be ' if self.dry_run else ''}deleted ({kinds or 'none'}), "
+            f"{self.objects:,} orphans {self._did('deleted')} ({kinds or 'none'}), "
             f"{self.bytes:,} bytes; of {self.listed:,} objects {self.young:,} are too young and "
             f"{self.foreign:,} foreign; {self.cost}"
         )
@@ -113,6 +109,7 @@ class _SetHorizon:
         return Draft(kind=CommitKind.ORPHANS, orphan_horizon_ms=self.horizon_ms)
 
 
+@measured
 async def remove_orphans(
     table: OpenTable,
     *,
@@ -121,14 +118,13 @@ async def remove_orphans(
     progress: ProgressCallback | None = None,
 ) -> OrphanReport:
     """Deletes objects that nothing refers to; see ``Table.remove_orphans``."""
-    with measure() as cost:
-        sweep = await begin_sweep(table, older_than_ms=older_than_ms, dry_run=dry_run)
-        reporter = ProgressReporter(progress)
-        needed = await needed_paths(table, sweep, reporter)
-        report = sweep.report
-        for span in every_span():
-            report = report.with_part(await sweep_span(table, sweep, needed, span, reporter))
-    return dataclasses.replace(report, cost=cost)
+    sweep = await begin_sweep(table, older_than_ms=older_than_ms, dry_run=dry_run)
+    reporter = ProgressReporter(progress)
+    needed = await needed_paths(table, sweep, reporter)
+    report = sweep.report
+    for span in every_span():
+        report = report.with_part(await sweep_span(table, sweep, needed, span, reporter))
+    return report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

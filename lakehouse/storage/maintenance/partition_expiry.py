@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col
 from lakehouse.format.keys import encode_value
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import Field, Primitive, StringType, TableSchema, type_text
-from lakehouse.io.cost import Cost, measure
+from lakehouse.io.work import DryRunReport, measured
 from lakehouse.storage.tables.moments import time_ms_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.write.conditional_writes import delete_matching
@@ -26,8 +26,8 @@ __all__ = ["PartitionExpiryReport", "expire_partitions"]
 _MOMENTS = ("timestamp", "timestamp_ntz")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionExpiryReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PartitionExpiryReport(DryRunReport):
     """Result of an expiry of partitions, or with ``dry_run`` its estimate."""
 
     snapshot: int
@@ -44,32 +44,28 @@ class PartitionExpiryReport:
     """Rows of these files, of every kind."""
     bytes: int = 0
     """Bytes of these files."""
-    dry_run: bool = False
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
-        would = "would be " if self.dry_run else ""
         return (
-            f"{self.partitions:,} partitions where {self.condition} {would}expired: {self.files:,} files, "
-            f"{self.rows:,} rows, {self.bytes:,} bytes; {self.cost}"
+            f"{self.partitions:,} partitions where {self.condition} {self._did('expired')}: {self.files:,} "
+            f"files, {self.rows:,} rows, {self.bytes:,} bytes; {self.cost}"
         )
 
 
+@measured
 async def expire_partitions(
     table: OpenTable, older_than: object, *, column: str | None = None, dry_run: bool = False
 ) -> PartitionExpiryReport:
     """Deletes the rows of old partitions; see ``Table.expire_partitions``."""
-    with measure() as cost:
-        view = await table.newest()
-        partition_column = _column(view.schema, column)
-        limit = _limit(partition_column, older_than)
-        old = _before(await view.files(), view.schema, partition_column, limit)
-        snapshot, changed = view.snapshot.id, False
-        where: Expr = col(partition_column.name) < limit
-        if not dry_run:
-            done = await delete_matching(table, where)
-            snapshot, changed = done.snapshot, done.changed
+    view = await table.newest()
+    partition_column = _column(view.schema, column)
+    limit = _limit(partition_column, older_than)
+    old = _before(await view.files(), view.schema, partition_column, limit)
+    snapshot, changed = view.snapshot.id, False
+    where: Expr = col(partition_column.name) < limit
+    if not dry_run:
+        done = await delete_matching(table, where)
+        snapshot, changed = done.snapshot, done.changed
     return PartitionExpiryReport(
         snapshot=snapshot,
         changed=changed,
@@ -79,7 +75,6 @@ async def expire_partitions(
         rows=sum(entry.rows for entry in old),
         bytes=sum(entry.size for entry in old),
         dry_run=dry_run,
-        cost=cost,
     )
 
 

@@ -18,16 +18,15 @@ import enum
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakehouse.errors import ConflictError, FormatError, LakehouseError
 from lakehouse.format.metadata import CommitKind, NameState, Snapshot, decode_hint, decode_snapshot
 from lakehouse.format.schema import TableOptions, decode_schema
 from lakehouse.ids import new_token
-from lakehouse.io.cost import Cost, measure
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, or_none
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured, or_none
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.dense_log import DenseLog
@@ -46,8 +45,8 @@ _BATCH = 1_000
 """Objects deleted together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PurgeReport(DryRunReport):
     """Result of a purge, or with ``dry_run`` its estimate."""
 
     tables: tuple[str, ...] = ()
@@ -62,13 +61,10 @@ class PurgeReport:
     """Bytes of the objects deleted."""
     foreign: int = 0
     """Objects in the directories that are not ours; they stay."""
-    dry_run: bool = False
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
         return (
-            f"{len(self.tables):,} dropped tables {'would be ' if self.dry_run else ''}purged: "
+            f"{len(self.tables):,} dropped tables {self._did('purged')}: "
             f"{self.objects:,} objects, {self.bytes:,} bytes; {len(self.waiting):,} wait; {self.cost}"
         )
 
@@ -85,6 +81,7 @@ class _Look:
     unreadable: bool = False
 
 
+@measured
 async def purge_dropped(
     env: Environment,
     names: Names,
@@ -106,11 +103,10 @@ async def purge_dropped(
         reporter.step("look at tables")
         return findings
 
-    with measure() as cost:
-        at_once, roots = env.settings.table.read_concurrency, _directories(env.store, database)
-        looks = [findings async for findings in map_bounded(look, roots, at_once)]
-        run = _Run(env, names, deletions, dry_run=dry_run)
-        await run.purge(looks)
+    at_once, roots = env.settings.table.read_concurrency, _directories(env.store, database)
+    looks = [findings async for findings in map_bounded(look, roots, at_once)]
+    run = _Run(env, names, deletions, dry_run=dry_run)
+    await run.purge(looks)
     return PurgeReport(
         tables=tuple(run.purged),
         waiting=tuple(run.waiting),
@@ -119,7 +115,6 @@ async def purge_dropped(
         bytes=deletions.bytes,
         foreign=run.foreign,
         dry_run=dry_run,
-        cost=cost,
     )
 
 

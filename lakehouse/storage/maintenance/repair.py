@@ -29,8 +29,7 @@ from lakehouse.format.metadata import (
 )
 from lakehouse.format.schema import SchemaObject, decode_schema
 from lakehouse.ids import new_token
-from lakehouse.io.cost import measure
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, measured
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft, child_of, counts_of
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
@@ -60,6 +59,7 @@ _FILES = 2
 """Data files read at once."""
 
 
+@measured
 async def repair_table(
     table: OpenTable,
     *,
@@ -68,10 +68,7 @@ async def repair_table(
     progress: ProgressCallback | None = None,
 ) -> RepairReport:
     """Makes a snapshot of everything that can be read; see ``Table.repair``."""
-    with measure() as cost:
-        repair = _Repair(table, ProgressReporter(progress), deep=deep, dry_run=dry_run)
-        report = await repair.run()
-    return dataclasses.replace(report, cost=cost)
+    return await _Repair(table, ProgressReporter(progress), deep=deep, dry_run=dry_run).run()
 
 
 class _Repair:

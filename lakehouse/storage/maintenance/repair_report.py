@@ -7,12 +7,12 @@ of keys, and numbers of rows where they are known.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.io.cost import Cost
+from lakehouse.io.work import DryRunReport
 
 __all__ = ["Loss", "LossKind", "RepairReport"]
 
@@ -68,8 +68,8 @@ class Loss:
         return f"{self.kind} {self.object}{what}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RepairReport(DryRunReport):
     """Result of a repair, or with ``dry_run`` its estimate."""
 
     snapshot: int
@@ -87,9 +87,6 @@ class RepairReport:
     recovered: int = 0
     """Entries of damaged manifests that were rebuilt from older snapshots."""
     losses: tuple[Loss, ...] = ()
-    dry_run: bool = False
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     @property
     def ok(self) -> bool:
@@ -112,10 +109,9 @@ class RepairReport:
         return pa.Table.from_pylist(rows, _RELATION)
 
     def __str__(self) -> str:
-        would = "would be " if self.dry_run else ""
         lost = "".join(f"\n  {loss}" for loss in self.losses)
         return (
-            f"snapshot {self.base} {would}repaired as snapshot {self.snapshot}: {self.files:,} files, "
-            f"{self.rows:,} rows; {self.rewritten:,} files rewritten, {self.recovered:,} entries recovered; "
-            f"lost: {len(self.losses):,}{lost}\n{self.cost}"
+            f"snapshot {self.base} {self._did('repaired')} as snapshot {self.snapshot}: {self.files:,} "
+            f"files, {self.rows:,} rows; {self.rewritten:,} files rewritten, {self.recovered:,} entries "
+            f"recovered; lost: {len(self.losses):,}{lost}\n{self.cost}"
         )

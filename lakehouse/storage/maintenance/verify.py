@@ -19,9 +19,8 @@ from lakehouse.config import CacheSettings
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.metadata import Counts, FileEntry, SchemaRef, Snapshot, decode_hint
 from lakehouse.format.schema import SchemaObject
-from lakehouse.io.cost import measure
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded
+from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, measured
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.commit.draft import counts_of
 from lakehouse.storage.maintenance.verify_entries import entry_problems
@@ -41,6 +40,7 @@ _CACHE_BYTES = 256 * 1024 * 1024
 """Size of the cache for manifests, which many snapshots list."""
 
 
+@measured
 async def verify_table(
     table: OpenTable,
     *,
@@ -60,10 +60,9 @@ async def verify_table(
     """
     if check is None:
         check = FileCheck(table.env.store, table.root, table.env.settings.index).file
-    with measure() as cost:
-        verification = await _Verification(table, ProgressReporter(progress), check if deep else None).run(
-            snapshot
-        )
+    verification = await _Verification(table, ProgressReporter(progress), check if deep else None).run(
+        snapshot
+    )
     return VerifyReport(
         deep=deep,
         snapshots=verification.snapshots,
@@ -71,7 +70,6 @@ async def verify_table(
         files=verification.files,
         bytes=verification.bytes,
         damages=verification.damages.all(verification.gone),
-        cost=cost,
     )
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakehouse.io.cost import Cost
+from lakehouse.io.work import CostReport
 from lakehouse.storage.metadata.paths import ObjectKind, object_kind
 
 __all__ = ["Damage", "Damages", "Problem", "VerifyReport"]
@@ -65,8 +65,8 @@ class Damage:
         return f"{self.object}: {self.detail} (snapshots {_ranges(self.snapshots)})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class VerifyReport(CostReport):
     """Result of a verification: the objects checked and the damages found."""
 
     deep: bool
@@ -80,8 +80,6 @@ class VerifyReport:
     bytes: int
     """Bytes of the data files."""
     damages: tuple[Damage, ...] = ()
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     @property
     def ok(self) -> bool:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse.io.cost import Cost
+from lakehouse.io.work import Report
 from lakehouse.storage.scan.sections import Section
 
 __all__ = ["ScanReport"]
 
 
 @dataclass(slots=True, kw_only=True)
-class ScanReport:
+class ScanReport(Report):
     """Files, pieces, rows and requests of one scan."""
 
     files: int = 0
@@ -56,22 +57,7 @@ class ScanReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as plain data."""
-        return {
-            "files": self.files,
-            "files_pruned": dict(self.files_pruned),
-            "files_read": self.files - sum(self.files_pruned.values()),
-            "files_keys_only": self.files_keys_only,
-            "indexes_read": self.indexes_read,
-            "indexes_failed": self.indexes_failed,
-            "rows_pruned_by_index": self.rows_pruned_by_index,
-            "pieces": self.pieces,
-            "pieces_read": self.pieces_read,
-            "sections": self.sections,
-            "sections_merged": self.sections_merged,
-            "rows_read": self.rows_read,
-            "rows": self.rows,
-            **self.cost.as_dict(),
-        }
+        return {**Report.as_dict(self), "files_read": self.files - sum(self.files_pruned.values())}
 
     def __str__(self) -> str:
         pruned = ", ".join(f"{count} by {what}" for what, count in sorted(self.files_pruned.items()))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakehouse.errors import CommitUnknownError, LakehouseError
-from lakehouse.io.cost import Cost
+from lakehouse.io.work import CostReport
 from lakehouse.storage.commit.committer import Change, Committed
 from lakehouse.storage.files.file_writer import delete_files
 from lakehouse.storage.files.row_writer import WrittenRows
@@ -20,8 +20,8 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = ["CommitResult", "commit_change", "delete_unless_committed", "result_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CommitResult(CostReport):
     """Outcome of a commit as callers see it."""
 
     snapshot: int
@@ -36,8 +36,6 @@ class CommitResult:
     """Bytes of the added files."""
     attempts: int = 1
     """Number of attempts to create the snapshot: more than one when other commits were first."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
         if not self.changed:

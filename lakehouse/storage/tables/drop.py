@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakehouse.errors import CommitUnknownError, ConflictError, LakehouseError, NotFoundError
 from lakehouse.format.metadata import CommitKind, NameState, Snapshot
-from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import or_none
+from lakehouse.io.work import CostReport, measured, or_none
 from lakehouse.storage.commit.changes import DropTable
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.create import open_table
@@ -35,8 +34,8 @@ _LOOKS = 5
 """Maximum number of attempts to release a name whose pointer others change meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DropResult(CostReport):
     """Report of a dropped table, with the time until which it can be brought back."""
 
     table: str
@@ -47,8 +46,6 @@ class DropResult:
     """Id of the drop's snapshot; None when nothing was left of the table but its name."""
     until: dt.datetime | None
     """Time before which no purge with the table's own grace deletes its objects; None likewise."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
         if self.until is None:
@@ -59,15 +56,13 @@ class DropResult:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseDropResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DatabaseDropResult(CostReport):
     """Report of a dropped database and of the tables dropped with it."""
 
     database: str
     tables: tuple[DropResult, ...] = ()
     """Reports of the tables that were dropped with it."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     @property
     def until(self) -> dt.datetime | None:
@@ -84,6 +79,7 @@ class DatabaseDropResult:
         )
 
 
+@measured
 async def drop_named(
     env: Environment, names: Names, name: TableName, *, cascade: str | None = None
 ) -> DropResult:
@@ -95,39 +91,37 @@ async def drop_named(
         name: name of the table.
         cascade: token of the drop of its database that this belongs to; see ``NamePointer``.
     """
-    with measure() as cost:
-        table = await open_table(env, names, name)
-        drop = await or_none(drop_table(table))  # None: no snapshot is left, only the name has to be released
-        try:
-            await give_back(table, names, cascade=cascade)
-        except LakehouseError as error:
-            raise CommitUnknownError(
-                f"table {str(name)!r} is dropped, but it is not known whether its name is free: {error} "
-                "Drop it again.",
-                table=str(name),
-            ) from error
-        until = None if drop is None else await _until(table, drop)
+    table = await open_table(env, names, name)
+    drop = await or_none(drop_table(table))  # None: no snapshot is left, only the name has to be released
+    try:
+        await give_back(table, names, cascade=cascade)
+    except LakehouseError as error:
+        raise CommitUnknownError(
+            f"table {str(name)!r} is dropped, but it is not known whether its name is free: {error} "
+            "Drop it again.",
+            table=str(name),
+        ) from error
+    until = None if drop is None else await _until(table, drop)
     return DropResult(
         table=str(name),
         uuid=table.uuid,
         snapshot=None if drop is None else drop.id,
         until=until,
-        cost=cost,
     )
 
 
+@measured
 async def drop_database(env: Environment, names: Names, name: str, *, cascade: bool) -> DatabaseDropResult:
     """Drops a database; see ``Lake.drop_database``."""
-    with measure() as cost:
-        dropped: list[DropResult] = []
-        if cascade:
-            token = await names.cascade_token(name)
-            for table in [table async for table in names.tables(name)]:
-                # Others may drop tables of the database at the same time.
-                with contextlib.suppress(NotFoundError):
-                    dropped.append(await drop_named(env, names, table, cascade=token))
-        await names.drop_database(name)
-    return DatabaseDropResult(database=name, tables=tuple(dropped), cost=cost)
+    dropped: list[DropResult] = []
+    if cascade:
+        token = await names.cascade_token(name)
+        for table in [table async for table in names.tables(name)]:
+            # Others may drop tables of the database at the same time.
+            with contextlib.suppress(NotFoundError):
+                dropped.append(await drop_named(env, names, table, cascade=token))
+    await names.drop_database(name)
+    return DatabaseDropResult(database=name, tables=tuple(dropped))
 
 
 async def drop_table(table: OpenTable) -> Snapshot:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakehouse.errors import (
     AlreadyExistsError,
@@ -23,8 +23,7 @@ from lakehouse.errors import (
 )
 from lakehouse.format.metadata import CommitKind, DroppedTable, NamePointer, NameState, Snapshot
 from lakehouse.ids import new_token
-from lakehouse.io.cost import Cost, measure
-from lakehouse.io.work import or_none
+from lakehouse.io.work import CostReport, measured, or_none
 from lakehouse.storage.commit.changes import Undrop
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.drop import drop_table, give_back
@@ -41,8 +40,8 @@ _PREFIX = 8
 """Digits of a uuid that are enough to name a table; its directory has as many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseUndropResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DatabaseUndropResult(CostReport):
     """Result of bringing back a database and the tables that were dropped with it."""
 
     database: str
@@ -50,8 +49,6 @@ class DatabaseUndropResult:
     """Names of the tables that this call brought back."""
     lost: tuple[tuple[str, str], ...] = ()
     """Names of the tables that cannot come back, each with the reason: purged, or the name is taken."""
-    cost: Cost = field(default_factory=Cost, compare=False)
-    """Requests and bytes of the whole call."""
 
     def __str__(self) -> str:
         summary = f"{self.database} is back, with {len(self.tables):,} tables"
@@ -71,30 +68,30 @@ async def undrop_table(
     return await _undrop(env, names, name, table)
 
 
+@measured
 async def undrop_database(env: Environment, names: Names, name: str) -> DatabaseUndropResult:
     """Brings a database back and the tables that were dropped with it; see ``Lake.undrop_database``.
 
     The marker becomes live last, so that the next call completes one that ended anywhere.
     """
-    with measure() as cost:
-        token, tables, lost = await names.cascade_token(name), list[str](), list[tuple[str, str]]()
-        dropped = [
-            TableName.parse(pointer.name)
-            async for pointer in names.pointers(name)
-            if pointer.cascade == token and pointer.state in (NameState.DROPPED, NameState.PURGING)
-        ]
-        for table in dropped:
-            try:
-                await _undrop(env, names, table, None)
-                tables.append(str(table))
-            except (AlreadyExistsError, NotFoundError) as error:
-                if error.kind == "missing-bucket":
-                    raise
-                lost.append((str(table), error.message))
-        # A live database is no error while tables of its drop are left: this completes a call that failed.
-        if not await names.restore_database(name) and not dropped:
-            raise AlreadyExistsError(f"there is a database {name!r}: it is not dropped", database=name)
-    return DatabaseUndropResult(database=name, tables=tuple(tables), lost=tuple(lost), cost=cost)
+    token, tables, lost = await names.cascade_token(name), list[str](), list[tuple[str, str]]()
+    dropped = [
+        TableName.parse(pointer.name)
+        async for pointer in names.pointers(name)
+        if pointer.cascade == token and pointer.state in (NameState.DROPPED, NameState.PURGING)
+    ]
+    for table in dropped:
+        try:
+            await _undrop(env, names, table, None)
+            tables.append(str(table))
+        except (AlreadyExistsError, NotFoundError) as error:
+            if error.kind == "missing-bucket":
+                raise
+            lost.append((str(table), error.message))
+    # A live database is no error while tables of its drop are left: this completes a call that failed.
+    if not await names.restore_database(name) and not dropped:
+        raise AlreadyExistsError(f"there is a database {name!r}: it is not dropped", database=name)
+    return DatabaseUndropResult(database=name, tables=tuple(tables), lost=tuple(lost))
 
 
 async def _undrop(env: Environment, names: Names, name: TableName, rows: uuid.UUID | str | None) -> OpenTable:

@@ -43,6 +43,7 @@ from lakehouse.errors import (
 )
 from lakehouse.format.metadata import CommitKind, SegmentHeader, WalBatch, WalSegment
 from lakehouse.format.schema import TableSchema
+from lakehouse.io.work import Report
 from lakehouse.log import get_logger
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
@@ -67,7 +68,7 @@ _TICK_S = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriterReport:
+class WriterReport(Report):
     """Counts of a streaming writer: what it has written, and how many bytes it holds."""
 
     epoch: int
