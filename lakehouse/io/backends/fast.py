@@ -29,6 +29,7 @@ from lakehouse.errors import (
     NotFoundError,
     UnavailableError,
 )
+from lakehouse.io.backends.backend import check_length
 from lakehouse.io.backends.fast_runtime import Requests, is_lost, log_loss
 from lakehouse.io.backends.s3 import TOKEN_METADATA, S3Backend
 from lakehouse.io.backends.s3_errors import classify
@@ -219,12 +220,7 @@ class FastReads(StoreDecorator):
                     raise ours from error
             return await self._inner_get(key, span, version)
         meta, (start, end) = answer.meta, answer.range
-        if len(data) != end - start:
-            raise UnavailableError(
-                f"{verb} of {key!r} at {self.url}: {len(data)} of {end - start} bytes arrived",
-                kind="truncated-body",
-                key=key,
-            )
+        check_length(data, end - start, f"{verb} of {key!r} at {self.url}", key)
         return Fetched(
             key=key,
             data=data,

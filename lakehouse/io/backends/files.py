@@ -34,7 +34,7 @@ from lakehouse.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from lakehouse.io.anchor import Anchor
+from lakehouse.io.backends.backend import Backend, Listing, check_length
 from lakehouse.io.backends.class_options import parameters
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -48,7 +48,6 @@ from lakehouse.io.protocols import (
     check_key,
     check_range,
 )
-from lakehouse.io.store import ObjectStore
 
 __all__ = ["FsspecBackend", "os_errors", "page_of", "part_of", "unsupported"]
 
@@ -112,28 +111,27 @@ def unsupported(verb: str, url: str) -> InvalidInputError:
     )
 
 
-def part_of(data: bytes, start: int, end: int, size: int, where: str) -> bytes:
+def part_of(data: bytes, start: int, end: int, size: int, where: str, key: str) -> bytes:
     """Bytes ``[start, end)`` of what came, be it those or the whole object."""
     if len(data) == size and end - start != size:
         return data[start:end]  # whoever answered does not know ranges
-    if len(data) != end - start:
-        raise UnavailableError(f"{where}: {len(data)} of {end - start} bytes arrived", kind="truncated-body")
+    check_length(data, end - start, where, key)
     return data
 
 
-def page_of(metas: Iterator[ObjectMeta], *, prefix: str, delimiter: str | None, limit: int) -> ListPage:
+def page_of(metas: Iterator[ObjectMeta], asked: Listing) -> ListPage:
     """The first page of objects that come in key order, grouped at the delimiter."""
     objects: list[ObjectMeta] = []
     prefixes: list[str] = []
     last = ""
     for meta in metas:
         group = None
-        if delimiter is not None and (at := meta.key.find(delimiter, len(prefix))) >= 0:
-            group = meta.key[: at + len(delimiter)]
+        if asked.delimiter is not None and (at := meta.key.find(asked.delimiter, len(asked.prefix))) >= 0:
+            group = meta.key[: at + len(asked.delimiter)]
         if group is not None and prefixes and prefixes[-1] == group:
             last = meta.key
             continue
-        if len(objects) + len(prefixes) >= limit:
+        if len(objects) + len(prefixes) >= asked.limit:
             return ListPage(objects=tuple(objects), prefixes=tuple(prefixes), next_page=last)
         if group is None:
             objects.append(meta)
@@ -143,17 +141,13 @@ def page_of(metas: Iterator[ObjectMeta], *, prefix: str, delimiter: str | None, 
     return ListPage(objects=tuple(objects), prefixes=tuple(prefixes))
 
 
-class FsspecBackend(ObjectStore):
+class FsspecBackend(Backend):
     """Any fsspec file system or chain; asynchronous ones are awaited, others and chains run in threads."""
 
     def __init__(
         self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
     ) -> None:
-        self.location = location
-        self.options = options or StorageOptions()
-        self.settings = settings or IoSettings()
-        self.url = location.url
-        self.anchor = Anchor(self.url)
+        super().__init__(location, options, settings)
         self._links = location.links
         why = _READ_ONLY.get(location.scheme, _CHAINED if len(self._links) > 1 else None)
         self.capabilities = Capabilities(put_if_absent=why is None, read_only=why)
@@ -287,7 +281,7 @@ class FsspecBackend(ObjectStore):
         data = b""
         if start < end:
             data = await self._do("get_range", key, "cat_file", await self._path(key), start=start, end=end)
-            data = part_of(data, start, end, meta.size, f"get_range of {key!r} at {self.url}")
+            data = part_of(data, start, end, meta.size, f"get_range of {key!r} at {self.url}", key)
         return Fetched(key=key, data=data, start=min(start, meta.size), size=meta.size, version=meta.version)
 
     async def get_suffix(self, key: str, length: int, *, version: str | None = None) -> Fetched:
@@ -295,27 +289,15 @@ class FsspecBackend(ObjectStore):
 
     async def _checked_head(self, key: str, version: str | None) -> ObjectMeta:
         meta = await self.head(key)
-        if version is not None and meta.version != version:
-            raise ConflictError(
-                f"{key!r} at {self.url} was replaced: it is version {meta.version}, not {version}",
-                kind="object-changed",
-                key=key,
-            )
+        self._check_version(key, meta.version, version)
         return meta
 
     async def head(self, key: str) -> ObjectMeta:
         return self._meta(key, await self._do("head", key, "info", await self._path(key)))
 
-    async def list_page(
-        self,
-        prefix: str = "",
-        *,
-        start_after: str | None = None,
-        delimiter: str | None = None,
-        page: str | None = None,
-        limit: int | None = None,
-    ) -> ListPage:
+    async def _list_page(self, asked: Listing) -> ListPage:
         fs = await self._connected()
+        prefix, after = asked.prefix, asked.after
         folder = prefix.rpartition("/")[0]
         path = await self._path(folder) if folder else self._root
         base = str(fs._strip_protocol(self._root)).rstrip("/")
@@ -325,15 +307,12 @@ class FsspecBackend(ObjectStore):
             found: dict[str, dict[str, Any]] = await self._do("list_page", prefix, "find", path, detail=True)
         except NotFoundError:
             found = {}
-        after = max(start_after or "", page or "")
         metas = (
             self._meta(name[root:], found[name])
             for name in sorted(found)
             if name[root:].startswith(prefix) and name[root:] > after
         )
-        return page_of(
-            metas, prefix=prefix, delimiter=delimiter, limit=min(limit or 10**9, self.settings.list_page_size)
-        )
+        return page_of(metas, asked)
 
     async def put(self, key: str, data: Buffer) -> Stored:
         return await self._write("put", key, data, "overwrite")
@@ -363,10 +342,6 @@ class FsspecBackend(ObjectStore):
         with contextlib.suppress(NotFoundError):
             await self._do("delete", key, "rm_file", await self._path(key))
 
-    async def delete_batch(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            await self.delete(key)
-
     async def multipart_start(self, key: str) -> str:
         self.capabilities.check_writable(self.url)
         raise unsupported("multipart_start", self.url)
@@ -381,12 +356,6 @@ class FsspecBackend(ObjectStore):
 
     async def multipart_abort(self, key: str, upload: str) -> None:
         raise unsupported("multipart_abort", self.url)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.location, self.options, self.settings)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url})"
 
 
 def _milliseconds(moment: Any) -> int | None:

@@ -23,13 +23,13 @@ import yarl
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import (
-    ConflictError,
     InvalidInputError,
     LakehouseError,
     NotFoundError,
     PermissionDeniedError,
     UnavailableError,
 )
+from lakehouse.io.backends.backend import Listing
 from lakehouse.io.backends.files import FsspecBackend, page_of
 from lakehouse.io.backends.s3_errors import classify
 from lakehouse.io.location import Location
@@ -101,7 +101,7 @@ class HttpBackend(FsspecBackend):
 
     async def get(self, key: str, *, version: str | None = None) -> Fetched:
         async with self._answer("get", "GET", key) as answer:
-            return _fetched(key, answer, await answer.read(), 0, None, version, self.url)
+            return self._fetched(key, answer, await answer.read(), 0, None, version)
 
     async def get_range(self, key: str, start: int, end: int, *, version: str | None = None) -> Fetched:
         check_range(key, start, end)
@@ -110,7 +110,7 @@ class HttpBackend(FsspecBackend):
             if answer.status == 416:
                 return await self._behind_the_end(key, answer, version)
             data = await (answer.read() if answer.status == 206 else _part(answer, start, end))
-            return _fetched(key, answer, data, start, end, version, self.url)
+            return self._fetched(key, answer, data, start, end, version)
 
     async def get_suffix(self, key: str, length: int, *, version: str | None = None) -> Fetched:
         check_range(key, 0, length)
@@ -118,10 +118,42 @@ class HttpBackend(FsspecBackend):
             if answer.status == 416:
                 return await self._behind_the_end(key, answer, version)
             if answer.status == 206:
-                return _fetched(key, answer, await answer.read(), None, None, version, self.url)
+                return self._fetched(key, answer, await answer.read(), None, None, version)
             size = _length(answer, key, self.url)
             start = max(0, size - length)
-            return _fetched(key, answer, await _part(answer, start, size), start, size, version, self.url)
+            return self._fetched(key, answer, await _part(answer, start, size), start, size, version)
+
+    def _fetched(
+        self,
+        key: str,
+        answer: aiohttp.ClientResponse,
+        data: bytes,
+        start: int | None,
+        end: int | None,
+        version: str | None,
+    ) -> Fetched:
+        """Returns the bytes of an answer if they are those asked for, of the version asked for."""
+        seen = _version(answer)
+        self._check_version(key, seen, version)
+        if answer.status == 206:
+            told = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+            if told is None or told[1] is None:
+                raise UnavailableError(
+                    f"{key!r} at {self.url}: the server sends a part and says not which", key=key
+                )
+            first, size = int(told[1]), int(told[3])
+            wanted = int(told[2]) + 1 - first
+        else:
+            size = len(data) if end is None else _length(answer, key, self.url)
+            first = min(start or 0, size)
+            wanted = (size if end is None else min(end, size)) - first
+        if len(data) != wanted or (start is not None and first != min(start, size)):
+            raise UnavailableError(
+                f"{key!r} at {self.url}: {len(data)} of {wanted} bytes arrived",
+                kind="truncated-body",
+                key=key,
+            )
+        return Fetched(key=key, data=data, start=first, size=size, version=seen, store_time_ms=_date(answer))
 
     async def _behind_the_end(self, key: str, answer: Any, version: str | None) -> Fetched:
         told = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
@@ -140,29 +172,20 @@ class HttpBackend(FsspecBackend):
 
     # --- listings --------------------------------------------------------------------
 
-    async def list_page(
-        self,
-        prefix: str = "",
-        *,
-        start_after: str | None = None,
-        delimiter: str | None = None,
-        page: str | None = None,
-        limit: int | None = None,
-    ) -> ListPage:
-        after = max(start_after or "", page or "")
+    async def _list_page(self, asked: Listing) -> ListPage:
+        prefix, after, by_folder = asked.prefix, asked.after, asked.delimiter == "/"
         folder = prefix.rpartition("/")[0]
         names: list[str] = []
         pending = [f"{folder}/" if folder else ""]
         while pending:
             for name in await self._links_of(pending.pop()):
                 is_folder = name.endswith("/")
-                if is_folder and delimiter != "/" and (name.startswith(prefix) or prefix.startswith(name)):
+                if is_folder and not by_folder and (name.startswith(prefix) or prefix.startswith(name)):
                     pending.append(name)
-                elif name.startswith(prefix) and name > after and (delimiter == "/" or not is_folder):
+                elif name.startswith(prefix) and name > after and (by_folder or not is_folder):
                     names.append(name)
         metas = (ObjectMeta(key=name, size=0) for name in sorted(names))
-        size = self.settings.list_page_size
-        found = page_of(metas, prefix=prefix, delimiter=delimiter, limit=min(limit or size, size))
+        found = page_of(metas, asked)
         keys = [meta.key for meta in found.objects]
         sized = [
             meta async for meta in map_bounded(self._head_if_there, keys, self.settings.ranges_concurrency)
@@ -226,40 +249,6 @@ async def _part(answer: aiohttp.ClientResponse, start: int, end: int) -> bytes:
         if at >= end:
             break
     return bytes(kept)
-
-
-def _fetched(
-    key: str,
-    answer: aiohttp.ClientResponse,
-    data: bytes,
-    start: int | None,
-    end: int | None,
-    version: str | None,
-    url: str,
-) -> Fetched:
-    """Returns the bytes of an answer if they are those asked for, of the version asked for."""
-    seen = _version(answer)
-    if version is not None and seen != version:
-        raise ConflictError(
-            f"{key!r} at {url} was replaced: it is version {seen}, not {version}",
-            kind="object-changed",
-            key=key,
-        )
-    if answer.status == 206:
-        told = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
-        if told is None or told[1] is None:
-            raise UnavailableError(f"{key!r} at {url}: the server sends a part and says not which", key=key)
-        first, size = int(told[1]), int(told[3])
-        wanted = int(told[2]) + 1 - first
-    else:
-        size = len(data) if end is None else _length(answer, key, url)
-        first = min(start or 0, size)
-        wanted = (size if end is None else min(end, size)) - first
-    if len(data) != wanted or (start is not None and first != min(start, size)):
-        raise UnavailableError(
-            f"{key!r} at {url}: {len(data)} of {wanted} bytes arrived", kind="truncated-body", key=key
-        )
-    return Fetched(key=key, data=data, start=first, size=size, version=seen, store_time_ms=_date(answer))
 
 
 def _length(answer: aiohttp.ClientResponse, key: str, url: str) -> int:

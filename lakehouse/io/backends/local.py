@@ -21,7 +21,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -30,7 +30,7 @@ from fsspec.implementations.local import LocalFileSystem
 from lakehouse.config import IoSettings
 from lakehouse.errors import ConflictError, InvalidInputError, NotFoundError
 from lakehouse.ids import new_token
-from lakehouse.io.anchor import Anchor
+from lakehouse.io.backends.backend import Backend, Listing
 from lakehouse.io.backends.files import os_errors, page_of
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -44,7 +44,6 @@ from lakehouse.io.protocols import (
     check_key,
     check_range,
 )
-from lakehouse.io.store import ObjectStore
 
 __all__ = ["HIDDEN_PREFIX", "LocalBackend"]
 
@@ -55,7 +54,7 @@ HIDDEN_PREFIX = ".lakehouse-"
 _TOKEN_ATTRIBUTE = "user.lakehouse.token"  # noqa: S105 - the name of an attribute
 
 
-class LocalBackend(ObjectStore):
+class LocalBackend(Backend):
     """``file:///directory`` or a plain path."""
 
     capabilities = Capabilities(
@@ -65,12 +64,9 @@ class LocalBackend(ObjectStore):
     def __init__(
         self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
     ) -> None:
-        self.location = location
-        self.settings = settings or IoSettings()
-        self.url = location.url
+        super().__init__(location, options, settings)
         self._root = Path(location.path)
         self._fs = LocalFileSystem(skip_instance_cache=True)
-        self.anchor = Anchor(self.url)
         self._threads: anyio.CapacityLimiter | None = None
 
     async def _run(self, verb: str, key: str, work: Callable[[Path], R]) -> R:
@@ -118,12 +114,7 @@ class LocalBackend(ObjectStore):
         with self._fs.open(str(path), "rb") as file:
             status = os.fstat(file.fileno())
             found = _version(status)
-            if version is not None and version != found:
-                raise ConflictError(
-                    f"{key!r} at {self.url} was replaced: it is version {found}, not {version}",
-                    kind="object-changed",
-                    key=key,
-                )
+            self._check_version(key, found, version)
             start, end = (max(0, min(at, status.st_size)) for at in span(status.st_size))
             file.seek(start)
             data: bytes = file.read(end - start)
@@ -145,21 +136,9 @@ class LocalBackend(ObjectStore):
             token=_token(path),
         )
 
-    async def list_page(
-        self,
-        prefix: str = "",
-        *,
-        start_after: str | None = None,
-        delimiter: str | None = None,
-        page: str | None = None,
-        limit: int | None = None,
-    ) -> ListPage:
-        after = max(start_after or "", page or "")
-        limit = min(limit or self.settings.list_page_size, self.settings.list_page_size)
-
+    async def _list_page(self, asked: Listing) -> ListPage:
         def work(_: Path) -> ListPage:
-            metas = self._walk("", prefix, after)
-            return page_of(metas, prefix=prefix, delimiter=delimiter, limit=limit)
+            return page_of(self._walk("", asked.prefix, asked.after), asked)
 
         return await self._run("list_page", "listing", work)
 
@@ -323,12 +302,6 @@ class LocalBackend(ObjectStore):
     async def aclose(self) -> None:
         self._threads = None
         self.anchor.weigh()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.location, None, self.settings)
-
-    def __repr__(self) -> str:
-        return f"LocalBackend({self.url})"
 
 
 def _version(status: os.stat_result) -> str:

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import ConflictError, NotFoundError
-from lakehouse.io.anchor import Anchor
+from lakehouse.io.backends.backend import Backend, Listing
 from lakehouse.io.backends.files import page_of
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -31,7 +31,6 @@ from lakehouse.io.protocols import (
     check_key,
     check_range,
 )
-from lakehouse.io.store import ObjectStore
 
 __all__ = ["MemoryBackend"]
 
@@ -40,7 +39,7 @@ _versions = itertools.count(1)
 _uploads: dict[str, dict[int, bytes]] = {}
 
 
-class MemoryBackend(ObjectStore):
+class MemoryBackend(Backend):
     """``memory://name``: everything under ``/name`` of fsspec's memory file system."""
 
     capabilities = Capabilities(
@@ -50,10 +49,7 @@ class MemoryBackend(ObjectStore):
     def __init__(
         self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
     ) -> None:
-        self.location = location
-        self.settings = settings or IoSettings()
-        self.url = location.url
-        self.anchor = Anchor(self.url)
+        super().__init__(location, options, settings)
         self._files: dict[str, Any] = MemoryFileSystem.store
         self._root = f"/{location.path}".rstrip("/") + "/"
 
@@ -63,12 +59,7 @@ class MemoryBackend(ObjectStore):
             file = self._files[self._root + check_key(key)]
         except KeyError:
             raise NotFoundError(f"there is no object {key!r} at {self.url}", key=key) from None
-        if version is not None and _version(file) != version:
-            raise ConflictError(
-                f"{key!r} at {self.url} was replaced: it is version {_version(file)}, not {version}",
-                kind="object-changed",
-                key=key,
-            )
+        self._check_version(key, _version(file), version)
         return file
 
     def _fetched(self, key: str, start: int | None, end: int | None, version: str | None) -> Fetched:
@@ -102,26 +93,16 @@ class MemoryBackend(ObjectStore):
     async def head(self, key: str) -> ObjectMeta:
         return _meta(key, self._file(key), now=_now_ms())
 
-    async def list_page(
-        self,
-        prefix: str = "",
-        *,
-        start_after: str | None = None,
-        delimiter: str | None = None,
-        page: str | None = None,
-        limit: int | None = None,
-    ) -> ListPage:
+    async def _list_page(self, asked: Listing) -> ListPage:
         self.anchor.check()
-        limit = min(limit or self.settings.list_page_size, self.settings.list_page_size)
-        begin = self._root + prefix
-        after = self._root + max(start_after or "", page or "")
+        begin, after = self._root + asked.prefix, self._root + asked.after
         # Of a copy: another thread, or a store that is collected meanwhile, may change the dictionary.
         paths = (path for path in list(self._files) if path.startswith(begin) and path > after)
         # Without a delimiter one more than a page tells whether there is another.
-        chosen = sorted(paths) if delimiter else heapq.nsmallest(limit + 1, paths)
+        chosen = sorted(paths) if asked.delimiter else heapq.nsmallest(asked.limit + 1, paths)
         root = len(self._root)
         metas = (_meta(path[root:], self._files[path]) for path in chosen)
-        return page_of(metas, prefix=prefix, delimiter=delimiter, limit=limit)
+        return page_of(metas, asked)
 
     async def put(self, key: str, data: Buffer) -> Stored:
         return self._store(key, data)
@@ -154,10 +135,6 @@ class MemoryBackend(ObjectStore):
         self.anchor.check()
         self._files.pop(self._root + check_key(key), None)
 
-    async def delete_batch(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            await self.delete(key)
-
     async def multipart_start(self, key: str) -> str:
         check_key(key)
         upload = f"upload-{next(_versions)}"
@@ -186,12 +163,6 @@ class MemoryBackend(ObjectStore):
 
     async def aclose(self) -> None:
         self.anchor.weigh()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.location, None, self.settings)
-
-    def __repr__(self) -> str:
-        return f"MemoryBackend({self.url})"
 
 
 def _meta(key: str, file: Any, now: int | None = None) -> ObjectMeta:

@@ -29,7 +29,7 @@ from aiobotocore.session import AioSession
 from lakehouse._version import __version__
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakehouse.io.anchor import Anchor
+from lakehouse.io.backends.backend import Backend, Listing, check_length
 from lakehouse.io.backends.s3_errors import is_bad_range, translate
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -43,7 +43,6 @@ from lakehouse.io.protocols import (
     check_key,
     check_range,
 )
-from lakehouse.io.store import ObjectStore
 
 __all__ = ["TOKEN_METADATA", "S3Backend"]
 
@@ -61,7 +60,7 @@ class _OnceSession(AIOHTTPSession):  # type: ignore[misc]
         return session
 
 
-class S3Backend(ObjectStore):
+class S3Backend(Backend):
     """One bucket, or a prefix of one."""
 
     # Not proven: whoever answers may take conditions and ignore them.
@@ -70,11 +69,7 @@ class S3Backend(ObjectStore):
     def __init__(
         self, location: Location, options: StorageOptions | None = None, settings: IoSettings | None = None
     ) -> None:
-        self.location = location
-        self.options = options or StorageOptions()
-        self.settings = settings or IoSettings()
-        self.url = location.url
-        self.anchor = Anchor(self.url)
+        super().__init__(location, options, settings)
         self._fs: s3fs.S3FileSystem | None = None
         self._client: Any = None
 
@@ -179,14 +174,7 @@ class S3Backend(ObjectStore):
 
     def _fetched(self, verb: str, key: str, answer: Mapping[str, Any], data: bytes) -> Fetched:
         start, size = 0, int(answer["ContentLength"])
-        if len(data) != size:
-            raise UnavailableError(
-                f"{verb} of {key!r} at {self.url}: {len(data)} of {size} bytes arrived",
-                kind="truncated-body",
-                key=key,
-                expected=size,
-                got=len(data),
-            )
+        check_length(data, size, f"{verb} of {key!r} at {self.url}", key)
         if content_range := answer.get("ContentRange"):
             # "bytes 0-99/1234"; MinIO says "bytes 0--1/0" of an empty object.
             span, _, total = content_range.removeprefix("bytes ").rpartition("/")
@@ -228,28 +216,20 @@ class S3Backend(ObjectStore):
             store_time_ms=_store_time(answer),
         )
 
-    async def list_page(
-        self,
-        prefix: str = "",
-        *,
-        start_after: str | None = None,
-        delimiter: str | None = None,
-        page: str | None = None,
-        limit: int | None = None,
-    ) -> ListPage:
+    async def _list_page(self, asked: Listing) -> ListPage:
         root = self.location.prefix
         arguments: dict[str, Any] = {
             "Bucket": self.location.bucket,
-            "Prefix": root + prefix,
-            "MaxKeys": min(limit or self.settings.list_page_size, self.settings.list_page_size),
+            "Prefix": root + asked.prefix,
+            "MaxKeys": asked.limit,
         }
-        if start_after is not None:
-            arguments["StartAfter"] = root + start_after
-        if delimiter is not None:
-            arguments["Delimiter"] = delimiter
-        if page is not None:
-            arguments["ContinuationToken"] = page
-        async with self._request("list_page", prefix) as client:
+        if asked.start_after is not None:
+            arguments["StartAfter"] = root + asked.start_after
+        if asked.delimiter is not None:
+            arguments["Delimiter"] = asked.delimiter
+        if asked.page is not None:
+            arguments["ContinuationToken"] = asked.page
+        async with self._request("list_page", asked.prefix) as client:
             answer = await client.list_objects_v2(**self._arguments(client.list_objects_v2, **arguments))
         return ListPage(
             objects=tuple(
@@ -362,12 +342,6 @@ class S3Backend(ObjectStore):
             async with self._request("multipart_abort", key) as client:
                 method = client.abort_multipart_upload
                 await method(**self._arguments(method, **arguments))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.location, self.options, self.settings)
-
-    def __repr__(self) -> str:
-        return f"S3Backend({self.url})"
 
 
 def _stay_in_the_region(request_dict: dict[str, Any], **_: Any) -> None:
