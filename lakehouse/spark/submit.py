@@ -21,7 +21,6 @@ if __name__ == "__main__":
         sys.path.remove(_here)
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -74,7 +73,7 @@ def run(words: Sequence[str], *, prog: str = "lakehouse spark", spark: SparkSess
     finally:
         if spark is None:
             running.stop()
-    sys.stdout.write((json.dumps(_members(report), default=str) if as_json else str(report)) + "\n")
+    sys.stdout.write((json.dumps(report.as_dict(), default=str) if as_json else str(report)) + "\n")
     return _DAMAGED if isinstance(report, VerifyReport) and not report.ok else 0
 
 
@@ -220,19 +219,6 @@ def _progress() -> ProgressCallback | None:
         sys.stderr.write(f"\r\x1b[2K{progress}")
 
     return tell
-
-
-def _members(report: Any) -> dict[str, object]:
-    members = {field.name: _plain(getattr(report, field.name)) for field in dataclasses.fields(report)}
-    del members["cost"]
-    return {**members, **report.cost.as_dict()}
-
-
-def _plain(value: Any) -> object:
-    """Returns the value as JSON has it."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, counting, measure
 from lakehouse.io.work import ProgressCallback, in_thread
+from lakehouse.spark.jobs.compaction import MergeCommits
 from lakehouse.spark.jobs.job import Job, TableAt, Tally, memory_of_task
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.spark.runtime.errors import carried, plain_errors
@@ -42,12 +43,10 @@ from lakehouse.storage.compact import (
     Curve,
     MergedRuns,
     WrittenInOrder,
-    commit_merged,
     cut_at,
     parse_order,
     plan_rewrite,
     range_bounds,
-    result_of_compaction,
     result_of_plan,
     rows_with_places,
     sampled,
@@ -185,9 +184,7 @@ class _Rewrite:
     def __init__(self, job: Job, view: View, order: ClusterOrder, target_bytes: int | None) -> None:
         self._job, self._view, self._order, self._target = job, view, order, target_bytes
         self._range_bytes = job.task_memory() // _RANGE_SHARE
-        self._placed: list[MergedRuns] = []
-        self._gave_way = self._commits = 0
-        self._snapshot = view.snapshot.id
+        self._commits = MergeCommits(job, view)
 
     def run(self, tasks: Sequence[CompactionTask]) -> CompactResult:
         """Samples, shuffles and commits."""
@@ -210,12 +207,10 @@ class _Rewrite:
             written, cost = result
             self._job.pay(cost)
             units = works[number].args[0].units
-            self._commit([_merged(tasks[at], units[at], written) for at in batches[number]])
+            self._commits.make([_merged(tasks[at], units[at], written) for at in batches[number]])
 
         self._job.watch("rewrite rows", works, weights, done)
-        return result_of_compaction(
-            self._placed, snapshot=self._snapshot, commits=self._commits, gave_way=self._gave_way
-        )
+        return self._commits.result()
 
     def _ranges(self, task: CompactionTask) -> int:
         """Returns how many ranges a partition has: each fits into memory and makes a file at least, about."""
@@ -278,14 +273,6 @@ class _Rewrite:
             if row.rows is not None:
                 written[row.range] = pickle.loads(bytes(row.rows))  # noqa: S301 - ours
         return written, cost
-
-    def _commit(self, merged: Sequence[MergedRuns]) -> None:
-        done = self._job.call(commit_merged, self._job.core, self._view, merged)
-        self._placed += done.placed
-        self._gave_way += len(merged) - len(done.placed)
-        if done.snapshot is not None:
-            self._commits += 1
-            self._snapshot = done.snapshot
 
 
 def _merged(task: CompactionTask, unit: _Unit, written: dict[int, WrittenInOrder]) -> MergedRuns:

@@ -39,7 +39,7 @@ from lakehouse.storage.files import KeyRange
 from lakehouse.storage.scan import to_expr
 from lakehouse.storage.tables import OpenTable, View
 
-__all__ = ["MergePart", "PartDone", "compact", "merge_part", "merged_of"]
+__all__ = ["MergeCommits", "MergePart", "PartDone", "compact", "merge_part", "merged_of"]
 
 _TASK_BYTES = 1024 * 1024 * 1024
 """Maximum bytes that a task reads: the work that Spark repeats when a task is lost."""
@@ -135,22 +135,43 @@ def compact(
     return dataclasses.replace(result, cost=job.cost)
 
 
+class MergeCommits:
+    """Commits of merged units, wave by wave, and what came of them."""
+
+    def __init__(self, job: Job, view: View) -> None:
+        self._job, self._view = job, view
+        self._placed: list[MergedRuns] = []
+        self._gave_way = self._commits = 0
+        self._snapshot = view.snapshot.id
+
+    def make(self, merged: Sequence[MergedRuns]) -> None:
+        """Commits units together; those that others changed meanwhile give way."""
+        done = self._job.call(commit_merged, self._job.core, self._view, merged)
+        self._placed += done.placed
+        self._gave_way += len(merged) - len(done.placed)
+        if done.snapshot is not None:
+            self._commits += 1
+            self._snapshot = done.snapshot
+
+    def result(self) -> CompactResult:
+        """Reports all commits, without their cost."""
+        return result_of_compaction(
+            self._placed, snapshot=self._snapshot, commits=self._commits, gave_way=self._gave_way
+        )
+
+
 class _Compaction:
     """One compaction, in the driver."""
 
     def __init__(self, job: Job, view: View, tasks: Sequence[CompactionTask]) -> None:
         self._job, self._view, self._tasks = job, view, tasks
-        self._placed: list[MergedRuns] = []
-        self._gave_way = self._commits = 0
-        self._snapshot = view.snapshot.id
+        self._commits = MergeCommits(job, view)
 
     def run(self, task_bytes: int | None) -> CompactResult:
         """Merges all units, and commits them wave by wave."""
         units = self._job.call(self._cut, task_bytes or self._share())
         self._job.run("merge rows", merge_part, units, self._commit, weight=attrgetter("rows"))
-        return result_of_compaction(
-            self._placed, snapshot=self._snapshot, commits=self._commits, gave_way=self._gave_way
-        )
+        return self._commits.result()
 
     def _share(self) -> int:
         """Returns the bytes of a task: every executor has work, and the last does not work alone for long."""
@@ -177,10 +198,4 @@ class _Compaction:
         return [parts async for parts in map_bounded(cut, self._tasks, _CUTS)]
 
     def _commit(self, units: Sequence[tuple[int, list[PartDone]]]) -> None:
-        merged = [merged_of(self._tasks[at], parts) for at, parts in units]
-        done = self._job.call(commit_merged, self._job.core, self._view, merged)
-        self._placed += done.placed
-        self._gave_way += len(merged) - len(done.placed)
-        if done.snapshot is not None:
-            self._commits += 1
-            self._snapshot = done.snapshot
+        self._commits.make([merged_of(self._tasks[at], parts) for at, parts in units])

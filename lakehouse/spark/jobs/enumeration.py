@@ -36,6 +36,7 @@ from lakehouse.index import (
     iterate_index_metas,
 )
 from lakehouse.io import Cost, ObjectStore, measure
+from lakehouse.spark.runtime.arguments import with_arguments_of
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import carried, plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
@@ -77,103 +78,35 @@ class _Wanted:
     concurrency: int | None
 
 
-def index_metas(
-    spark: SparkSession,
-    name: str | None = None,
-    *,
-    kinds: Collection[IndexType | str] | None = None,
-    prefix: str | None = None,
-    layout: _Layout = "prefix",
-    shape: Literal["compact", "flat", "greptime"] = "compact",
-    errors: Literal["collect", "raise"] = "collect",
-    concurrency: int | None = None,
-    connection: Connection | None = None,
-) -> DataFrame:
-    """The metadata of every index as a data frame, one row per file, index and target.
-
-    Files are listed when this is called, and read when the data frame is used.
-
-    Args:
-        spark: the session.
-        name: only of this ``database`` or this ``database.table``; None = all tables.
-        kinds: only indexes of these kinds.
-        prefix: instead of tables, files whose keys begin so, below the URL of the connection.
-        layout: what lies under the prefix: ``prefix`` any puffin files; ``greptime`` regions of GreptimeDB,
-            as a listing finds them; ``manifest`` the same, as their manifests say.
-        shape: columns of the rows.
-        errors: ``raise`` ends with the first file that cannot be read; ``collect`` goes on, and says so in
-            the log. :func:`collect_index_metas` returns such problems.
-        concurrency: files that a task reads at once; ``index.concurrency`` when not given.
-        connection: the warehouse; None = the one that was registered.
-
-    Example::
-
-        index_metas(spark, "sales", kinds=["inverted"]).groupBy("table_dir").count().show()
-    """
-    wanted, chunks, _ = _listed(spark, name, kinds, prefix, layout, shape, errors, concurrency, connection)
-    schema = _signed(SHAPES[shape].schema)
-    struct = struct_of_arrow(schema)
-    if not chunks:
-        return spark.createDataFrame([], struct)
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carried():
-            for batch in batches:
-                for chunk in batch.column(0).to_pylist():
-                    rows, _, _ = _read(wanted, chunk)
-                    yield from rows.to_batches()
-
-    files = spark.createDataFrame(pa.table({"files": pa.array(chunks, pa.binary())}), "files binary")
-    return files.repartition(len(chunks)).mapInArrow(read, struct)
-
-
-def collect_index_metas(
-    spark: SparkSession,
-    name: str | None = None,
-    *,
-    kinds: Collection[IndexType | str] | None = None,
-    prefix: str | None = None,
-    layout: _Layout = "prefix",
-    shape: Literal["compact", "flat", "greptime"] = "compact",
-    errors: Literal["collect", "raise"] = "collect",
-    concurrency: int | None = None,
-    connection: Connection | None = None,
-) -> IndexMetas:
-    """The rows of :func:`index_metas`, with requests counted and problems named; the same arguments."""
-    wanted, chunks, listing = _listed(
-        spark, name, kinds, prefix, layout, shape, errors, concurrency, connection
-    )
-    tables = [_signed(SHAPES[shape].schema).empty_table()]
-    problems = list(listing.problems)
-    stats = listing.stats
-    with plain_errors():
-        for done in run_tasks(spark, partial(_read, wanted), chunks):
-            rows, more, bad = done.value
-            tables.append(rows)
-            problems += bad
-            stats = _added(stats, more)
-    return IndexMetas(rows=pa.concat_tables(tables), stats=stats, problems=tuple(problems))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """Cost and problems of the driver's listing."""
+    """Files that the driver listed for tasks, and what that cost."""
 
+    spark: SparkSession
+    wanted: _Wanted
+    chunks: list[bytes]
+    """Files of one task each."""
     stats: ScanStats
     problems: tuple[FileProblem, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the rows."""
+        return _signed(SHAPES[self.wanted.shape].schema)
 
 
 def _listed(
     spark: SparkSession,
-    name: str | None,
-    kinds: Collection[IndexType | str] | None,
-    prefix: str | None,
-    layout: str,
-    shape: str,
-    errors: Literal["collect", "raise"],
-    concurrency: int | None,
-    connection: Connection | None,
-) -> tuple[_Wanted, list[bytes], _Listing]:
+    name: str | None = None,
+    *,
+    kinds: Collection[IndexType | str] | None = None,
+    prefix: str | None = None,
+    layout: _Layout = "prefix",
+    shape: Literal["compact", "flat", "greptime"] = "compact",
+    errors: Literal["collect", "raise"] = "collect",
+    concurrency: int | None = None,
+    connection: Connection | None = None,
+) -> _Listing:
     """Lists the files and divides them into chunks for tasks."""
     if shape not in SHAPES:
         raise InvalidInputError(f"shape is one of {', '.join(SHAPES)}, not {shape!r}")
@@ -210,7 +143,61 @@ def _listed(
     step = min(_FILES_PER_CHUNK, -(-len(files) // tasks)) or 1
     chunks = [pickle.dumps(files[at : at + step]) for at in range(0, len(files), step)]
     stats = ScanStats(failed_files=len(problems), cost=cost)
-    return wanted, chunks, _Listing(stats=stats, problems=tuple(problems))
+    return _Listing(spark=spark, wanted=wanted, chunks=chunks, stats=stats, problems=tuple(problems))
+
+
+@with_arguments_of(_listed)
+def index_metas(listing: _Listing) -> DataFrame:
+    """The metadata of every index as a data frame, one row per file, index and target.
+
+    Files are listed when this is called, and read when the data frame is used.
+
+    Args:
+        spark: the session.
+        name: only of this ``database`` or this ``database.table``; None = all tables.
+        kinds: only indexes of these kinds.
+        prefix: instead of tables, files whose keys begin so, below the URL of the connection.
+        layout: what lies under the prefix: ``prefix`` any puffin files; ``greptime`` regions of GreptimeDB,
+            as a listing finds them; ``manifest`` the same, as their manifests say.
+        shape: columns of the rows.
+        errors: ``raise`` ends with the first file that cannot be read; ``collect`` goes on, and says so in
+            the log. :func:`collect_index_metas` returns such problems.
+        concurrency: files that a task reads at once; ``index.concurrency`` when not given.
+        connection: the warehouse; None = the one that was registered.
+
+    Example::
+
+        index_metas(spark, "sales", kinds=["inverted"]).groupBy("table_dir").count().show()
+    """
+    spark, wanted, chunks = listing.spark, listing.wanted, listing.chunks
+    struct = struct_of_arrow(listing.schema)
+    if not chunks:
+        return spark.createDataFrame([], struct)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carried():
+            for batch in batches:
+                for chunk in batch.column(0).to_pylist():
+                    rows, _, _ = _read(wanted, chunk)
+                    yield from rows.to_batches()
+
+    files = spark.createDataFrame(pa.table({"files": pa.array(chunks, pa.binary())}), "files binary")
+    return files.repartition(len(chunks)).mapInArrow(read, struct)
+
+
+@with_arguments_of(_listed)
+def collect_index_metas(listing: _Listing) -> IndexMetas:
+    """The rows of :func:`index_metas`, with requests counted and problems named; the same arguments."""
+    tables = [listing.schema.empty_table()]
+    problems = list(listing.problems)
+    stats = listing.stats
+    with plain_errors():
+        for done in run_tasks(listing.spark, partial(_read, listing.wanted), listing.chunks):
+            rows, more, bad = done.value
+            tables.append(rows)
+            problems += bad
+            stats = _added(stats, more)
+    return IndexMetas(rows=pa.concat_tables(tables), stats=stats, problems=tuple(problems))
 
 
 def _tables(lake: Warehouse, name: str | None) -> IndexSource:

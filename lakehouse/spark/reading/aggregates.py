@@ -22,6 +22,7 @@ from lakehouse.expr import Expr
 from lakehouse.io.work import in_thread
 from lakehouse.log import get_logger
 from lakehouse.spark.reading.reader import split_bytes_of
+from lakehouse.spark.reading.table_reader import scan_of
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
@@ -153,15 +154,7 @@ def _answers(
 
 
 def _scan(table: OpenTable, split: Split, question: AggregateQuery, where: Expr | None) -> Scan:
-    return Scan(
-        split.entries,
-        question.schema,
-        table,
-        columns=question.columns,
-        where=where,
-        keys=split.keys,
-        rows=split.rows,
-    )
+    return scan_of(table, split, question.schema, columns=question.columns, where=where)
 
 
 def _read(rest: _Rest, split: Split) -> PartialAggregates:

@@ -37,6 +37,7 @@ from lakehouse.spark.reading.frames import column
 from lakehouse.spark.reading.options import ReadOptions
 from lakehouse.spark.reading.reader import LakehouseReader
 from lakehouse.spark.reading.table_frame import table
+from lakehouse.spark.runtime.arguments import with_arguments_of
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
@@ -120,65 +121,6 @@ class JoinPlan:
     """The join."""
 
 
-def join(
-    spark: SparkSession,
-    fact: str,
-    dim: DataFrame | str,
-    on: str | Sequence[str] | Mapping[str, str],
-    *,
-    how: str = "inner",
-    columns: Sequence[str] | None = None,
-    where: Expr | str | None = None,
-    max_keys: int = _KEYS_MAX,
-    version: int | None = None,
-    timestamp: dt.datetime | int | str | None = None,
-    tag: str | None = None,
-    connection: Connection | None = None,
-) -> DataFrame:
-    """Joins a large table with a small side, reading of the large one what can have a partner.
-
-    The small side is evaluated when this is called, for its keys, and again when the result is used: cache
-    it when that is dear, or when it may change in between.
-
-    Args:
-        spark: the session.
-        fact: the large table, ``database.table``.
-        dim: the small side: a data frame, or a table.
-        on: names that both sides have, or names of ``fact`` with those of ``dim``. As in Spark, columns
-            joined by a common name come once.
-        how: ``inner``, ``left_semi`` or ``right_outer``: the large side is the left one, and rows of it
-            without a partner cannot be in the result.
-        columns: of ``fact``, those of ``on`` among them; None = all.
-        where: a condition on ``fact``.
-        max_keys: from more values on, ranges take their place.
-        version: a snapshot of ``fact`` by its id.
-        timestamp: its last snapshot not after it.
-        tag: its snapshot of a tag.
-        connection: the warehouse; None = the one that was registered.
-
-    Example::
-
-        vip = spark.table("customers").where("tier = 'gold'")
-        join(spark, "sales.orders", vip, {"customer_id": "id"}, columns=["customer_id", "amount"])
-    """
-    plan = plan_join(
-        spark,
-        fact,
-        dim,
-        on,
-        how=how,
-        columns=columns,
-        where=where,
-        max_keys=max_keys,
-        version=version,
-        timestamp=timestamp,
-        tag=tag,
-        connection=connection,
-    )
-    _log.info("planned a join", table=fact, report=str(plan.report))
-    return plan.frame
-
-
 def plan_join(
     spark: SparkSession,
     fact: str,
@@ -235,7 +177,39 @@ def plan_join(
         if kinds[name] == "ranges" and len(values) <= _COMPARED_MAX
     }
     rows = frame_of(spark, reader, parts, struct, among=compared)
+    _log.info("planned a join", table=fact, report=str(report))
     return JoinPlan(report=report, fact=rows, frame=_joined(rows, small, pairs, on, kind, keys.rows))
+
+
+@with_arguments_of(plan_join)
+def join(plan: JoinPlan) -> DataFrame:
+    """Joins a large table with a small side, reading of the large one what can have a partner.
+
+    The small side is evaluated when this is called, for its keys, and again when the result is used: cache
+    it when that is dear, or when it may change in between.
+
+    Args:
+        spark: the session.
+        fact: the large table, ``database.table``.
+        dim: the small side: a data frame, or a table.
+        on: names that both sides have, or names of ``fact`` with those of ``dim``. As in Spark, columns
+            joined by a common name come once.
+        how: ``inner``, ``left_semi`` or ``right_outer``: the large side is the left one, and rows of it
+            without a partner cannot be in the result.
+        columns: of ``fact``, those of ``on`` among them; None = all.
+        where: a condition on ``fact``.
+        max_keys: from more values on, ranges take their place.
+        version: a snapshot of ``fact`` by its id.
+        timestamp: its last snapshot not after it.
+        tag: its snapshot of a tag.
+        connection: the warehouse; None = the one that was registered.
+
+    Example::
+
+        vip = spark.table("customers").where("tier = 'gold'")
+        join(spark, "sales.orders", vip, {"customer_id": "id"}, columns=["customer_id", "amount"])
+    """
+    return plan.frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -27,9 +26,10 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.index.search import RowSelection
 from lakehouse.spark.reading.filters import translated
 from lakehouse.spark.reading.options import ReadOptions
-from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.reading.table_reader import TableReader, scan_of
+from lakehouse.spark.runtime.connection import Warehouse, warehouse
 from lakehouse.spark.runtime.errors import carried
-from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of
+from lakehouse.spark.runtime.types import as_spark, struct_of
 from lakehouse.storage.indexes import IndexAnswers
 from lakehouse.storage.rows import value_width
 from lakehouse.storage.scan import OPENED_MAX, Scan, ScanReport, Split, opened_splits, planned_bytes, to_expr
@@ -125,37 +125,15 @@ class ScanPart(InputPartition):  # type: ignore[misc]
         self.plan, self.split, self.selections = plan, split, selections
 
 
-class LakehouseReader(DataSourceReader):  # type: ignore[misc]
-    """Reads the rows of one snapshot.
+class LakehouseReader(TableReader, DataSourceReader):  # type: ignore[misc]
+    """Reads the rows of one snapshot."""
 
-    Args:
-        connection: the warehouse.
-        table: its name.
-        options: what is asked for.
-        schema: the columns, as Spark wants them.
-        cores: how many tasks run at once, where that is known.
-    """
+    _planning: tuple[Warehouse, OpenTable, View] | None
 
-    def __init__(
-        self,
-        connection: Connection,
-        table: str,
-        options: ReadOptions,
-        schema: StructType,
-        *,
-        cores: int | None = None,
-    ) -> None:
-        self._connection, self._table, self._options = connection, table, options
-        self._struct, self._cores = schema, cores
-        self._arrow = arrow_for_spark(schema)
+    def _prepare(self) -> None:
         self._filters: list[Expr] = []
-        self._planning: tuple[Warehouse, OpenTable, View] | None = None
         self.report = ScanReport()
         """Counts of what planning looked at and left out."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What is planned travels with the parts.
-        return {**self.__dict__, "_planning": None}
 
     # --- the driver ---------------------------------------------------------------
 
@@ -236,13 +214,10 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
         if not isinstance(partition, ScanPart):
             return  # Spark makes one of its own where there are none
         with carried():
-            lake = warehouse(self._connection)
-            error = InvalidInputError(
-                f"{self._table} is another table than it was when the query was planned: it was dropped "
-                "or renamed meanwhile; make the data frame anew",
-                table=self._table,
+            lake, table = self._opened(
+                partition.plan.table,
+                "the query was planned: it was dropped or renamed meanwhile; make the data frame anew",
             )
-            table = lake.same_table(self._table, partition.plan.table, error)
             for arrow_rows in lake.iterate(_tables, table, partition):
                 rows = self._options.batch_rows or _batch_rows(arrow_rows)
                 yield from as_spark(arrow_rows, self._arrow).to_batches(max_chunksize=rows)
@@ -251,16 +226,8 @@ class LakehouseReader(DataSourceReader):  # type: ignore[misc]
 async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows of a part, decoded some way ahead of their consumer."""
     plan, split, settings = part.plan, part.split, table.settings
-    scan = Scan(
-        split.entries,
-        plan.schema,
-        table,
-        columns=plan.columns,
-        where=plan.where,
-        keys=split.keys,
-        rows=split.rows,
-        settings=replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, _AHEAD_BYTES)),
-    )
+    ahead = replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, _AHEAD_BYTES))
+    scan = scan_of(table, split, plan.schema, columns=plan.columns, where=plan.where, settings=ahead)
     if part.selections:
         # The driver has asked the indexes: its answers are repeated here.
         scan.use_answers(IndexAnswers(rows=part.selections))

@@ -16,9 +16,10 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.spark.reading.options import ReadOptions
-from lakehouse.spark.runtime.connection import Connection, warehouse
+from lakehouse.spark.reading.table_reader import TableReader
+from lakehouse.spark.runtime.connection import warehouse
 from lakehouse.spark.runtime.errors import carried
-from lakehouse.spark.runtime.types import arrow_for_spark, as_spark, struct_of_arrow
+from lakehouse.spark.runtime.types import as_spark, struct_of_arrow
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import (
     OpenTable,
@@ -63,20 +64,11 @@ def known_relation(name: str | None) -> str:
     return name
 
 
-class RelationReader(DataSourceReader):  # type: ignore[misc]
-    """Reads one relation, in one task.
+class RelationReader(TableReader, DataSourceReader):  # type: ignore[misc]
+    """Reads one relation, in one task."""
 
-    Args:
-        connection: the warehouse.
-        table: its name.
-        options: which relation, and of which snapshot.
-        schema: the columns, as Spark wants them.
-    """
-
-    def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
-        known_relation(options.relation)
-        self._connection, self._table, self._options = connection, table, options
-        self._names, self._arrow = schema.fieldNames(), arrow_for_spark(schema)
+    def _prepare(self) -> None:
+        known_relation(self._options.relation)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns one part, as relations are small."""
@@ -87,7 +79,7 @@ class RelationReader(DataSourceReader):  # type: ignore[misc]
         with carried():
             lake = warehouse(self._connection)
             rows = lake.call(_relation, lake.table(self._table), self._options)
-            yield from as_spark(rows.select(self._names), self._arrow).to_batches()
+            yield from as_spark(rows.select(self._struct.fieldNames()), self._arrow).to_batches()
 
 
 async def _relation(table: OpenTable, options: ReadOptions) -> pa.Table:

@@ -14,11 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.spark.reading.options import ReadOptions
-from lakehouse.spark.runtime.connection import Connection, warehouse
+from lakehouse.spark.reading.table_reader import TableReader
+from lakehouse.spark.runtime.connection import warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.streaming.offsets import StreamOffset
 from lakehouse.spark.streaming.reader import LakehouseStreamReader
@@ -28,27 +27,19 @@ from lakehouse.storage.tables import OpenTable
 __all__ = ["IncrementReader"]
 
 
-class IncrementReader(DataSourceReader):  # type: ignore[misc]
-    """Reads what came between two snapshots.
+class IncrementReader(TableReader, DataSourceReader):  # type: ignore[misc]
+    """Reads what came between two snapshots."""
 
-    Args:
-        connection: the warehouse.
-        table: its name.
-        options: which snapshots.
-        schema: the columns, as Spark wants them.
-    """
-
-    def __init__(self, connection: Connection, table: str, options: ReadOptions, schema: StructType) -> None:
-        self._connection, self._table, self._options = connection, table, options
+    def _prepare(self) -> None:
         # A stream refuses bounds among its options: the two positions of the batch are the bounds.
         streamed = replace(
-            options,
+            self._options,
             incremental_from=None,
             incremental_to=None,
             pin_s=None,
-            changes=CHANGE_COLUMN in schema.fieldNames(),
+            changes=CHANGE_COLUMN in self._struct.fieldNames(),
         )
-        self._stream = LakehouseStreamReader(connection, table, streamed, schema)
+        self._stream = LakehouseStreamReader(self._connection, self._table, streamed, self._struct)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plans the parts that tasks read."""

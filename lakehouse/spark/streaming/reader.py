@@ -50,13 +50,14 @@ from lakehouse.expr import Expr, matching
 from lakehouse.io.work import in_thread
 from lakehouse.spark.reading.options import ReadOptions
 from lakehouse.spark.reading.reader import columns_asked, split_bytes_of
-from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.spark.reading.table_reader import TableReader, scan_of
+from lakehouse.spark.runtime.connection import Warehouse, warehouse
 from lakehouse.spark.runtime.errors import carried
-from lakehouse.spark.runtime.types import arrow_for_spark, as_spark
+from lakehouse.spark.runtime.types import as_spark
 from lakehouse.spark.streaming.offsets import StreamOffset
 from lakehouse.spark.streaming.plan import StreamPlan, StreamWork
 from lakehouse.storage.cdc import CHANGE_COLUMN, Limit, net_changes
-from lakehouse.storage.scan import Scan, bind_where, to_expr
+from lakehouse.storage.scan import bind_where, to_expr
 from lakehouse.storage.schema import shown_where
 from lakehouse.storage.tables import OpenTable, grace_s_of, holding
 
@@ -84,36 +85,15 @@ class _Planning:
     """Id of the last snapshot that batches may take; None = no end."""
 
 
-class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads what comes to a table.
+class LakehouseStreamReader(TableReader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads what comes to a table."""
 
-    Args:
-        connection: the warehouse.
-        table: its name.
-        options: what is asked for.
-        schema: the columns, as Spark wants them.
-        cores: how many tasks run at once, where that is known.
-    """
+    _planning: _Planning | None
 
-    def __init__(
-        self,
-        connection: Connection,
-        table: str,
-        options: ReadOptions,
-        schema: StructType,
-        *,
-        cores: int | None = None,
-    ) -> None:
-        self._connection, self._table, self._options = connection, table, options
-        self._cores = cores
-        self._names = tuple(schema.fieldNames())
-        self._columns = StructType([field for field in schema.fields if field.name != CHANGE_COLUMN])
-        self._arrow = arrow_for_spark(schema)
-        self._planning: _Planning | None = None
-        _check(options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_planning": None}
+    def _prepare(self) -> None:
+        fields = self._struct.fields
+        self._columns = StructType([field for field in fields if field.name != CHANGE_COLUMN])
+        _check(self._options)
 
     def _planned(self) -> _Planning:
         if self._planning is None:
@@ -190,12 +170,9 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if not isinstance(partition, StreamPart):
             return
         with carried():
-            lake = warehouse(self._connection)
-            error = InvalidInputError(
-                f"{self._table} is another table than it was when the batch was planned: begin a new "
-                "stream, with a new checkpoint"
+            lake, table = self._opened(
+                partition.table, "the batch was planned: begin a new stream, with a new checkpoint"
             )
-            table = lake.same_table(self._table, partition.table, error)
             where = to_expr(self._options.where)
             rows = _compared if partition.work.compared else _held
             columns = columns_asked(self._columns, partition.work.schema)
@@ -209,7 +186,7 @@ class LakehouseStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         elif self._options.changes and kinds is None:
             table = table.append_column(CHANGE_COLUMN, pa.repeat(pa.scalar(_SHOWN[0]), table.num_rows))
         named = iter(columns)
-        wanted = [name if name == CHANGE_COLUMN else next(named) for name in self._names]
+        wanted = [name if name == CHANGE_COLUMN else next(named) for name in self._struct.fieldNames()]
         rows = as_spark(table.select(wanted), self._arrow)
         batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=self._options.batch_rows)
         return batches
@@ -219,15 +196,8 @@ async def _held(
     table: OpenTable, work: StreamWork, columns: Sequence[str], where: Expr | None
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows that files hold."""
-    scan = Scan(
-        work.split.entries,
-        work.schema,
-        table,
-        columns=columns,
-        where=shown_where(where, work.shows[1]),
-        keys=work.split.keys,
-        rows=work.split.rows,
-    )
+    shown = shown_where(where, work.shows[1])
+    scan = scan_of(table, work.split, work.schema, columns=columns, where=shown)
     hold = holding(table, work.snapshot, grace_s=grace_s_of(work.schema))
     async with hold, aclosing(scan.tables()) as tables:
         async for rows in tables:
