@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -37,7 +37,9 @@ from lakehouse.cli.arguments import (
 )
 from lakehouse.cli.output import print_json, say
 from lakehouse.cli.progress import progress_bar
-from lakehouse.io.work import Report
+
+if TYPE_CHECKING:
+    from lakehouse.io.work import Report
 
 __all__ = ["Outcome", "finish", "on_lake", "on_object", "on_store", "on_table", "told"]
 

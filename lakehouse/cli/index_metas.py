@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import typer
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+from rich.progress import ProgressColumn, SpinnerColumn, Task
 from rich.text import Text
 
 from lakehouse.cli.arguments import split_file
@@ -21,6 +21,7 @@ from lakehouse.cli.escapes import json_text
 from lakehouse.cli.frame import Outcome, on_store
 from lakehouse.cli.index_source_choice import SourceKind, look
 from lakehouse.cli.output import brief_json, complain, console, error_console, print_table
+from lakehouse.cli.progress import moving_line
 from lakehouse.errors import InvalidInputError
 from lakehouse.index import (
     FLAT,
@@ -99,7 +100,7 @@ async def index_metas(
     lines_on_terminal = output_format is _Format.NDJSON and output is None and console().is_terminal
     # Rows and a line that moves would tear each other: a table is printed when the line is gone.
     shown: _Table | None = None
-    with nullcontext() if lines_on_terminal else _progress(scan):
+    with nullcontext() if lines_on_terminal else moving_line(SpinnerColumn(), _Counts(scan.stats)):
         async with aclosing(scan.batches(rows_shape, rows=_BATCH_ROWS)) as batches:
             if output is not None:
                 same_place = urlsplit(output).scheme == urlsplit(url).scheme
@@ -148,21 +149,6 @@ def _source(store: ObjectStore, wanted: SourceKind) -> IndexSource:
     if wanted is SourceKind.MANIFEST:
         return GreptimeManifests(store, "")
     return GreptimeListing(store, "") if wanted is SourceKind.GREPTIME else PrefixSource(store)
-
-
-def _progress(scan: IndexMetaScan) -> Progress:
-    """Returns a line on the terminal that shows how far the scan is; nothing where there is no terminal."""
-    terminal = error_console()
-    line = Progress(
-        SpinnerColumn(),
-        _Counts(scan.stats),
-        TimeElapsedColumn(),
-        console=terminal,
-        transient=True,
-        disable=not terminal.is_terminal,
-    )
-    line.add_task("")
-    return line
 
 
 class _Counts(ProgressColumn):
