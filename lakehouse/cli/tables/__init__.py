@@ -1,6 +1,6 @@
 """Commands about tables: ``lakehouse table …``.
 
-Words: *command* (a function and the words it takes) → *work* (what it does with a lake or a table) → *rows*.
+Words: *command* (a function and the words it takes) → *outcome* (what is printed, and the exit code) → *rows*.
 Rows are printed by a module that is loaded with the first row, since ``--help`` has none.
 """
 
