@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.cache import CacheBudget
+from lakehouse.config import TableSettings
 from lakehouse.format.metadata import FileEntry
-from lakehouse.format.schema.table_schema import TableSchema, schema_from_arrow
+from lakehouse.format.schema.table_schema import schema_from_arrow
 from lakehouse.io.decorators import InstrumentedStore
 from lakehouse.storage.files.foreign import ForeignFiles, foreign_entry
 from lakehouse.storage.metadata.caches import RunCaches
@@ -41,9 +42,9 @@ async def written(rows: pa.Table = ROWS, **options: Any) -> tuple[RecordingStore
     return store, foreign_entry("in/a.parquet", size=len(sink.getvalue()), rows=rows.num_rows)
 
 
-def source(store: RecordingStore, schema: TableSchema = SCHEMA, **options: Any) -> ForeignFiles:
+def source(store: RecordingStore, **options: Any) -> ForeignFiles:
     """The source of such files."""
-    return ForeignFiles(store, schema, RunCaches(CacheBudget()), concurrency=4, **options)
+    return ForeignFiles(store, RunCaches(CacheBudget()), settings=TableSettings(), **options)
 
 
 async def scanned(scan: Scan) -> pa.Table:

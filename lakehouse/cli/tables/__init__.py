@@ -1,7 +1,7 @@
 """Commands about tables: ``lakehouse table …``.
 
-Words: *command* (a function and the words it takes) → *outcome* (what is printed, and the exit code) → *rows*.
-Rows are printed by a module that is loaded with the first row, since ``--help`` has none.
+Words: *command* (a function and the words it takes) → *outcome* (what is printed, and the exit code) →
+*rows*. Rows are printed by a module that is loaded with the first row, since ``--help`` has none.
 """
 
 from __future__ import annotations

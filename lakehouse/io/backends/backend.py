@@ -18,7 +18,7 @@ from lakehouse.io.options import StorageOptions
 from lakehouse.io.protocols import ListPage
 from lakehouse.io.store import ObjectStore
 
-__all__ = ["Backend", "Listing", "check_length"]
+__all__ = ["StoreBackend", "Listing", "check_length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Listing:
         return max(self.start_after or "", self.page or "")
 
 
-class Backend(ObjectStore):
+class StoreBackend(ObjectStore):
     """A store that is asked directly; its place, its options and its bounds.
 
     Args:

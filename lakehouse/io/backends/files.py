@@ -34,7 +34,7 @@ from lakehouse.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from lakehouse.io.backends.backend import Backend, Listing, check_length
+from lakehouse.io.backends.backend import StoreBackend, Listing, check_length
 from lakehouse.io.backends.class_options import parameters
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -141,7 +141,7 @@ def page_of(metas: Iterator[ObjectMeta], asked: Listing) -> ListPage:
     return ListPage(objects=tuple(objects), prefixes=tuple(prefixes))
 
 
-class FsspecBackend(Backend):
+class FsspecBackend(StoreBackend):
     """Any fsspec file system or chain; asynchronous ones are awaited, others and chains run in threads."""
 
     def __init__(

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import ConflictError, NotFoundError
-from lakehouse.io.backends.backend import Backend, Listing
+from lakehouse.io.backends.backend import StoreBackend, Listing
 from lakehouse.io.backends.files import page_of
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -39,7 +39,7 @@ _versions = itertools.count(1)
 _uploads: dict[str, dict[int, bytes]] = {}
 
 
-class MemoryBackend(Backend):
+class MemoryBackend(StoreBackend):
     """``memory://name``: everything under ``/name`` of fsspec's memory file system."""
 
     capabilities = Capabilities(

@@ -29,7 +29,7 @@ from aiobotocore.session import AioSession
 from lakehouse._version import __version__
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakehouse.io.backends.backend import Backend, Listing, check_length
+from lakehouse.io.backends.backend import StoreBackend, Listing, check_length
 from lakehouse.io.backends.s3_errors import is_bad_range, translate
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
@@ -60,7 +60,7 @@ class _OnceSession(AIOHTTPSession):  # type: ignore[misc]
         return session
 
 
-class S3Backend(Backend):
+class S3Backend(StoreBackend):
     """One bucket, or a prefix of one."""
 
     # Not proven: whoever answers may take conditions and ignore them.

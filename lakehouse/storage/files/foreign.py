@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from lakehouse.config import TableSettings
 from lakehouse.format.metadata import ColumnStats, FileEntry
 from lakehouse.format.parquet import FileFooter
 from lakehouse.format.schema import TableSchema
@@ -44,30 +45,33 @@ class ForeignFiles:
 
     Args:
         store: the store that has them; the paths of their entries are keys in it.
-        schema: the schema that reads are made with: no primary key, fields with the ids or names of columns.
         caches: shared by all files of the store.
         selections: rows to read of some files, by path; their entries are made by
             :func:`~lakehouse.storage.files.selected_rows.entry_of_selected`. Others are read whole.
-        concurrency: number of files that may be opened at once.
+        settings: bounds on the reads.
     """
 
-    __slots__ = ("_caches", "_schema", "_selections", "_store", "concurrency")
+    __slots__ = ("_caches", "_selections", "_store", "settings")
 
     def __init__(
         self,
         store: ObjectStore,
-        schema: TableSchema,
         caches: RunCaches,
         *,
         selections: Mapping[str, RowSelection] | None = None,
-        concurrency: int,
+        settings: TableSettings,
     ) -> None:
-        self._store, self._schema, self._caches = store, schema, caches
+        self._store, self._caches = store, caches
         self._selections = selections or {}
-        self.concurrency = concurrency
+        self.settings = settings
 
-    async def open(self, entry: FileEntry) -> RunReader:
+    async def open(self, entry: FileEntry, schema: TableSchema) -> RunReader:
         """Opens a reader of a file; one request, two when its footer is long, none when it is cached.
+
+        Args:
+            entry: the file, see :func:`foreign_entry`.
+            schema: the schema that reads are made with: no primary key; columns are found by
+                field id or by name.
 
         Raises:
             CorruptionError: the object is damaged, or another one than the entry describes.
@@ -76,9 +80,9 @@ class ForeignFiles:
         """
         selection = self._selections.get(entry.path)
         if selection is None:
-            return await self._open(entry)
-        whole = await self._open(replace(entry, rows=selection.total_rows))
+            return await self._open(entry, schema)
+        whole = await self._open(replace(entry, rows=selection.total_rows), schema)
         return SelectedRows(whole, entry, selection)
 
-    async def _open(self, entry: FileEntry) -> ParquetRun:
-        return await open_parquet(self._store, "", entry, self._schema, self._caches, footer=FileFooter)
+    async def _open(self, entry: FileEntry, schema: TableSchema) -> ParquetRun:
+        return await open_parquet(self._store, "", entry, schema, self._caches, footer=FileFooter)

@@ -27,7 +27,7 @@ async def test_columns_with_ids_are_found_by_them() -> None:
     store, entry = await written(pa.table([ROWS["id"]], schema=pa.schema(fields)))
     by_name = {field.name: field for field in SCHEMA.fields}
     schema = replace(SCHEMA, fields=(replace(by_name["id"], id=7), replace(by_name["name"], id=8, name="x")))
-    found = await scanned(Scan([entry], schema, source(store, schema)))
+    found = await scanned(Scan([entry], schema, source(store)))
     assert found.to_pydict() == {"id": list(range(1_000)), "x": [None] * 1_000}
 
 
@@ -38,7 +38,7 @@ async def test_a_column_of_another_type_is_refused_when_the_file_is_opened() -> 
     with pytest.raises(
         InvalidInputError, match="column 'id' is uint32 in the file, which is not read as bigint"
     ):
-        await source(store).open(entry)
+        await source(store).open(entry, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ async def test_a_large_file_is_read_in_parts() -> None:
     rows = pa.table({"id": range(200_000), "pad": [f"{n:09}" for n in range(200_000)]})
     schema = schema_from_arrow(rows.schema)
     store, entry = await written(rows, compression="none", use_dictionary=False, row_group_size=20_000)
-    files = source(store, schema)
+    files = source(store)
     scan = Scan([entry], schema, files, columns=["id"], where=parse_where("id = 77777"))
     assert (await scanned(scan)).to_pydict() == {"id": [77_777]}
     assert store.kinds() == {"get": 2}
     assert scan.report.pieces_read == 1
-    await files.open(entry)
+    await files.open(entry, schema)
     assert store.kinds() == {"get": 2}
 
 
@@ -84,4 +84,4 @@ async def test_another_file_in_its_place_is_refused() -> None:
     store, entry = await written()
     for wrong in (replace(entry, rows=999), replace(entry, size=entry.size + 1)):
         with pytest.raises(CorruptionError, match=r"another file stands in its place|cut off"):
-            await source(store).open(wrong)
+            await source(store).open(wrong, SCHEMA)

@@ -36,7 +36,7 @@ async def test_row_groups_without_a_selected_row_are_not_read() -> None:
     store, entry = await written()
     selection = RowSelection.of([(100, 200), (950, 951)], 1_000)
     files = source(store, selections={entry.path: selection})
-    reader = await files.open(entry_of_selected(entry, selection))
+    reader = await files.open(entry_of_selected(entry, selection), SCHEMA)
     assert [(piece.rows, piece.first_row) for piece in reader.pieces] == [(100, 0), (1, 100)]
     assert (await reader.read(SCHEMA.fields[:1], [1])).to_pydict() == {"id": [950]}
     loaded = await reader.load(SCHEMA.fields[:1], [0])
@@ -56,7 +56,7 @@ async def test_nulls_of_rows_left_out_do_not_count() -> None:
         ([7], "id is null", 0),
     ):
         selection = RowSelection.of_rows(list(numbers), 10)
-        files = source(store, schema, selections={entry.path: selection})
+        files = source(store, selections={entry.path: selection})
         scan = Scan([entry_of_selected(entry, selection)], schema, files, where=parse_where(where))
         assert await scan.count() == expected, where
 
@@ -65,6 +65,8 @@ async def test_a_key_cannot_be_looked_up() -> None:
     """Rows that are selected by number have no keys, and a look-up says so."""
     store, entry = await written()
     selection = RowSelection.of_rows([1], 1_000)
-    reader = await source(store, selections={entry.path: selection}).open(entry_of_selected(entry, selection))
+    reader = await source(store, selections={entry.path: selection}).open(
+        entry_of_selected(entry, selection), SCHEMA
+    )
     with pytest.raises(InvalidInputError, match="has no keys"):
         await reader.get(b"k", SCHEMA.fields)
