@@ -18,7 +18,7 @@ from lakehouse.io.options import StorageOptions
 from lakehouse.io.protocols import ListPage
 from lakehouse.io.store import ObjectStore
 
-__all__ = ["StoreBackend", "Listing", "check_length"]
+__all__ = ["Listing", "StoreBackend", "check_length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from lakehouse.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from lakehouse.io.backends.backend import StoreBackend, Listing, check_length
+from lakehouse.io.backends.backend import Listing, StoreBackend, check_length
 from lakehouse.io.backends.class_options import parameters
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions

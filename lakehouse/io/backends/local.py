@@ -30,7 +30,7 @@ from fsspec.implementations.local import LocalFileSystem
 from lakehouse.config import IoSettings
 from lakehouse.errors import ConflictError, InvalidInputError, NotFoundError
 from lakehouse.ids import new_token
-from lakehouse.io.backends.backend import StoreBackend, Listing
+from lakehouse.io.backends.backend import Listing, StoreBackend
 from lakehouse.io.backends.files import os_errors, page_of
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions

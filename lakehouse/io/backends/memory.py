@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from lakehouse.config import IoSettings
 from lakehouse.errors import ConflictError, NotFoundError
-from lakehouse.io.backends.backend import StoreBackend, Listing
+from lakehouse.io.backends.backend import Listing, StoreBackend
 from lakehouse.io.backends.files import page_of
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions

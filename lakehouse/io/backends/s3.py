@@ -29,7 +29,7 @@ from aiobotocore.session import AioSession
 from lakehouse._version import __version__
 from lakehouse.config import IoSettings
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakehouse.io.backends.backend import StoreBackend, Listing, check_length
+from lakehouse.io.backends.backend import Listing, StoreBackend, check_length
 from lakehouse.io.backends.s3_errors import is_bad_range, translate
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
