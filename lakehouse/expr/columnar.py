@@ -78,11 +78,6 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
         verdicts: npt.NDArray[np.object_] = _VERDICTS[self._outcomes(bounds)]
         return verdicts
 
-    def none_match(self, bounds: FileBounds) -> _Mask:
-        """Returns for each file whether it is known that no row matches."""
-        mask: _Mask = (self._outcomes(bounds) & TRUE) == 0
-        return mask
-
     def _same(self, outcomes: int) -> _Of:
         return lambda bounds: np.full(len(bounds.rows), outcomes, np.uint8)
 
@@ -310,8 +305,29 @@ def _ranks(array: pa.Array) -> tuple[npt.NDArray[Any] | None, bool]:
 
 def _prefixes(array: pa.Array) -> npt.NDArray[np.uint64]:
     """Returns the first eight bytes of each value as a big-endian number, with zeros behind short values."""
+    of_one_width = _of_one_width(array)
+    if of_one_width is not None:
+        return of_one_width
     zeros = pa.scalar(bytes(_PREFIX_BYTES), array.type)
     nothing = pa.scalar(b"", array.type)
     padded = pc.binary_join_element_wise(array.fill_null(b""), zeros, nothing)
     cut = pc.binary_slice(padded, 0, _PREFIX_BYTES).cast(pa.binary(_PREFIX_BYTES))
     return np.frombuffer(cut.buffers()[1], ">u8", len(cut), cut.offset * _PREFIX_BYTES).astype(np.uint64)
+
+
+def _of_one_width(array: pa.Array) -> npt.NDArray[np.uint64] | None:
+    """Returns the same where all values have one width, as those of numbers do, in a tenth of the time."""
+    count = len(array)
+    if array.null_count or not count:
+        return None
+    offsets = np.frombuffer(
+        array.buffers()[1], np.int64 if pa.types.is_large_binary(array.type) else np.int32
+    )
+    offsets = offsets[array.offset : array.offset + count + 1]
+    width = int(offsets[1] - offsets[0])
+    if not width or not (np.diff(offsets) == width).all():
+        return None
+    data = np.frombuffer(array.buffers()[2], np.uint8, count * width, int(offsets[0])).reshape(count, width)
+    first = np.zeros((count, _PREFIX_BYTES), np.uint8)
+    first[:, : min(width, _PREFIX_BYTES)] = data[:, :_PREFIX_BYTES]
+    return first.view(">u8").reshape(count).astype(np.uint64)
