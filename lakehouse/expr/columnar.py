@@ -23,8 +23,10 @@ import pyarrow.compute as pc
 from lakehouse.expr.bounds import ANY, FALSE, NULL, TRUE, Outcomes, Verdict, plain_value
 from lakehouse.expr.nodes import CompareOp
 
-__all__ = ["UNKNOWN", "ColumnarBounds", "ColumnarJudge", "FileBounds"]
+__all__ = ["UNKNOWN", "VERDICTS", "ColumnarBounds", "ColumnarJudge", "FileBounds"]
 
+VERDICTS = (Verdict.NONE, Verdict.SOME, Verdict.ALL)
+"""Verdicts, numbered so that many take a byte each."""
 UNKNOWN = -1
 """A count of nulls that is not known."""
 _LOOPED_MAX = 8
@@ -73,9 +75,9 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
 
     __slots__ = ()
 
-    def __call__(self, bounds: FileBounds) -> npt.NDArray[np.object_]:
-        """Returns the verdict of each file."""
-        verdicts: npt.NDArray[np.object_] = _VERDICTS[self._outcomes(bounds)]
+    def __call__(self, bounds: FileBounds) -> npt.NDArray[np.uint8]:
+        """Returns the verdict of each file, as its place in :data:`VERDICTS`."""
+        verdicts: npt.NDArray[np.uint8] = _VERDICT_OF[self._outcomes(bounds)]
         return verdicts
 
     def _same(self, outcomes: int) -> _Of:
@@ -130,9 +132,11 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
     def _among(self, name: str, constants: tuple[Any, ...]) -> _Of:
         values = [plain_value(constant) for constant in constants]
         keys = sorted(
-            self._encode(name, constant)
-            for constant, value in zip(constants, values, strict=True)
-            if value is not None and value == value
+            {
+                self._encode(name, constant)
+                for constant, value in zip(constants, values, strict=True)
+                if value is not None and value == value
+            }
         )
         # Of floats 0.0 and -0.0, or NaNs, may count as one value or as two.
         vague = any(isinstance(value, float) for value in values)
@@ -151,10 +155,7 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
         return _of_values(name, lambda known: _beginning(known, key, exact))
 
 
-_VERDICTS = np.array(
-    [Verdict.ALL if bits == TRUE else Verdict.SOME if bits & TRUE else Verdict.NONE for bits in range(8)],
-    object,
-)
+_VERDICT_OF = np.array([2 if bits == TRUE else 1 if bits & TRUE else 0 for bits in range(8)], np.uint8)
 
 
 def _of_values(name: str, outcomes: _OfBounds) -> _Of:

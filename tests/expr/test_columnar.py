@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.expr import Expr, bind, col
 from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict
-from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, ColumnarJudge, FileBounds
+from lakehouse.expr.columnar import UNKNOWN, VERDICTS, ColumnarBounds, ColumnarJudge, FileBounds
 from lakehouse.expr.nodes import Compare, CompareOp, Constant
 from tests.expr.test_bounds import CONDITIONS, POOLS, bounds_of
 from tests.expr.test_evaluate import TABLE
@@ -49,6 +49,11 @@ def columns_of(files: list[dict[str, ColumnBounds]], schema: pa.Schema) -> FileB
     return FileBounds(rows=np.array(rows, np.int64), columns=columns)
 
 
+def judged(judge: ColumnarJudge, bounds: FileBounds) -> list[Verdict]:
+    """The verdicts of the judge of many files."""
+    return [VERDICTS[number] for number in judge(bounds).tolist()]
+
+
 def one_by_one(judge: Judge, files: list[dict[str, ColumnBounds]]) -> list[Verdict]:
     """The verdicts of the judge of single files on the same counts of rows."""
     rows = [max((bounds.rows for bounds in file.values()), default=0) for file in files]
@@ -72,7 +77,7 @@ def test_verdicts_are_those_of_single_files(case: tuple[Expr, list[dict[str, Col
     """Each file gets the verdict that the judge of single files gives it."""
     expr, files = case
     bound = bind(expr, TABLE.schema)
-    found = ColumnarJudge(bound)(columns_of(files, TABLE.schema)).tolist()
+    found = judged(ColumnarJudge(bound), columns_of(files, TABLE.schema))
     assert found == one_by_one(Judge(bound), files)
 
 
@@ -100,7 +105,7 @@ def test_long_bytes_are_never_judged_wrongly(
     files = [{"v": ColumnBounds(low=low, high=high, nulls=0, rows=1)} for low, high in ends]
     expr = col("v").is_in(keys) if op == "in" else compared(op, keys[0])
     bound = bind(expr, schema)
-    found = ColumnarJudge(bound)(columns_of(files, schema)).tolist()
+    found = judged(ColumnarJudge(bound), columns_of(files, schema))
     for verdict, right in zip(found, one_by_one(Judge(bound), files), strict=True):
         assert verdict in (right, Verdict.SOME)
         assert verdict is right or (op == "in" and len(set(keys)) > 8)
@@ -126,8 +131,12 @@ def test_long_lists_leave_out_what_they_do_not_touch(kind: pa.DataType) -> None:
     bounds = FileBounds(
         rows=np.full(4, 10), columns={"v": ColumnarBounds(lows, highs, np.zeros(4, np.int64))}
     )
-    judged = ColumnarJudge(expr)(bounds).tolist()
-    assert [verdict is Verdict.NONE for verdict in judged] == [True, False, True, False]
+    assert [verdict is Verdict.NONE for verdict in judged(ColumnarJudge(expr), bounds)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def array_of(kind: pa.DataType, numbers: pa.Array) -> pa.Array:

@@ -26,6 +26,7 @@ from lakehouse.format.schema.types import KIND_FIELD
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.scan import file_plan as plan
 from lakehouse.storage.scan import sections
+from lakehouse.storage.scan.file_plan import Judged
 from lakehouse.storage.scan.lookup import Lookup
 from lakehouse.storage.scan.scan import Scan
 from tests.kit.memory_runs import MemoryRuns
@@ -153,9 +154,9 @@ class Oracle:
         """By its rows."""
         return self._verdict(self._runs.files[entry.path].table), "stats"
 
-    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+    def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
         """One after another."""
-        return [self.judge(entry) for entry in entries]
+        return Judged.of([self.judge(entry) for entry in entries])
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """By its rows."""

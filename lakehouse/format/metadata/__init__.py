@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         RowKind,
     )
     from lakehouse.format.metadata.hint import NO_HINT, Hint, decode_hint, encode_hint
+    from lakehouse.format.metadata.live_files import ColumnarEntries, LiveFiles
     from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
     from lakehouse.format.metadata.name_pointer import (
         DroppedTable,
@@ -67,14 +68,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats", "CommitKind",
-    "Counts", "DatabaseMarker", "DroppedTable", "FileEntry", "FileFormat", "Hint", "IndexRef", "Level",
-    "ManifestRef", "NamePointer", "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind",
-    "RowKind", "SchemaRef", "SegmentHeader", "SegmentRange", "Snapshot", "StatsColumn", "StoreProof",
-    "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint",
-    "decode_manifest", "decode_pointer", "decode_proof", "decode_segment", "decode_snapshot",
-    "encode_database", "encode_hint", "encode_manifest", "encode_pointer", "encode_proof",
-    "encode_segment", "encode_snapshot", "stats_columns",
+    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats", "ColumnarEntries",
+    "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry", "FileFormat", "Hint",
+    "IndexRef", "Level", "LiveFiles", "ManifestRef", "NamePointer", "NameState", "ParentRef", "Position",
+    "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef", "SegmentHeader", "SegmentRange", "Snapshot",
+    "StatsColumn", "StoreProof", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database",
+    "decode_hint", "decode_manifest", "decode_pointer", "decode_proof", "decode_segment",
+    "decode_snapshot", "encode_database", "encode_hint", "encode_manifest", "encode_pointer",
+    "encode_proof", "encode_segment", "encode_snapshot", "stats_columns",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -85,6 +86,7 @@ __getattr__, __dir__ = door(
             "KIND_COLUMN SEQUENCE_COLUMN ColumnStats FileEntry FileFormat IndexRef Level Position RowKind"
         ),
         "hint": "NO_HINT Hint decode_hint encode_hint",
+        "live_files": "ColumnarEntries LiveFiles",
         "manifest": "decode_manifest encode_manifest",
         "name_pointer": "DroppedTable NamePointer NameState decode_pointer encode_pointer",
         "snapshot": (

@@ -129,7 +129,7 @@ def _answers(
         question = AggregateQuery.parse(view.schema, wanted, group_by)
         shown = shown_where(to_expr(where), view.shows)
         # One split of all files, to plan with: nothing reads it, so its size does not matter.
-        scan = _scan(table, Split(entries=await view.entries(), size=0), question, shown)
+        scan = _scan(table, Split(entries=tuple(await view.entries()), size=0), question, shown)
         await scan.prune_by_indexes(table)
         # Only the units that statistics leave open are divided among tasks.
         answers, left = question.from_statistics(scan.files.units)

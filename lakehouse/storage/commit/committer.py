@@ -44,7 +44,7 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata import FileEntry, SegmentRange, Snapshot
+from lakehouse.format.metadata import LiveFiles, SegmentRange, Snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore
@@ -84,7 +84,7 @@ class Base:
     runs: SegmentRuns
     schemas: Schemas
 
-    async def files(self) -> tuple[FileEntry, ...]:
+    async def files(self) -> LiveFiles:
         """Returns the live files, positions filled in."""
         return await self.manifests.entries(self.snapshot)
 
@@ -93,13 +93,13 @@ class Base:
         """WAL segments that are covered and not flushed once this commit covers its tail."""
         return covered(self.snapshot, self.tail, at=self.snapshot.id + 1)
 
-    async def entries(self) -> tuple[FileEntry, ...]:
+    async def entries(self) -> LiveFiles:
         """Returns all runs that precede the commit's own rows: live files, and covered WAL segments."""
         files, segments = await self.files(), self.segments
         if not segments:
             return files
         schema = (await self.schemas.read(self.snapshot.schema)).schema
-        return (*files, *await self.runs.entries(segments, schema))
+        return files.with_more(await self.runs.entries(segments, schema))
 
 
 class Change(Protocol):

@@ -300,11 +300,10 @@ class _Run:
             if before is not None and before <= dead[path]:
                 continue
             try:
-                (entries,) = await self._table.manifests.listed(snapshot, [ref])
+                listed = await self._table.manifests.listed(snapshot, [ref])
             except FormatError:
-                # Deleted by a run that ended before it deleted the snapshot, or damaged.
-                entries = ()
-            live = [entry for entry in entries if entry.path not in dead[path]]
+                listed = []  # deleted by a run that ended before it deleted the snapshot, or damaged
+            live = [entry for entries in listed for entry in entries if entry.path not in dead[path]]
             yield {name: size for entry in live for name, size in paths_of(entry)}, (path,)
 
     async def _delete_new(self, known: PathSet, paths: dict[str, int]) -> int:

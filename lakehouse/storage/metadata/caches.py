@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, weigh
-from lakehouse.format.metadata import FileEntry, Snapshot
+from lakehouse.format.metadata import ColumnarEntries, Snapshot
 from lakehouse.format.schema import SchemaObject
 
 __all__ = ["RunCaches", "TableCaches"]
@@ -23,7 +23,7 @@ _ENTRY_BYTES = 1_200
 _SNAPSHOT_BYTES = 2_000
 
 
-def _weigh_entries(entries: tuple[FileEntry, ...]) -> int:
+def _weigh_entries(entries: ColumnarEntries) -> int:
     return _ENTRY_BYTES * (1 + len(entries))
 
 
@@ -44,7 +44,7 @@ class TableCaches:
         self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS)
         self.runs = RunCaches(budget)
         self.schemas: CacheRegion[tuple[str, str], SchemaObject] = budget.region(_SCHEMAS)
-        self.manifests: CacheRegion[tuple[str, str], tuple[FileEntry, ...]] = budget.region(_MANIFESTS)
+        self.manifests: CacheRegion[tuple[str, str], ColumnarEntries] = budget.region(_MANIFESTS)
 
     def forget(self, root: str) -> None:
         """Removes the entries of one table."""

@@ -11,12 +11,23 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from lakehouse.cache import CacheRegion
 from lakehouse.config import TableSettings
 from lakehouse.errors import CorruptionError
-from lakehouse.format.metadata import FileEntry, ManifestRef, Position, Snapshot, decode_manifest
+from lakehouse.format.metadata import (
+    ColumnarEntries,
+    FileEntry,
+    LiveFiles,
+    ManifestRef,
+    Position,
+    Snapshot,
+    decode_manifest,
+)
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded, or_none
+from lakehouse.kernels.arrays import Mask
 from lakehouse.storage.metadata.paths import join
 
 __all__ = ["Manifests", "with_position"]
@@ -56,33 +67,32 @@ class Manifests:
     store: ObjectStore
     root: str
     table: uuid.UUID
-    cache: CacheRegion[tuple[str, str], tuple[FileEntry, ...]]
+    cache: CacheRegion[tuple[str, str], ColumnarEntries]
     settings: TableSettings = field(default_factory=TableSettings)
 
-    async def entries(self, snapshot: Snapshot) -> tuple[FileEntry, ...]:
+    async def entries(self, snapshot: Snapshot) -> LiveFiles:
         """Returns the live files of a snapshot."""
         # A manifest never changes: what later commits removed is left out by each snapshot.
         removed = frozenset(snapshot.removed)
-        live: list[FileEntry] = []
+        parts: list[tuple[Sequence[FileEntry], Mask | None]] = []
         for entries in await self.listed(snapshot, snapshot.manifests):
-            live += [entry for entry in entries if entry.path not in removed] if removed else entries
-        live += [with_position(entry, snapshot.id) for entry in snapshot.added]
-        return tuple(live)
+            kept = np.array([entry.path not in removed for entry in entries], np.bool_) if removed else None
+            parts.append((entries, None if kept is None or kept.all() else kept))
+        parts.append(([with_position(entry, snapshot.id) for entry in snapshot.added], None))
+        return LiveFiles(parts)
 
-    async def listed(
-        self, snapshot: Snapshot, manifests: Sequence[ManifestRef]
-    ) -> list[tuple[FileEntry, ...]]:
+    async def listed(self, snapshot: Snapshot, manifests: Sequence[ManifestRef]) -> list[ColumnarEntries]:
         """Returns the entries of each of these manifests of a snapshot, live or not."""
 
-        async def read(ref: ManifestRef) -> tuple[FileEntry, ...]:
-            async def load(_: tuple[str, str]) -> tuple[FileEntry, ...]:
+        async def read(ref: ManifestRef) -> ColumnarEntries:
+            async def load(_: tuple[str, str]) -> ColumnarEntries:
                 return await self._load(ref, snapshot.id)
 
-            return await self.cache.get((self.root, ref.path), load) or ()
+            return await self.cache.get((self.root, ref.path), load) or ColumnarEntries(())
 
         return [entries async for entries in map_bounded(read, manifests, self.settings.read_concurrency)]
 
-    async def _load(self, ref: ManifestRef, snapshot: int) -> tuple[FileEntry, ...]:
+    async def _load(self, ref: ManifestRef, snapshot: int) -> ColumnarEntries:
         key = join(self.root, ref.path)
         fetched = await or_none(self.store.get(key))
         if fetched is None:
@@ -92,10 +102,10 @@ class Manifests:
         data = fetched.data
 
         # Entries without a snapshot of their own were added by the one that wrote the manifest.
-        def decode() -> tuple[FileEntry, ...]:
+        def decode() -> ColumnarEntries:
             entries = decode_manifest(data, key=key, table=self.table, checksum=ref.checksum)
             at = ref.at if ref.at is not None else snapshot
-            return tuple(with_position(entry, at) for entry in entries)
+            return ColumnarEntries([with_position(entry, at) for entry in entries])
 
         entries = await in_thread(decode) if len(data) > _BIG_MANIFEST else decode()
         if len(entries) != ref.entries:

@@ -20,13 +20,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from lakehouse.expr.bounds import Verdict
+from lakehouse.expr.columnar import VERDICTS
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
+from lakehouse.kernels.arrays import U8
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.metadata.run_order import Unit, apart, appended_order, key_ends, units_of
 
-__all__ = ["FilePlan", "PlannedFile", "PlannedUnit", "Prunes", "overlapping", "plan_files"]
+__all__ = [
+    "REASONS",
+    "FilePlan",
+    "Judged",
+    "PlannedFile",
+    "PlannedUnit",
+    "Prunes",
+    "overlapping",
+    "plan_files",
+]
+
+REASONS = ("stats", "partition", "index")
+"""Sources of a verdict about a file."""
 
 
 class Prunes(Protocol):
@@ -40,7 +56,7 @@ class Prunes(Protocol):
         """Returns whether rows of the file match, and the reason (``partition``, ``stats``, ``index``)."""
         ...
 
-    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+    def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
         """Returns the verdict of :meth:`judge` for each file; never more is pruned than by it."""
         ...
 
@@ -51,6 +67,40 @@ class Prunes(Protocol):
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """Returns whether rows of a piece of the file match."""
         ...
+
+
+class Judged:
+    """Verdicts about many files, in their order.
+
+    Args:
+        verdicts: of each file the number in :data:`~lakehouse.expr.columnar.VERDICTS`.
+        reasons: of each file the number in :data:`REASONS` of what the verdict comes from.
+    """
+
+    __slots__ = ("reasons", "verdicts")
+
+    def __init__(self, verdicts: U8, reasons: U8) -> None:
+        self.verdicts, self.reasons = verdicts, reasons
+
+    @classmethod
+    def of(cls, verdicts: Sequence[tuple[Verdict, str]]) -> Judged:
+        """Returns verdicts that were made one by one."""
+        numbers = [(VERDICTS.index(verdict), REASONS.index(reason)) for verdict, reason in verdicts]
+        columns = np.array(numbers, np.uint8).reshape(-1, 2)
+        return cls(columns[:, 0].copy(), columns[:, 1].copy())
+
+    def __iter__(self) -> Iterator[tuple[Verdict, str]]:
+        for verdict, reason in zip(self.verdicts.tolist(), self.reasons.tolist(), strict=True):
+            yield VERDICTS[verdict], REASONS[reason]
+
+    def kept(self) -> list[int]:
+        """Returns the places of the files that have rows that may match."""
+        return np.flatnonzero(self.verdicts).tolist()
+
+    def pruned(self) -> dict[str, int]:
+        """Returns the number of files that have none, by reason."""
+        counts = np.bincount(self.reasons[self.verdicts == 0], minlength=len(REASONS)).tolist()
+        return {reason: count for reason, count in zip(REASONS, counts, strict=True) if count}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +171,16 @@ def _plan_appended(
     entries: Sequence[FileEntry], schema: TableSchema, prunes: Prunes | None, pruned: dict[str, int]
 ) -> Iterable[PlannedUnit]:
     """Plans files whose rows hide no others: whatever cannot match is left out."""
-    files = []
-    entries = sorted(entries, key=appended_order)
-    for entry, (verdict, reason) in zip(entries, _judged(entries, prunes), strict=True):
-        if verdict is Verdict.NONE:
-            _count(pruned, reason)
-        else:
-            files.append(PlannedFile(entry=entry, age=0, matches=verdict is Verdict.ALL, alone=True))
+    if prunes is None:
+        kept = [(entry, True) for entry in entries]
+    else:
+        judged = prunes.judge_all(entries)
+        pruned |= judged.pruned()
+        all_match = (judged.verdicts == VERDICTS.index(Verdict.ALL)).tolist()
+        kept = [(entries[at], all_match[at]) for at in judged.kept()]
+    # Sorted after they are chosen: of a million files a plan may keep one.
+    kept.sort(key=lambda file: appended_order(file[0]))
+    files = [PlannedFile(entry=entry, age=0, matches=matches, alone=True) for entry, matches in kept]
     if files:
         yield PlannedUnit(unit=((), 0), files=tuple(files))
 
@@ -190,7 +243,7 @@ def _plan_folded(
     return files
 
 
-def _judged(entries: Sequence[FileEntry], prunes: Prunes | None) -> list[tuple[Verdict, str]]:
+def _judged(entries: Sequence[FileEntry], prunes: Prunes | None) -> Iterable[tuple[Verdict, str]]:
     return prunes.judge_all(entries) if prunes else [(Verdict.ALL, "")] * len(entries)
 
 

@@ -29,19 +29,21 @@ import pyarrow.compute as pc
 
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict, plain_value
-from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, ColumnarJudge, FileBounds
+from lakehouse.expr.columnar import UNKNOWN, VERDICTS, ColumnarBounds, ColumnarJudge, FileBounds
 from lakehouse.expr.required import Required, prefix_successor, required
 from lakehouse.format.keys import NAN_BYTES, RowKeyCodec, bucket_of_key, encode_value
-from lakehouse.format.metadata import ColumnStats, FileEntry, StatsColumn, stats_columns
+from lakehouse.format.metadata import ColumnarEntries, ColumnStats, FileEntry, LiveFiles, StatsColumn
 from lakehouse.format.schema import BinaryType, Field, Primitive, TableSchema
+from lakehouse.kernels.arrays import U8, Mask
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.indexes.search import IndexAnswers
-from lakehouse.storage.scan.file_plan import Prunes
+from lakehouse.storage.scan.file_plan import REASONS, Judged, Prunes
 
 __all__ = ["IndexedPruner", "KeyBounds", "Pruner"]
 
 _COLUMNAR_MIN = 64
 """Number of files from which on judging them at once is quicker."""
+_NONE, _SOME = VERDICTS.index(Verdict.NONE), VERDICTS.index(Verdict.SOME)
 _KEYS_MAX = 1_000
 """Maximum keys that are listed one by one."""
 
@@ -187,41 +189,44 @@ class Pruner:
                 return verdict, "partition"
         return self._of_stats(entry, entry.stats, live), "stats"
 
-    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+    def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
         """Returns the verdict of :meth:`judge` for each file; many are judged at once.
 
         Where the condition has a long list of values, SOME may be said where :meth:`judge` says more.
         """
         if len(entries) < _COLUMNAR_MIN:
-            return [self.judge(entry) for entry in entries]
-        found: list[tuple[Verdict, str]] = [(Verdict.NONE, "stats")] * len(entries)
-        left = []
-        for at, entry in enumerate(entries):
-            if entry.rows == entry.deletes:
-                continue
-            verdict = self._of_partition(entry.partition)
-            if verdict is Verdict.SOME:
-                left.append(at)
-            else:
-                found[at] = verdict, "partition"
-        if left:
-            verdicts = self._columnar(self._file_bounds([entries[at] for at in left]))
-            for at, verdict in zip(left, verdicts.tolist(), strict=True):
-                found[at] = verdict, "stats"
-        return found
+            return Judged.of([self.judge(entry) for entry in entries])
+        files = entries if isinstance(entries, LiveFiles) else LiveFiles([(entries, None)])
+        found = [self._judge_part(part, kept) for part, kept in files.parts()]
+        return Judged(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
-    def _file_bounds(self, entries: Sequence[FileEntry]) -> FileBounds:
+    def _judge_part(self, files: ColumnarEntries, kept: Mask | None) -> tuple[U8, U8]:
+        """Returns the verdicts about files of a manifest, and their reasons."""
+        live = files.live_rows > 0
+        verdicts = self._columnar(self._file_bounds(files)) * live
+        reasons = np.full(len(files), REASONS.index("stats"), np.uint8)
+        if self._partition:
+            numbers, partitions = files.partitions
+            of_partitions = [VERDICTS.index(self._of_partition(values)) for values in partitions]
+            by_partition = np.array(of_partitions, np.uint8)[numbers]
+            decided = live & (by_partition != _SOME)
+            verdicts[decided] = by_partition[decided]
+            reasons[decided] = REASONS.index("partition")
+        return (verdicts, reasons) if kept is None else (verdicts[kept], reasons[kept])
+
+    def _file_bounds(self, files: ColumnarEntries) -> FileBounds:
         """Collects the bounds that :meth:`_of_stats` looks at one file after another."""
-        rows = np.array([entry.rows - entry.deletes for entry in entries], np.int64)
-        stats = stats_columns([entry.stats for entry in entries], [known.at for known in self._columns])
-        columns = {known.name: known.column(stats[known.at]) for known in self._columns}
-        # A file without partition values deletes keys in all partitions.
-        nulls = np.array([0 if entry.partition else UNKNOWN for entry in entries], np.int64)
-        for known in self._partition:
-            values = [entry.partition[known.at] if entry.partition else None for entry in entries]
-            array = pa.array(values, pa.binary())
-            columns[known.name] = known.column(StatsColumn(array, array, nulls))
-        return FileBounds(rows=rows, columns=columns)
+        columns = {known.name: known.column(files.stats(known.at)) for known in self._columns}
+        if self._partition:
+            numbers, partitions = files.partitions
+            # A file without partition values deletes keys in all partitions.
+            nulls = np.array([0 if values else UNKNOWN for values in partitions], np.int64)[numbers]
+            index = pa.array(numbers)
+            for known in self._partition:
+                values = [values[known.at] if values else None for values in partitions]
+                array = pa.array(values, pa.binary()).take(index)
+                columns[known.name] = known.column(StatsColumn(array, array, nulls))
+        return FileBounds(rows=files.live_rows, columns=columns)
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """Returns whether rows of a piece of the file match, deleted ones aside."""
@@ -331,10 +336,13 @@ class IndexedPruner:
         """Returns whether rows of the file match, and the source of that verdict."""
         return self._with_indexes(entry, *self._inner.judge(entry))
 
-    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+    def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
         """Returns the verdict of :meth:`judge` for each file."""
-        judged = zip(entries, self._inner.judge_all(entries), strict=True)
-        return [self._with_indexes(entry, *found) for entry, found in judged]
+        judged = self._inner.judge_all(entries)
+        for at in judged.kept():
+            if judged.verdicts[at] == _SOME and self._answers.excludes(entries[at]):
+                judged.verdicts[at], judged.reasons[at] = _NONE, REASONS.index("index")
+        return judged
 
     def _with_indexes(self, entry: FileEntry, verdict: Verdict, reason: str) -> tuple[Verdict, str]:
         if verdict is Verdict.SOME and self._answers.excludes(entry):

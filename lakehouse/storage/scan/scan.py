@@ -100,7 +100,8 @@ class Scan:
         self._limit = limit
         self._every = schema.fields
         self._keys, self._rows = keys, rows
-        entries = [entry for entry in entries if has_keys(entry, keys)]
+        if keys != EVERY_KEY:
+            entries = [entry for entry in entries if has_keys(entry, keys)]
         self._entries, self._schema, self._condition = entries, schema, where
         if pruner is None and bound is not None:
             pruner = Pruner(bound, schema)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.format.metadata import FileEntry, SegmentRange, Snapshot
+from lakehouse.format.metadata import LiveFiles, SegmentRange, Snapshot
 from lakehouse.format.schema import SchemaObject, TableOptions, TableSchema
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.schema.row_ttl import Lifetime, lifetime
@@ -37,7 +37,7 @@ class View:
         """The table's options as of the snapshot."""
         return TableOptions.parse(self.schema.options)
 
-    async def files(self) -> tuple[FileEntry, ...]:
+    async def files(self) -> LiveFiles:
         """The live files."""
         return await self.manifests.entries(self.snapshot)
 
@@ -51,9 +51,11 @@ class View:
         """Condition for rows that are not too old; None = all rows are shown."""
         return lifetime(self.schema, self.snapshot.time_ms)
 
-    async def entries(self) -> tuple[FileEntry, ...]:
+    async def entries(self) -> LiveFiles:
         """Returns all runs: live files, and WAL segments that are in no file yet."""
         files, ranges = await self.files(), self.snapshot.with_positions().segments
         if self.fresh is not None:
             ranges = (*ranges, self.fresh)
-        return (*files, *await self.runs.entries(ranges, self.schema, together=True)) if ranges else files
+        if not ranges:
+            return files
+        return files.with_more(await self.runs.entries(ranges, self.schema, together=True))

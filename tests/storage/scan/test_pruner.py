@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import google_crc32c
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,7 +23,9 @@ from lakehouse.format.keys.buckets import bucket_of, buckets_of
 from lakehouse.format.keys.column_stats import stats_of
 from lakehouse.format.keys.order_value import encode_value
 from lakehouse.format.keys.row_key import RowKeyCodec
+from lakehouse.format.metadata import live_files
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, RowKind
+from lakehouse.format.metadata.live_files import ColumnarEntries, LiveFiles
 from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import BinaryType, Field, Primitive, StringType
@@ -388,10 +391,36 @@ def test_many_files_are_judged_as_each_alone(where: Expr, many: tuple[TableSchem
     schema, entries = many
     pruner = Pruner(bind(where, schema.arrow()), schema)
     alone = [pruner.judge(entry) for entry in entries]
-    assert pruner.judge_all(entries) == alone
+    assert list(pruner.judge_all(entries)) == alone
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruner_module, "_COLUMNAR_MIN", 0)
-        assert pruner.judge_all(entries) == alone
+        patch.setattr(pruner_module, "_COLUMNAR_MIN", 1)
+        assert list(pruner.judge_all(entries)) == alone
+
+
+@settings(deadline=None)
+@given(CONDITIONS, many_files(), st.data())
+def test_files_of_manifests_are_judged_by_their_columns(
+    where: Expr, many: tuple[TableSchema, list[FileEntry]], data: st.DataObject
+) -> None:
+    """Verdicts, and how many files are left out why, are the same where manifests keep columns of entries."""
+    schema, entries = many
+    pruner = Pruner(bind(where, schema.arrow()), schema)
+    cut = data.draw(st.integers(0, len(entries)))
+    parts = [ColumnarEntries(entries[:cut]), ColumnarEntries(entries[cut:])]
+    sizes = [st.lists(st.booleans(), min_size=len(one), max_size=len(one)) for one in parts]
+    kept = [data.draw(st.none() | flags) for flags in sizes]
+    masks = [None if mask is None else np.array(mask, np.bool_) for mask in kept]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pruner_module, "_COLUMNAR_MIN", 1)
+        patch.setattr(live_files, "_PART_MIN", data.draw(st.integers(0, 2)))
+        files = LiveFiles(list(zip(parts, masks, strict=True))).with_more(entries[:1])
+        expected = [pruner.judge(entry) for entry in files]
+        for _ in range(2):  # columns are made, then used again
+            judged = pruner.judge_all(files)
+            assert list(judged) == expected
+        reasons = [reason for verdict, reason in expected if verdict is Verdict.NONE]
+        assert judged.pruned() == {reason: reasons.count(reason) for reason in set(reasons)}
+        assert judged.kept() == [at for at, one in enumerate(expected) if one[0] is not Verdict.NONE]
 
 
 @pytest.mark.parametrize(

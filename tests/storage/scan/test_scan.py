@@ -16,6 +16,7 @@ from lakehouse.expr.bounds import Verdict
 from lakehouse.format.metadata.file_entry import KIND_COLUMN, FileEntry, RowKind
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.scan import section_reader
+from lakehouse.storage.scan.file_plan import Judged
 from lakehouse.storage.scan.scan import Scan
 from tests.kit.memory_runs import MemoryRuns, live_rows
 from tests.kit.run_histories import SCHEMA, History, histories
@@ -65,9 +66,9 @@ class Oracle:
         """By its rows."""
         return self._verdict(self._rows(entry)), "stats"
 
-    def judge_all(self, entries: Sequence[FileEntry]) -> list[tuple[Verdict, str]]:
+    def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
         """One after another."""
-        return [self.judge(entry) for entry in entries]
+        return Judged.of([self.judge(entry) for entry in entries])
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """By its rows."""
