@@ -5,9 +5,10 @@ Invariant: metadata alone is read, and each relation is of one state.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 
-from lakehouse.format.metadata import Snapshot
 from lakehouse.io.work import map_bounded
 from lakehouse.storage.scan.known_rows import rows_of_files, rows_of_snapshot
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -40,10 +41,7 @@ class TableRelations:
         """
         head = (await self._table.newest()).snapshot
         kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
-
-        async def read(number: int) -> Snapshot:
-            return await self._table.history.snapshot(number, head)
-
+        read = partial(self._table.history.snapshot, head=head)
         snapshots = [snapshot async for snapshot in map_bounded(read, kept, self._read_concurrency)]
         schemas = {snapshot.schema.path: snapshot.schema for snapshot in snapshots}
         read_schemas = map_bounded(self._table.schemas.read, schemas.values(), self._read_concurrency)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
 from lakehouse.format.schema import TableSchema
@@ -164,11 +165,7 @@ def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
 
 async def read_snapshots(table: OpenTable, first: int, head: Snapshot) -> AsyncGenerator[Snapshot, None]:
     """Yields the snapshots from an id up to the head, in order; some are read ahead."""
-
-    async def read(number: int) -> Snapshot:
-        return await table.history.snapshot(number, head)
-
-    at_once = table.settings.read_concurrency
+    read, at_once = partial(table.history.snapshot, head=head), table.settings.read_concurrency
     snapshots = map_bounded(read, range(first, head.id + 1), at_once)
     async with aclosing(snapshots):
         async for snapshot in snapshots:

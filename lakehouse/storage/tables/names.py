@@ -208,7 +208,16 @@ class Names:
         To replace it because of a table's log, look here first and then at the log: so the replacement
         fails if others have changed either meanwhile.
         """
-        return await self._read(name)
+        fetched = await self._store.get(pointer_key(name.database, name.table))
+        pointer = decode_pointer(fetched.data, key=fetched.key)
+        if pointer.name != str(name):
+            raise CorruptionError(
+                f"{fetched.key} holds the pointer of {pointer.name!r}: the object was put in another's place",
+                key=fetched.key,
+                expected=str(name),
+                got=pointer.name,
+            )
+        return pointer, _version(fetched)
 
     async def replace(self, pointer: NamePointer, *, version: str) -> None:
         """Replaces the pointer that was read by its next version; ConflictError if another has."""
@@ -238,7 +247,7 @@ class Names:
             token: if given, the name is taken only while its pointer has this token.
             cascade: see :class:`NamePointer`.
         """
-        current, version = await self._read(name)
+        current, version = await self.look(name)
         if current.table != pointer.table or current.state is not NameState.LIVE:
             return current
         if token is not None and current.token != token:
@@ -341,24 +350,12 @@ class Names:
         return names
 
     async def _find(self, name: TableName) -> NamePointer | None:
-        known = await or_none(self._read(name))
+        known = await or_none(self.look(name))
         return known[0] if known is not None else None
 
     async def _find_live(self, name: TableName) -> NamePointer | None:
         pointer = await self._find(name)
         return pointer if pointer is not None and pointer.state is NameState.LIVE else None
-
-    async def _read(self, name: TableName) -> tuple[NamePointer, str]:
-        fetched = await self._store.get(pointer_key(name.database, name.table))
-        pointer = decode_pointer(fetched.data, key=fetched.key)
-        if pointer.name != str(name):
-            raise CorruptionError(
-                f"{fetched.key} holds the pointer of {pointer.name!r}: the object was put in another's place",
-                key=fetched.key,
-                expected=str(name),
-                got=pointer.name,
-            )
-        return pointer, _version(fetched)
 
 
 def name_taken_error(name: TableName) -> AlreadyExistsError:

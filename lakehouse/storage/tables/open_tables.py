@@ -230,8 +230,8 @@ class OpenTable:
             if snapshot > head.id:
                 raise
 
-        async def of(head: Snapshot) -> View:
-            return await self._view_under(self.history.check_live(head), snapshot, timestamp, tag)
+        def of(head: Snapshot) -> Awaitable[View]:
+            return self._view_under(self.history.check_live(head), snapshot, timestamp, tag)
 
         return await from_head(self.history, head, of)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -132,10 +133,8 @@ class SegmentRuns:
         return MemoryRun(entry, made.runs[int(place)].rows, schema)
 
     async def _runs(self, first: int, last: int, schema: TableSchema, snapshot: int) -> _Runs:
-        async def read(number: int) -> WalSegment:
-            return await self._wal.read(number, snapshot=snapshot)
-
         async def load(_: object) -> _Runs:
+            read = partial(self._wal.read, snapshot=snapshot)
             reads = map_bounded(read, range(first, last + 1), self._concurrency)
             segments = [segment async for segment in reads]
             return await in_thread(_cut, segments, schema)
