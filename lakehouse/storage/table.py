@@ -350,12 +350,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         )
         await self._needs_key("get", view)
         async with explain_expiry(self._table.history, view.snapshot.id, segment=view.first_segment):
-            yield Lookup(
-                await view.entries(),
-                view.schema,
-                self._table,
-                shows=view.shows,
-            )
+            yield Lookup(await view.entries(), view.schema, self._table, shows=view.shows)
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:
         """Net changes of rows between two snapshots, whatever was compacted in between.

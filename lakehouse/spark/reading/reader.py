@@ -179,13 +179,7 @@ class LakehouseReader(TableReader, DataSourceReader):  # type: ignore[misc]
         )
         if self._options.pin_s is not None:
             await make_pin(table, view.snapshot.id, name=plan.pin, ttl_s=self._options.pin_s)
-        scan = Scan(
-            await view.entries(),
-            view.schema,
-            table,
-            columns=plan.columns,
-            where=plan.where,
-        )
+        scan = Scan(await view.entries(), view.schema, table, columns=plan.columns, where=plan.where)
         self.report = scan.report
         await scan.prune_by_indexes(table)
         rows = scan.selections

@@ -209,12 +209,7 @@ async def _compared(
 ) -> AsyncGenerator[pa.Table, None]:
     """Yields net changes between two states."""
     changes = net_changes(
-        work.before,
-        work.split.entries,
-        work.schema,
-        table,
-        shows=work.shows,
-        keys=work.split.keys,
+        work.before, work.split.entries, work.schema, table, shows=work.shows, keys=work.split.keys
     )
     bound = None if where is None else bind_where(where, work.schema)
     hold = holding(table, work.snapshot, grace_s=grace_s_of(work.schema))

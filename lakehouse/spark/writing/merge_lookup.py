@@ -52,12 +52,7 @@ def beside_target(job: LookupJob, batches: Iterable[pa.RecordBatch]) -> Iterator
     lake = warehouse(job.connection)
     error = NotFoundError(f"table {job.name} was dropped while rows were merged into it", table=job.name)
     table, schema = lake.same_table(job.name, job.table, error), job.schema
-    lookup = Lookup(
-        job.entries,
-        schema,
-        table,
-        shows=job.shows,
-    )
+    lookup = Lookup(job.entries, schema, table, shows=job.shows)
     keys = KeyColumns(schema.key_fields)
     fields = [schema.field(name) for name in job.columns]
     with carried():

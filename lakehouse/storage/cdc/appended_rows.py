@@ -67,12 +67,7 @@ async def _rows_of_commit(table: OpenTable, snapshot: Snapshot, end: View) -> As
     entries += await table.runs.entries(covered, end.schema)
     if not entries:
         return
-    scan = Scan(
-        entries,
-        end.schema,
-        table,
-        where=shown_where(None, end.shows),
-    )
+    scan = Scan(entries, end.schema, table, where=shown_where(None, end.shows))
     async with aclosing(scan.tables()) as tables:
         async for rows in tables:
             kinds = pa.repeat(pa.scalar("insert"), rows.num_rows)

@@ -291,12 +291,7 @@ class _ReplaceMatching:
         others = any_of(~self._where, IsNull(self._where))
 
         async def rewrite(entry: FileEntry) -> tuple[FileEntry, WrittenRows] | None:
-            scan = Scan(
-                [entry],
-                view.schema,
-                self._table,
-                where=others,
-            )
+            scan = Scan([entry], view.schema, self._table, where=others)
             written = await self._write(view, scan.tables())
             # Bounds said that a row may match, and none did: the file stays, and its copy is given up.
             if written.rows == entry.rows:

@@ -193,12 +193,7 @@ class _KeepMissing:
         if not self._names:
             return given.rows
         view = await self._table.view_of(base.snapshot)
-        lookup = Lookup(
-            await base.entries(),
-            view.schema,
-            self._table,
-            shows=view.shows,
-        )
+        lookup = Lookup(await base.entries(), view.schema, self._table, shows=view.shows)
         found = await lookup.find(self._keys, given.lacking)
         return await in_thread(given.filled, found)
 
