@@ -10,21 +10,8 @@ timer. What a caller sees is the same: TimeoutError after the limit, at its own
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 
 __all__ = ["TimeLimit"]
-
-
-class _Call:
-    """A call under way."""
-
-    __slots__ = ("due", "expired", "task")
-
-    def __init__(self, task: asyncio.Task[object], due: float) -> None:
-        self.task = task
-        self.due = due
-        self.expired = False
 
 
 class TimeLimit:
@@ -37,29 +24,9 @@ class TimeLimit:
         self._open: dict[_Call, None] = {}  # in the order they began, which is the order they come due
         self._timer: asyncio.TimerHandle | None = None
 
-    @contextlib.contextmanager
-    def bounded(self) -> Iterator[None]:
-        """Has the block raise TimeoutError when it takes too long; a block adds no frame that waits."""
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        call = _Call(task, loop.time() + self._seconds)
-        self._open[call] = None
-        if self._timer is None:
-            self._timer = loop.call_at(call.due, self._sweep, loop)
-        cancelling = task.cancelling()
-        cancelled = False
-        try:
-            yield
-        except asyncio.CancelledError:
-            cancelled = True
-            raise
-        finally:
-            self._open.pop(call, None)
-            # As asyncio.timeout does it: our own cancel is taken back, and is an error of ours
-            # only when nobody else has asked for a cancellation meanwhile.
-            if call.expired and task.uncancel() <= cancelling and cancelled:
-                raise TimeoutError(f"longer than {self._seconds:g} s")
+    def bounded(self) -> _Call:
+        """Returns a block for one call, which raises TimeoutError when it takes too long."""
+        return _Call(self)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancels every call that is due, and sets the timer for the next one."""
@@ -72,3 +39,31 @@ class TimeLimit:
             call.expired = True
             call.task.cancel()
         self._timer = None
+
+
+class _Call:
+    """A call under way: the block in which it is made, so that no frame of its own waits for the answer."""
+
+    __slots__ = ("_cancelling", "_limit", "due", "expired", "task")
+
+    def __init__(self, limit: TimeLimit) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._limit, self.task = limit, task
+        self.due, self.expired = 0.0, False
+        self._cancelling = task.cancelling()
+
+    def __enter__(self) -> None:
+        limit, loop = self._limit, asyncio.get_running_loop()
+        self.due = loop.time() + limit._seconds
+        limit._open[self] = None
+        if limit._timer is None:
+            limit._timer = loop.call_at(self.due, limit._sweep, loop)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._limit._open.pop(self, None)
+        # As asyncio.timeout does it: our own cancel is taken back, and is an error of ours
+        # only when nobody else has asked for a cancellation meanwhile.
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if self.expired and self.task.uncancel() <= self._cancelling and cancelled:
+            raise TimeoutError(f"longer than {self._limit._seconds:g} s")
