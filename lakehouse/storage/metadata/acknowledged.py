@@ -95,6 +95,7 @@ class Acknowledged:
     def saw_listed(self, number: int, version: str | None) -> None:
         """Marks a number as doubtful when a listing shows another version; only a read proves a loss."""
         mine = self._kept.get(number)
+        # Not every store says versions, and without both nothing can be compared.
         if mine is not None and None not in (mine.version, version) and mine.version != version:
             self.doubtful.add(number)
 
@@ -148,6 +149,7 @@ class AcknowledgedSnapshots(Acknowledged):
         self._parents.setdefault(number, {})[token] = parent
         self._present[number] = token, version
         mine = self._kept.get(number - 1)
+        # Of a number of ours the token that was written counts, whatever has been read there since.
         before = mine.token if mine is not None else self._present.get(number - 1, (parent, None))[0]
         self._is_torn |= before != parent
 
@@ -192,8 +194,10 @@ class AcknowledgedSnapshots(Acknowledged):
         """Returns whether the last of the known snapshots that follow one of ours descends from it."""
         heirs, last = {mine.token}, mine.token
         for number in range(mine.number + 1, mine.number + _FOLLOWED + 1):
+            # Behind a number that was not read nothing is known, and nothing is held against it.
             if number not in self._present:
                 break
+            # All that ever stood there count: what follows may descend from one that was overwritten.
             heirs = {token for token, parent in self._parents[number].items() if parent in heirs}
             last, _ = self._present[number]
         return last in heirs

@@ -42,6 +42,7 @@ async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot],
             if newer is None:
                 raise
             head = newer.snapshot
+    # The last try: what it raises is the answer.
     return await read(head)
 
 

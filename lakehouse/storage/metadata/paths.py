@@ -60,6 +60,7 @@ DATABASE_MARKER = "_database"
 UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
 """Directories of objects that are named by a uuid, and uploaded before the commit that needs them."""
 
+# Room for every number of 64 bits: listings are in the order of text, which is that of the numbers then.
 _DIGITS = 20
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
@@ -117,6 +118,7 @@ def dense_path(prefix: str, number: int, suffix: str = "") -> str:
 def dense_number(prefix: str, path: str, suffix: str = "") -> int | None:
     """The number that :func:`dense_path` made the path of; None for a foreign object."""
     digits = path[len(prefix) : len(path) - len(suffix)]
+    # By itself isdigit takes digits of every script, and no key that is made here has those.
     well_formed = len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
     return int(digits) if well_formed and path == dense_path(prefix, int(digits), suffix) else None
 

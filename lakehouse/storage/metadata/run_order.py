@@ -67,6 +67,7 @@ def apart(items: Iterable[T], ends_of: Callable[[T], tuple[Any, Any] | None]) ->
     reach: Any = None
     for item in items:
         ends = ends_of(item)
+        # An item without ends overlaps nothing, and is a group of its own.
         if group and (ends is None or reach is None or ends[0] > reach):
             yield group
             group, reach = [], None

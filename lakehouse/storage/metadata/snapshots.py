@@ -314,6 +314,8 @@ class History:
         """Returns the store's time to stamp a snapshot with, asked for where no answer has had it yet."""
         if not self.time.is_known:
             self.time.learn((await self._store.head(self.log.key(head.id))).store_time_ms)
+            # Also where the answer had no time: such a store is not asked again, and the machine's clock has
+            # to do.
             self.time.is_known = True
         return self.time.now_ms()
 
@@ -328,6 +330,7 @@ class History:
     async def newest_sound(self) -> Snapshot:
         """Returns the newest snapshot that can be read, for callers that can do with an older one."""
         damaged: FormatError | None = None
+        # What is damaged is passed over, and blamed only where nothing sound is left.
         for number in reversed([listed async for listed, _ in self.log.sizes()]):
             try:
                 return await self._read(number)

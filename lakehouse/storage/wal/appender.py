@@ -112,6 +112,7 @@ class WalAppender:
     async def _is_there(self, header: SegmentHeader) -> bool:
         """Returns whether an earlier attempt made the segment; FencedError if its number is not the next."""
         began = self._clock.steady()
+        # From our last segment on: it is there, unless somebody has taken over and flushed it.
         newest = await self._wal.log.newest(after=self.last - 1)
         if newest == header.number and (await self._wal.read(newest)).header.token == header.token:
             return True
