@@ -145,13 +145,13 @@ def test_rows_keep_the_snapshot_they_came_with(spark: SparkSession, connection: 
 
 def late(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
     """Does something when executors are done and nothing is committed yet."""
-    commit = jobs_rewrite._Rewrite._commit
+    commit = jobs_rewrite.MergeCommits.make
 
     def then(self: Any, merged: Any) -> None:
         meanwhile()
         commit(self, merged)
 
-    monkeypatch.setattr(jobs_rewrite._Rewrite, "_commit", then)
+    monkeypatch.setattr(jobs_rewrite.MergeCommits, "make", then)
 
 
 def test_a_delete_meanwhile_stays_deleted(
