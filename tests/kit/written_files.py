@@ -23,7 +23,7 @@ from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import Field, Primitive, StringType
 from lakehouse.io import ObjectStore
 from lakehouse.storage.files.open import open_run
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.caches import RunCaches
 
 ROOT = "db/t-00000000"
@@ -129,7 +129,7 @@ def _check_stats(entry: FileEntry, rows: list[dict[str, Any]], schema: TableSche
 
 
 async def fold_files(
-    store: ObjectStore, written: WrittenRows, schema: TableSchema
+    store: ObjectStore, written: UploadedFiles, schema: TableSchema
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The rows by key that a reader of these files alone has to see."""
     units: dict[object, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))

@@ -15,8 +15,8 @@ MERGING = (
     Mutant(
         rule="interval hull: compaction stands at its commit",
         path="lakehouse/storage/compact/run_merger.py",
-        old="dataclasses.replace(entries[at], lo=lo, hi=hi)",
-        new="entries[at]",
+        old="dataclasses.replace(entry, lo=lo, hi=hi)",
+        new="entry",
         tests=(f"{_COMPACTION}::test_what_others_commit_meanwhile_stays_on_top",),
     ),
     Mutant(

@@ -42,7 +42,6 @@ from lakehouse.storage.compact import (
     CompactResult,
     Curve,
     MergedRuns,
-    WrittenInOrder,
     cut_at,
     parse_order,
     plan_rewrite,
@@ -52,6 +51,7 @@ from lakehouse.storage.compact import (
     sampled,
     write_in_order,
 )
+from lakehouse.storage.files import UploadedFiles
 from lakehouse.storage.metadata import Interval, covered_intervals
 from lakehouse.storage.rows import RowSize, joined
 from lakehouse.storage.scan import partition_test, to_expr
@@ -203,7 +203,7 @@ class _Rewrite:
             works.append(partial(self._shuffled, self._shuffle(units), mine, ranges))
             weights.append(sum(tasks[at].rows for at in batch))
 
-        def done(number: int, result: tuple[dict[int, WrittenInOrder], Cost]) -> None:
+        def done(number: int, result: tuple[dict[int, UploadedFiles], Cost]) -> None:
             written, cost = result
             self._job.pay(cost)
             units = works[number].args[0].units
@@ -258,7 +258,7 @@ class _Rewrite:
 
     def _shuffled(
         self, shuffle: _Shuffle, files: Sequence[_File], ranges: int, tally: Tally
-    ) -> tuple[dict[int, WrittenInOrder], Cost]:
+    ) -> tuple[dict[int, UploadedFiles], Cost]:
         """Reads and writes a batch; returns the files of each range, and the cost."""
         groups = _grouped(files)
         read = partial(_read_task, shuffle, groups, tally)
@@ -266,7 +266,7 @@ class _Rewrite:
         together = rows.repartitionById(ranges, "range").mapInArrow(partial(_write_task, shuffle), _ROWS)
         with plain_errors():
             outcomes = together.collect()
-        written: dict[int, WrittenInOrder] = {}
+        written: dict[int, UploadedFiles] = {}
         cost = Cost()
         for row in outcomes:
             cost = cost + pickle.loads(bytes(row.cost))  # noqa: S301 - ours
@@ -275,24 +275,18 @@ class _Rewrite:
         return written, cost
 
 
-def _merged(task: CompactionTask, unit: _Unit, written: dict[int, WrittenInOrder]) -> MergedRuns:
+def _merged(task: CompactionTask, unit: _Unit, written: dict[int, UploadedFiles]) -> MergedRuns:
     """Returns the new files of a partition: its ranges in order, in the place of the files that were read."""
     numbers = range(unit.first_range, unit.first_range + unit.bounds.num_rows + 1)
-    ranges = [written[number] for number in numbers if number in written]
-    entries = [entry for part in ranges for entry in part.entries]
-    rows = sum(entry.rows for entry in entries)
+    files = UploadedFiles.joined(written[number] for number in numbers if number in written)
     # The commit takes the old files away: rows that got lost on the way must not go unnoticed.
-    if rows != task.rows:
+    if files.rows != task.rows:
         raise InternalError(
-            f"{task.rows} rows of partition {task.unit[0]} became {rows}: nothing was committed"
+            f"{task.rows} rows of partition {task.unit[0]} became {files.rows}: nothing was committed"
         )
     lo, hi = task.interval
-    uploads = [part.first_upload_ms for part in ranges if part.first_upload_ms is not None]
-    return MergedRuns(
-        task=task,
-        outputs=tuple(dataclasses.replace(entry, run=run, lo=lo, hi=hi) for run, entry in enumerate(entries)),
-        first_upload_ms=min(uploads, default=None),
-    )
+    entries = (dataclasses.replace(entry, run=run, lo=lo, hi=hi) for run, entry in enumerate(files.entries))
+    return MergedRuns(task=task, files=dataclasses.replace(files, entries=tuple(entries)))
 
 
 def _batches(counts: Sequence[int], most: int) -> list[list[int]]:
@@ -429,7 +423,7 @@ def _write_task(shuffle: _Shuffle, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 async def _write(
     table: OpenTable, shuffle: _Shuffle, number: int, tables: list[pa.Table]
-) -> tuple[WrittenInOrder, Cost]:
+) -> tuple[UploadedFiles, Cost]:
     unit = shuffle.unit_of(number)
     options = TableOptions.parse(shuffle.schema.options)
     if shuffle.target_bytes is not None:

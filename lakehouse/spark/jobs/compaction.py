@@ -19,7 +19,6 @@ from operator import attrgetter
 from pyspark.sql import SparkSession
 
 from lakehouse.expr import Expr
-from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import ProgressCallback, map_bounded
 from lakehouse.spark.jobs.job import Job, memory_of_task
@@ -35,11 +34,11 @@ from lakehouse.storage.compact import (
     plan_table,
     result_of_compaction,
 )
-from lakehouse.storage.files import KeyRange
+from lakehouse.storage.files import KeyRange, UploadedFiles
 from lakehouse.storage.scan import to_expr
 from lakehouse.storage.tables import OpenTable, View
 
-__all__ = ["MergeCommits", "MergePart", "PartDone", "compact", "merge_part", "merged_of"]
+__all__ = ["MergeCommits", "MergePart", "compact", "merge_part"]
 
 _TASK_BYTES = 1024 * 1024 * 1024
 """Maximum bytes that a task reads: the work that Spark repeats when a task is lost."""
@@ -62,16 +61,8 @@ class MergePart:
     """Number of rows that it reads, about; for progress."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartDone:
-    """Files of a part that are in the store, and in no snapshot yet."""
-
-    outputs: tuple[FileEntry, ...]
-    first_upload_ms: int | None
-
-
-async def merge_part(table: OpenTable, part: MergePart) -> PartDone:
-    """Merges a part; runs in an executor."""
+async def merge_part(table: OpenTable, part: MergePart) -> UploadedFiles:
+    """Merges a part and returns its files; runs in an executor."""
     merged = await merge_task(
         table,
         part.task,
@@ -80,17 +71,7 @@ async def merge_part(table: OpenTable, part: MergePart) -> PartDone:
         memory_bytes=await memory_of_task(table, part.slots),
         keys=part.keys,
     )
-    return PartDone(outputs=merged.outputs, first_upload_ms=merged.first_upload_ms)
-
-
-def merged_of(task: CompactionTask, parts: Sequence[PartDone]) -> MergedRuns:
-    """Joins the results of a task's parts, which are in the order of their keys."""
-    uploads = [part.first_upload_ms for part in parts if part.first_upload_ms is not None]
-    return MergedRuns(
-        task=task,
-        outputs=tuple(entry for part in parts for entry in part.outputs),
-        first_upload_ms=min(uploads, default=None),
-    )
+    return merged.files
 
 
 def compact(
@@ -197,5 +178,7 @@ class _Compaction:
 
         return [parts async for parts in map_bounded(cut, self._tasks, _CUTS)]
 
-    def _commit(self, units: Sequence[tuple[int, list[PartDone]]]) -> None:
-        self._commits.make([merged_of(self._tasks[at], parts) for at, parts in units])
+    def _commit(self, units: Sequence[tuple[int, list[UploadedFiles]]]) -> None:
+        # A task's parts are in the order of their keys.
+        merged = [MergedRuns(task=self._tasks[at], files=UploadedFiles.joined(parts)) for at, parts in units]
+        self._commits.make(merged)

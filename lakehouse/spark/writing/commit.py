@@ -19,7 +19,7 @@ from lakehouse.format.keys import decode_value
 from lakehouse.format.metadata import CommitKind, Snapshot
 from lakehouse.format.schema import TableSchema
 from lakehouse.spark.writing.task import TaskFiles
-from lakehouse.storage.files import WrittenRows, delete_files, object_paths
+from lakehouse.storage.files import UploadedFiles, delete_files
 from lakehouse.storage.rows import Missing, refusing_missing
 from lakehouse.storage.scan import bind_where, partition_test
 from lakehouse.storage.tables import CommitResult, OpenTable, View
@@ -179,17 +179,14 @@ async def finish_write(
 
 async def undo_write(table: OpenTable, done: Sequence[TaskFiles | None]) -> None:
     """Deletes what tasks uploaded."""
-    entries = [
-        entry
-        for message in done
-        if message is not None
-        for entry in (*message.written.entries, *message.deleted.entries)
+    uploads = [
+        files for message in done if message is not None for files in (message.written, message.deleted)
     ]
-    await delete_files(table.env.store, table.root, object_paths(entries))
+    await delete_files(table.env.store, table.root, UploadedFiles.joined(uploads).paths)
 
 
 async def _replaced_where(
-    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows], where: Expr
+    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[UploadedFiles], where: Expr
 ) -> CommitResult:
     holds = partition_test(where, base.schema)
     if holds is None:
@@ -208,7 +205,7 @@ async def _replaced_where(
 
 
 async def _replaced_partitions(
-    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[WrittenRows]
+    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[UploadedFiles]
 ) -> CommitResult:
     """Replaces the partitions that the new files belong to."""
     schema = base.schema

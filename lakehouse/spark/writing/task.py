@@ -30,7 +30,6 @@ from lakehouse.errors import (
 )
 from lakehouse.expr import Expr
 from lakehouse.format.keys import RowKeyCodec
-from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, measure
 from lakehouse.kernels.arrays import Mask
@@ -39,7 +38,7 @@ from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.worker_memory import task_memory
 from lakehouse.spark.writing.exchange import unpacked
 from lakehouse.spark.writing.key_sort import in_key_order
-from lakehouse.storage.files import WrittenRows, delete_files, object_paths, write_rows
+from lakehouse.storage.files import UploadedFiles, delete_files, write_rows
 from lakehouse.storage.rows import conform, same_key_error
 from lakehouse.storage.write import KeySpan, matching_rows
 
@@ -103,8 +102,8 @@ class WriteJob:
 class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
     """Message of a task that has ended: its files, or its error."""
 
-    written: WrittenRows = dataclasses.field(default_factory=WrittenRows)
-    deleted: WrittenRows = dataclasses.field(default_factory=WrittenRows)
+    written: UploadedFiles = dataclasses.field(default_factory=UploadedFiles)
+    deleted: UploadedFiles = dataclasses.field(default_factory=UploadedFiles)
     """Files of rows that delete, of a task whose rows were mixed."""
     error: LakehouseError | None = None
     """Error that another try cannot mend; then there are no files."""
@@ -156,10 +155,10 @@ class _Task:
         self.cost = Cost()
         self.looked_at: KeySpan | None = None
         self._deletes: list[pa.Table] = []
-        self._deleted: list[WrittenRows] = []
-        self._uploaded: list[FileEntry] = []
+        self._deleted: list[UploadedFiles] = []
+        self._uploaded: list[UploadedFiles] = []
 
-    async def write(self, rows: Iterable[pa.Table], *, deletes: bool) -> WrittenRows:
+    async def write(self, rows: Iterable[pa.Table], *, deletes: bool) -> UploadedFiles:
         """Uploads rows, or keys to be deleted."""
         job, data = self._job, rows
         if job.where is not None:
@@ -179,7 +178,7 @@ class _Task:
                 )
             finally:
                 self.cost += cost
-        self._uploaded += written.entries
+        self._uploaded.append(written)
         return written
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -230,22 +229,14 @@ class _Task:
             self._deleted.append(self._lake.call(self.write, self._deletes, deletes=True))
             self._deletes = []
 
-    def deleted(self) -> WrittenRows:
+    def deleted(self) -> UploadedFiles:
         """Writes the last rows that delete; returns the files of all of them."""
         self._flush_deletes()
-        return WrittenRows(
-            entries=tuple(entry for written in self._deleted for entry in written.entries),
-            rows=sum(written.rows for written in self._deleted),
-            bytes=sum(written.bytes for written in self._deleted),
-            first_upload_ms=min(
-                (written.first_upload_ms for written in self._deleted if written.first_upload_ms is not None),
-                default=None,
-            ),
-        )
+        return UploadedFiles.joined(self._deleted)
 
     def undo(self) -> None:
         """Deletes the files of writes that were completed; one that failed has deleted its own already."""
-        paths = object_paths(self._uploaded)
+        paths = UploadedFiles.joined(self._uploaded).paths
         self._lake.call(delete_files, self._lake.lake.store, self._job.root, paths)
 
 

@@ -13,12 +13,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.compact.background import watched
-    from lakehouse.storage.compact.clustered_files import (
-        WrittenInOrder,
-        rows_with_places,
-        sampled,
-        write_in_order,
-    )
+    from lakehouse.storage.compact.clustered_files import rows_with_places, sampled, write_in_order
     from lakehouse.storage.compact.clustering import ClusterOrder, Curve, cut_at, parse_order, range_bounds
     from lakehouse.storage.compact.executor import (
         CompactResult,
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClusterOrder", "CompactResult", "CompactionTask", "Curve", "MergedRuns", "RescaleReport",
-    "WrittenInOrder", "commit_merged", "compact_table", "cut_at", "cut_task", "merge_task", "parse_order",
+    "commit_merged", "compact_table", "cut_at", "cut_task", "merge_task", "parse_order",
     "plan_rewrite", "plan_table", "range_bounds", "result_of_compaction", "result_of_plan",
     "rows_with_places", "sampled", "watched", "write_in_order",
 ]  # fmt: skip
@@ -45,7 +40,7 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "background": "watched",
-        "clustered_files": "WrittenInOrder rows_with_places sampled write_in_order",
+        "clustered_files": "rows_with_places sampled write_in_order",
         "clustering": "ClusterOrder Curve cut_at parse_order range_bounds",
         "executor": (
             "CompactResult commit_merged compact_table cut_task merge_task plan_table "

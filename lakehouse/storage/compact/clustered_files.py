@@ -7,9 +7,8 @@ files are in the store; when an error is raised none of them is, unless the stor
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,29 +16,18 @@ import pyarrow as pa
 from lakehouse.config import TableSettings
 from lakehouse.format.metadata import FileEntry, FileFormat, Level
 from lakehouse.format.schema import TableOptions, TableSchema
-from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.compact.clustering import PLACE_COLUMN, ClusterOrder, places
 from lakehouse.storage.compact.lineage import lineage_scan
-from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files
+from lakehouse.storage.files.file_cutter import FileCutter
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.run_order import Interval
 from lakehouse.storage.rows.partitioner import PartitionRows, joined
 from lakehouse.storage.tables.open_tables import OpenTable
 
-__all__ = ["WrittenInOrder", "rows_with_places", "sampled", "write_in_order"]
+__all__ = ["rows_with_places", "sampled", "write_in_order"]
 
 _SAMPLED_PIECES = 8
 """Maximum number of pieces of a file that a sample reads."""
-_FILES_UNDER_WAY = 2
-"""Number of files that are encoded and uploaded at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenInOrder:
-    """Files of one write, in order, that are in the store and in no snapshot yet."""
-
-    entries: tuple[FileEntry, ...]
-    first_upload_ms: int | None
-    """Time at which the store answered the first upload, in ms by its clock; None = not known."""
 
 
 async def sampled(
@@ -103,7 +91,7 @@ async def write_in_order(
     options: TableOptions,
     partition: tuple[bytes, ...],
     rows: list[pa.Table],
-) -> WrittenInOrder:
+) -> UploadedFiles:
     """Writes rows in the given order into files of the size that the options ask for.
 
     Args:
@@ -113,26 +101,6 @@ async def write_in_order(
         partition: partition of all the rows.
         rows: at least one row; the list is emptied, so that memory does not hold everything twice.
     """
-    store, root = table.env.store, table.root
-    form, level = FileFormat(options.file_format), Level.COMPACTED
-    uploads = FileWriter(store, root, schema, options, format=form, level=level)
-    whole = PartitionRows(partition=partition, source=joined(rows))
-    fitting = await in_thread(uploads.fitting_rows, whole)
-    count = -(-len(whole) // fitting)
-    # Files of equal length instead of full ones and a small rest.
-    ends = [len(whole) * number // count for number in range(count + 1)]
-
-    async def upload(number: int) -> tuple[int, FileEntry]:
-        part = whole.slice(ends[number], ends[number + 1] - ends[number])
-        return await uploads.upload(FileRows(part=part, bucket=0, run=number, number=number))
-
-    numbers: Sequence[int] = range(count)
-    try:
-        uploading = map_bounded(upload, numbers, _FILES_UNDER_WAY, ordered=False)
-        done = {number: entry async for number, entry in uploading}
-    except BaseException:
-        # Also on cancellation: nobody else knows of these files yet.
-        await delete_files(store, root, uploads.paths)
-        raise
-    entries = tuple(done[number] for number in numbers)
-    return WrittenInOrder(entries=entries, first_upload_ms=uploads.first_answer_ms)
+    form = FileFormat(options.file_format)
+    cutter = FileCutter(table.env.store, table.root, schema, options, format=form, level=Level.COMPACTED)
+    return await cutter.upload(cutter.cut(PartitionRows(partition=partition, source=joined(rows))))

@@ -30,8 +30,8 @@ from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.compact.plan import CompactionTask, plan_compaction, unit_to_compact
 from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
-from lakehouse.storage.files.file_writer import delete_files, object_paths
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
 from lakehouse.storage.metadata.run_order import Unit, covered_intervals, hull, interval
 from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.work_ranges import LARGE, cut_files, pieces_of
@@ -186,14 +186,15 @@ def result_of_compaction(
     placed: Sequence[MergedRuns], *, snapshot: int, commits: int, gave_way: int
 ) -> CompactResult:
     """Returns the result of tasks that commits put in place, the last of which made ``snapshot``."""
+    files = _files_of(placed)
     return dataclasses.replace(
         result_of_plan([merged.task for merged in placed], snapshot),
         changed=commits > 0,
         gave_way=gave_way,
         commits=commits,
-        files_out=sum(len(merged.outputs) for merged in placed),
-        rows_out=sum(merged.rows for merged in placed),
-        bytes_out=sum(merged.size for merged in placed),
+        files_out=len(files.entries),
+        rows_out=files.rows,
+        bytes_out=files.bytes,
     )
 
 
@@ -290,7 +291,7 @@ class ReplaceRuns:
         # The same tuple for the same tasks: OwnManifest writes a manifest per tuple, not per attempt.
         if placed != self.placed:
             self.placed = placed
-            self._added = tuple(entry for merged in placed for entry in merged.outputs)
+            self._added = _files_of(placed).entries
         if not placed:
             return None
         inputs = {entry.path for merged in placed for entry in merged.task.inputs}
@@ -321,10 +322,10 @@ async def commit_merged(table: OpenTable, view: View, merged: Sequence[MergedRun
         merged: the merged tasks.
     """
     change = ReplaceRuns(merged, view.schema, SpilledManifest(table.env.store, table.root))
-    uploads = [task.first_upload_ms for task in merged if task.first_upload_ms is not None]
+    files = _files_of(merged)
     try:
-        async with delete_unless_committed(table, lambda: _paths(merged)) as fate:
-            done = await table.commit(change, view=view, uploaded_ms=min(uploads, default=None))
+        async with delete_unless_committed(table, lambda: files.paths) as fate:
+            done = await table.commit(change, view=view, uploaded_ms=files.first_upload_ms)
             fate.committed = done.changed
     except ConflictError:
         # Too many races were lost, the uploads are older than the orphan horizon, or their schema was undone.
@@ -333,7 +334,7 @@ async def commit_merged(table: OpenTable, view: View, merged: Sequence[MergedRun
         return Placement()
     placed = {id(task) for task in change.placed}
     over = [task for task in merged if id(task) not in placed]
-    await delete_files(table.env.store, table.root, _paths(over))
+    await delete_files(table.env.store, table.root, _files_of(over).paths)
     return Placement(placed=change.placed, snapshot=done.snapshot.id)
 
 
@@ -423,7 +424,7 @@ class _Compaction:
             # Cancelled before any commit could refer to the files.
             if not mine.taken:
                 self._waiting.remove(mine)
-                await delete_files(self._table.env.store, self._table.root, _paths([merged]))
+                await delete_files(self._table.env.store, self._table.root, merged.files.paths)
         if mine.error is not None:
             raise mine.error
         return mine.placed
@@ -444,8 +445,8 @@ class _Compaction:
             waiting.placed = any(waiting.merged is placed for placed in done.placed)
 
 
-def _paths(merged: Sequence[MergedRuns]) -> list[str]:
-    return [path for task in merged for path in object_paths(task.outputs)]
+def _files_of(merged: Iterable[MergedRuns]) -> UploadedFiles:
+    return UploadedFiles.joined(task.files for task in merged)
 
 
 async def cut_task(

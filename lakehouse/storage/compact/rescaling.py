@@ -26,8 +26,8 @@ from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
 from lakehouse.storage.compact.run_merger import merge_runs
-from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.files.rebucket import SplitRun, split_run
+from lakehouse.storage.files.rebucket import split_run
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
 from lakehouse.storage.metadata.run_order import Interval, apart, hull, interval, unit_of
 from lakehouse.storage.tables.arguments import check_count
 from lakehouse.storage.tables.commit_result import delete_unless_committed
@@ -147,12 +147,12 @@ def _cluster(files: Sequence[FileEntry], *, is_oldest: bool) -> _Cluster:
     return _Cluster(span=hull(files), runs=runs, is_oldest=is_oldest)
 
 
-def _above(split: SplitRun) -> SplitRun:
+def _above(split: UploadedFiles) -> UploadedFiles:
     """Returns a copy that is not at the bottom level, since older rows are below it."""
-    outputs = tuple(
-        dataclasses.replace(entry, level=min(entry.level, Level.COMPACTED)) for entry in split.outputs
+    entries = tuple(
+        dataclasses.replace(entry, level=min(entry.level, Level.COMPACTED)) for entry in split.entries
     )
-    return dataclasses.replace(split, outputs=outputs)
+    return dataclasses.replace(split, entries=entries)
 
 
 def _in_run_order(entry: FileEntry) -> tuple[object, ...]:
@@ -167,24 +167,25 @@ class _Rescale:
     def __init__(self, table: OpenTable, buckets: int, reporter: ProgressReporter) -> None:
         self._table, self._buckets, self._reporter = table, buckets, reporter
         self._own = SpilledManifest(table.env.store, table.root)
-        self._done: dict[tuple[frozenset[str], bool], list[SplitRun]] = {}
+        self._done: dict[tuple[frozenset[str], bool], UploadedFiles] = {}
         self._inputs: Sequence[FileEntry] = ()
-        self._used: list[SplitRun] = []
-        """Split runs that the last draft consists of."""
+        self._used = UploadedFiles()
+        """Split files that the last draft consists of."""
         self.uploaded: list[str] = []
         """Paths of every object that was uploaded, for whatever head."""
 
     async def split(self, todo: Sequence[FileEntry], schema: TableSchema, total: int | None = None) -> None:
         """Splits the clusters that were not split before, or have lost or gained files since."""
-        self._used = []
+        used = []
         for cluster in _clusters(todo, schema, self._buckets):
             known = frozenset(entry.path for entry in cluster.files), cluster.is_oldest
             if known not in self._done:
                 self._done[known] = await self._split(cluster, schema)
                 self._reporter.step("split files", len(cluster.files), total)
-            self._used += self._done[known]
+            used.append(self._done[known])
+        self._used = UploadedFiles.joined(used)
 
-    async def _split(self, cluster: _Cluster, schema: TableSchema) -> list[SplitRun]:
+    async def _split(self, cluster: _Cluster, schema: TableSchema) -> UploadedFiles:
         """Splits the files of each partition of a cluster; several runs of a bucket are merged first."""
         table = self._table
         settings = table.settings
@@ -207,9 +208,9 @@ class _Rescale:
                 table,
                 memory_bytes=settings.compaction_memory_bytes,
             )
-            merged += object_paths(merger.outputs)
-            self.uploaded += merged
-            files += merger.outputs
+            merged += merger.files.paths
+            self.uploaded += merger.files.paths
+            files += merger.files.entries
         partitions: dict[tuple[bytes, ...], list[FileEntry]] = {}
         for entry in files:
             partitions.setdefault(entry.partition, []).append(entry)
@@ -228,7 +229,7 @@ class _Rescale:
             self.uploaded += split.paths
             splits.append(split if cluster.is_oldest else _above(split))
         await delete_files(table.env.store, table.root, merged)
-        return splits
+        return UploadedFiles.joined(splits)
 
     async def draft(self, base: Base) -> Draft | None:
         """Drafts nothing when somebody else has already changed the number of buckets."""
@@ -239,8 +240,7 @@ class _Rescale:
         todo = _to_split(await base.files(), before.schema, self._buckets)
         await self.split(todo, before.schema)
         self._inputs = todo
-        added = tuple(entry for split in self._used for entry in split.outputs)
-        uploads = [split.first_upload_ms for split in self._used if split.first_upload_ms is not None]
+        added = self._used.entries
         changed = dataclasses.replace(before.schema, id=before.schema.id + 1, buckets=self._buckets)
         return Draft(
             kind=CommitKind.RESCALE,
@@ -250,25 +250,24 @@ class _Rescale:
             schema=await schemas.write(
                 changed, time_ms=history.time.now_ms(), before=(before, base.snapshot.schema)
             ),
-            uploaded_ms=min(uploads, default=None),
+            uploaded_ms=self._used.first_upload_ms,
         )
 
     def abandoned(self) -> list[str]:
         """Returns the objects of splits that the last draft did not use."""
-        kept = {path for split in self._used for path in split.paths}
+        kept = set(self._used.paths)
         return [path for path in self.uploaded if path not in kept]
 
     def report(self, planned: RescaleReport, snapshot: int) -> RescaleReport:
         """Completes the report of the plan with the work of the last draft."""
         inputs = self._inputs
-        outputs = [entry for split in self._used for entry in split.outputs]
         return dataclasses.replace(
             planned,
             snapshot=snapshot,
             changed=True,
             files_in=len(inputs),
-            files_out=len(outputs),
+            files_out=len(self._used.entries),
             rows=sum(entry.rows for entry in inputs),
             bytes_in=sum(entry.size for entry in inputs),
-            bytes_out=sum(entry.size for entry in outputs),
+            bytes_out=self._used.bytes,
         )

@@ -9,17 +9,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-import anyio
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.errors import LakehouseError
 from lakehouse.format.keys import RowKeyCodec, partition_dir, stats_of
 from lakehouse.format.metadata import KIND_COLUMN, ColumnStats, FileEntry, FileFormat, Level, RowKind
 from lakehouse.format.parquet import ParquetOptions, encode_parquet
@@ -28,7 +25,6 @@ from lakehouse.format.sstable import SstableOptions, encode_sstable
 from lakehouse.io.protocols import Stored
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded
-from lakehouse.log import get_logger
 from lakehouse.storage.indexes.build import BuiltIndex, build_index, definitions_for, rows_at_hand
 from lakehouse.storage.metadata.paths import index_path, join, new_data_path
 from lakehouse.storage.metadata.store_clock import answered_ms
@@ -36,27 +32,34 @@ from lakehouse.storage.rows.partitioner import PartitionRows
 from lakehouse.storage.rows.row_size import group_rows
 from lakehouse.storage.rows.take import take_rows
 
-__all__ = ["FileRows", "FileWriter", "delete_files", "object_paths"]
+__all__ = ["FileRows", "FileWriter"]
 
-_log = get_logger(__name__)
-_DELETE_SECONDS_MAX = 30.0
-"""Seconds that the deletion of a failed write's files may take."""
 _LARGE_ROWS = 1 << 17
 """Rows from which a file is computed in several threads."""
 _SAMPLE_ROWS = 1 << 14
 """Rows that are encoded as a sample of the bytes of a row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """The rows of one data file, and where they belong."""
+    """Rows of one data file, handed over so that whoever takes them holds the only reference.
 
-    part: PartitionRows
-    """Rows; missing columns are null, which only rows of kind DELETE may be."""
-    bucket: int
-    run: int
-    number: int
-    """Place of the file among those of its write."""
+    Args:
+        part: the rows; missing columns are null, which only rows of kind DELETE may be.
+        run: number of the run they belong to.
+        number: place of the file among those of its write.
+    """
+
+    __slots__ = ("_part", "number", "run")
+
+    def __init__(self, part: PartitionRows, run: int, number: int) -> None:
+        self._part: PartitionRows | None = part
+        self.run, self.number = run, number
+
+    def take(self) -> PartitionRows:
+        """Returns the rows, once."""
+        part, self._part = self._part, None
+        assert part is not None
+        return part
 
 
 class FileWriter:
@@ -102,21 +105,21 @@ class FileWriter:
         # More files at once than there are cores take turns in memory and caches, and none is faster.
         self._computing = asyncio.Semaphore(os.cpu_count() or 1)
 
-    async def upload(self, file: FileRows) -> tuple[int, FileEntry]:
-        """Encodes a file, uploads it and returns its number and its entry, without positions."""
+    async def upload(self, file: FileRows) -> FileEntry:
+        """Encodes a file, uploads it and returns its entry, without positions."""
+        part = file.take()
         async with self._computing:
-            if len(file.part) < _LARGE_ROWS:
-                rows, data, entry = await in_thread(self._made, file)
+            if len(part) < _LARGE_ROWS:
+                rows, data, entry = await in_thread(self._made, part)
                 index = await self._indexed(rows, entry.path)
             else:
-                rows, data, entry, index = await self._made_beside(file)
-        number = file.number
-        del file, rows  # memory is freed before the store answers
+                rows, data, entry, index = await self._made_beside(part)
+        del part, rows  # memory is freed before the store answers
         self._rows_done += entry.rows
         self._bytes_done += entry.size
+        entry = dataclasses.replace(entry, run=file.run, index=None if index is None else index.ref)
         objects = [(entry.path, data)]
         if index is not None:
-            entry = dataclasses.replace(entry, index=index.ref)
             objects.append((index.ref.path, memoryview(index.data)))
         self.paths += [path for path, _ in objects]
         async for stored in map_bounded(self._put_object, objects, len(objects)):
@@ -126,7 +129,7 @@ class FileWriter:
                 answered = await answered_ms(self._store, stored)
             if answered is not None and (self.first_answer_ms is None or answered < self.first_answer_ms):
                 self.first_answer_ms = answered
-        return number, entry
+        return entry
 
     def fitting_rows(self, part: PartitionRows) -> int:
         """Estimates how many rows of a part fill a file; computes, for a thread.
@@ -154,28 +157,30 @@ class FileWriter:
 
     # --- computing ----------------------------------------------------------------
 
-    def _made(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry]:
+    def _made(self, part: PartitionRows) -> tuple[pa.Table, memoryview, FileEntry]:
         """Returns a file's rows, bytes and entry."""
-        rows = file.part.rows()
+        rows = part.rows()
         data = self._encoded(rows)
-        return rows, data, self._entry(file, self._new_path(file), rows, data, self._stats(rows))
+        return rows, data, self._entry(part, self._new_path(part), rows, data, self._stats(rows))
 
-    async def _made_beside(self, file: FileRows) -> tuple[pa.Table, memoryview, FileEntry, BuiltIndex | None]:
+    async def _made_beside(
+        self, part: PartitionRows
+    ) -> tuple[pa.Table, memoryview, FileEntry, BuiltIndex | None]:
         """Returns the same and the index, in several threads: columns side by side, then the rest."""
-        source, order = file.part.source, file.part.order
+        source, order = part.source, part.order
         if order is None:
             rows = source
         else:
             columns = map_bounded(lambda column: in_thread(take_rows, column, order), source.columns, 2)
             rows = pa.Table.from_arrays([column async for column in columns], schema=source.schema)
-        path = self._new_path(file)
+        path = self._new_path(part)
         works: list[Callable[[], Awaitable[Any]]] = [
             partial(in_thread, self._encoded, rows),
             partial(in_thread, self._stats, rows),
             partial(self._indexed, rows, path),
         ]
         data, stats, index = [result async for result in map_bounded(_called, works, len(works))]
-        return rows, data, await in_thread(self._entry, file, path, rows, data, stats), index
+        return rows, data, await in_thread(self._entry, part, path, rows, data, stats), index
 
     async def _indexed(self, rows: pa.Table, path: str) -> BuiltIndex | None:
         """Builds the index file of a data file, if it gets one."""
@@ -202,7 +207,12 @@ class FileWriter:
         return stats_of(rows, self._schema.fields, text_bytes=self._options.stats_text_bytes)
 
     def _entry(
-        self, file: FileRows, path: str, rows: pa.Table, data: memoryview, stats: Mapping[int, ColumnStats]
+        self,
+        part: PartitionRows,
+        path: str,
+        rows: pa.Table,
+        data: memoryview,
+        stats: Mapping[int, ColumnStats],
     ) -> FileEntry:
         low, high = None, None
         if self._codec is not None:
@@ -210,10 +220,9 @@ class FileWriter:
         deletes, updates = _counts(rows)
         return FileEntry(
             path=path,
-            partition=file.part.partition,
-            bucket=file.bucket,
+            partition=part.partition,
+            bucket=part.bucket,
             total_buckets=self._schema.buckets,
-            run=file.run,
             level=self._level,
             format=self._format,
             size=len(data),
@@ -227,10 +236,10 @@ class FileWriter:
             checksum=google_crc32c.value(pa.py_buffer(data)),
         )
 
-    def _new_path(self, file: FileRows) -> str:
-        values = file.part.partition
+    def _new_path(self, part: PartitionRows) -> str:
+        values = part.partition
         directory = partition_dir(self._schema.partition_fields, values) if values else ""
-        return new_data_path(directory, file.bucket, str(self._format))
+        return new_data_path(directory, part.bucket, str(self._format))
 
 
 async def _called(work: Callable[[], Awaitable[Any]]) -> Any:
@@ -252,25 +261,3 @@ def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
         field = wanted.field(place).with_nullable(True)
         rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
     return rows
-
-
-def object_paths(entries: Sequence[FileEntry]) -> list[str]:
-    """Returns the paths of these data files and of their index files."""
-    indexes = [entry.index.path for entry in entries if entry.index is not None]
-    return [*(entry.path for entry in entries), *indexes]
-
-
-async def delete_files(store: ObjectStore, root: str, paths: Iterable[str]) -> None:
-    """Deletes data files that no commit refers to; failures are logged.
-
-    Files that stay are found and deleted as orphans later, so no error is raised; a
-    cancellation does not stop it, ``_DELETE_SECONDS_MAX`` does.
-    """
-    keys = [join(root, path) for path in paths]
-    if not keys:
-        return
-    with anyio.move_on_after(_DELETE_SECONDS_MAX, shield=True):
-        try:
-            await store.delete_many(keys)
-        except LakehouseError as error:
-            _log.warning("could not delete the files of a write that failed", files=len(keys), error=error)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -21,34 +19,21 @@ from lakehouse.errors import CommitUnknownError, LakehouseError
 from lakehouse.format.metadata import SEQUENCE_COLUMN, FileEntry, Position
 from lakehouse.format.schema import SEQUENCE_FIELD, Field, TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
-from lakehouse.io.work import in_thread, map_bounded
-from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files, object_paths
+from lakehouse.io.work import map_bounded
+from lakehouse.storage.files.file_cutter import FileCutter
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
 from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.partitioner import PartitionRows, joined, partition_rows
 
-__all__ = ["Resplit", "SplitRun", "split_run"]
+__all__ = ["Resplit", "split_run"]
 
-_FILES_UNDER_WAY = 2
-"""Files that are encoded and uploaded at once."""
 _ROOM_SHARE = 4
 """Divisor of the memory: the part that rows which are in no file yet may take."""
 _CACHE_BYTES = 64 * 1024 * 1024
 """Size of the cache that a split within a commit reads with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitRun:
-    """Result of splitting a run: files that are in the store and in no snapshot yet."""
-
-    inputs: tuple[FileEntry, ...]
-    outputs: tuple[FileEntry, ...]
-    paths: tuple[str, ...]
-    """Paths of every object that was uploaded."""
-    first_upload_ms: int | None = None
-    """Time at which the store answered the first upload, by its clock."""
 
 
 async def split_run(
@@ -61,7 +46,7 @@ async def split_run(
     caches: RunCaches,
     settings: TableSettings,
     stands: tuple[Position | None, Position | None] | None = None,
-) -> SplitRun:
+) -> UploadedFiles:
     """Writes the rows of some files anew, split into so many buckets.
 
     Args:
@@ -79,37 +64,24 @@ async def split_run(
     target = dataclasses.replace(schema, buckets=buckets)
     options = TableOptions.parse(schema.options)
     level = min(entry.level for entry in inputs)
-    uploads = FileWriter(store, root, target, options, format=first.format, level=level)
+    room = max(1, settings.compaction_memory_bytes // _ROOM_SHARE)
+    cutter = FileCutter(store, root, target, options, format=first.format, level=level, room=room)
     # Rows of several commits carry their snapshot in a column; rows of one have it from the entry.
     merged = lo is not None and hi is not None and lo[0] != hi[0]
     fields = (*target.fields, SEQUENCE_FIELD) if merged else target.fields
-    splitting = _Splitting(uploads, target, first, settings.compaction_memory_bytes // _ROOM_SHARE)
 
     async def open_file(entry: FileEntry) -> RunReader:
         return await open_run(store, root, entry, schema, caches)
 
-    async def jobs() -> AsyncGenerator[FileRows, None]:
-        readers = [reader async for reader in map_bounded(open_file, inputs, settings.read_concurrency)]
-        async with aclosing(_in_key_order(readers, target, fields)) as tables:
-            async for table in tables:
-                for job in await in_thread(splitting.add, table):
-                    yield job
-        for job in splitting.rest():
-            yield job
+    def parts_of(table: pa.Table) -> list[PartitionRows]:
+        # The input is of one partition, so rows are divided by bucket only.
+        parts = partition_rows(joined([table]), target, partition_fields=())
+        return [dataclasses.replace(part, partition=first.partition) for part in parts]
 
-    try:
-        async with aclosing(map_bounded(uploads.upload, jobs(), _FILES_UNDER_WAY, ordered=False)) as files:
-            made = {number: entry async for number, entry in files}
-    except BaseException:
-        await delete_files(store, root, uploads.paths)
-        raise
-    outputs = tuple(dataclasses.replace(made[number], lo=lo, hi=hi, run=first.run) for number in sorted(made))
-    return SplitRun(
-        inputs=tuple(inputs),
-        outputs=outputs,
-        paths=tuple(uploads.paths),
-        first_upload_ms=uploads.first_answer_ms,
-    )
+    readers = [reader async for reader in map_bounded(open_file, inputs, settings.read_concurrency)]
+    files = await cutter.upload(cutter.collect(_in_key_order(readers, target, fields), parts_of))
+    outputs = tuple(dataclasses.replace(entry, lo=lo, hi=hi, run=first.run) for entry in files.entries)
+    return dataclasses.replace(files, entries=outputs)
 
 
 class Resplit:
@@ -123,8 +95,10 @@ class Resplit:
     def __init__(self, store: ObjectStore, root: str) -> None:
         self._store, self._root = store, root
         self._of: tuple[tuple[FileEntry, ...], int] | None = None
-        self._splits: list[SplitRun] = []
-        """Split runs of the last draft."""
+        self._inputs: list[FileEntry] = []
+        """Files of the last draft that were split."""
+        self._outputs: list[FileEntry] = []
+        """Files that they were split into."""
         self._uploaded: list[str] = []
         self.committed = False
         """Whether the commit was made, so that the files of the last draft are kept."""
@@ -132,12 +106,12 @@ class Resplit:
     async def fitting(self, added: tuple[FileEntry, ...], schema: TableSchema) -> tuple[FileEntry, ...]:
         """Returns the files, split if of another number of buckets; the same result for the same files."""
         if self._of is None or self._of[0] is not added or self._of[1] != schema.buckets:
-            self._of, self._splits = (added, schema.buckets), []
+            self._of, self._outputs = (added, schema.buckets), []
+            self._inputs = [entry for entry in added if entry.total_buckets != schema.buckets]
             runs: dict[tuple[object, ...], list[FileEntry]] = {}
-            for entry in added:
-                if entry.total_buckets != schema.buckets:
-                    run = (entry.partition, entry.run, entry.lo, entry.hi, entry.level, entry.format)
-                    runs.setdefault(run, []).append(entry)
+            for entry in self._inputs:
+                run = (entry.partition, entry.run, entry.lo, entry.hi, entry.level, entry.format)
+                runs.setdefault(run, []).append(entry)
             for files in runs.values():
                 split = await split_run(
                     self._store,
@@ -148,10 +122,10 @@ class Resplit:
                     caches=RunCaches(CacheBudget(CacheSettings(max_bytes=_CACHE_BYTES))),
                     settings=TableSettings(),
                 )
-                self._splits.append(split)
+                self._outputs += split.entries
                 self._uploaded += split.paths
         kept = (entry for entry in added if entry.total_buckets == schema.buckets)
-        return (*kept, *(entry for split in self._splits for entry in split.outputs))
+        return (*kept, *self._outputs)
 
     @contextlib.asynccontextmanager
     async def settled(self) -> AsyncIterator[None]:
@@ -164,8 +138,8 @@ class Resplit:
         except LakehouseError:
             await delete_files(self._store, self._root, self._uploaded)
             raise
-        kept = {path for split in self._splits for path in split.paths} if self.committed else set[str]()
-        inputs = [entry for split in self._splits for entry in split.inputs] if self.committed else []
+        kept = set(object_paths(self._outputs)) if self.committed else set[str]()
+        inputs = self._inputs if self.committed else []
         spare = [path for path in self._uploaded if path not in kept]
         await delete_files(self._store, self._root, [*spare, *object_paths(inputs)])
 
@@ -209,48 +183,3 @@ def _dated(table: pa.Table, entry: FileEntry) -> pa.Table:
         return table
     place = table.column_names.index(SEQUENCE_COLUMN)
     return table.set_column(place, table.schema.field(place), table.column(place).fill_null(entry.lo[0]))
-
-
-class _Splitting:
-    """Collects rows by bucket, as they arrive, and cuts them into files.
-
-    Args:
-        uploads: measures how many rows fill a file.
-        schema: the schema with the new number of buckets.
-        like: an input file, which has the partition and the run number.
-        room: bytes of rows that may be collected.
-    """
-
-    def __init__(self, uploads: FileWriter, schema: TableSchema, like: FileEntry, room: int) -> None:
-        self._uploads, self._schema, self._like, self._room = uploads, schema, like, max(1, room)
-        self._collected: dict[int, list[pa.Table]] = {}
-        self._files = 0
-
-    def add(self, table: pa.Table) -> list[FileRows]:
-        """Takes rows; returns files that are full, and the largest when too many rows are collected."""
-        # The input is of one partition, so rows are divided by bucket only.
-        for part in partition_rows(joined([table]), self._schema, partition_fields=()):
-            self._collected.setdefault(part.bucket, []).append(part.rows())
-        jobs = []
-        for bucket, tables in list(self._collected.items()):
-            fitting = self._uploads.fitting_rows(PartitionRows(source=tables[0]))
-            if sum(table.num_rows for table in tables) >= fitting:
-                jobs.append(self._job(bucket))
-        while sum(table.nbytes for tables in self._collected.values() for table in tables) > self._room:
-            jobs.append(self._job(max(self._collected, key=self._size)))
-        return jobs
-
-    def rest(self) -> list[FileRows]:
-        """Returns the files of the rows that are left."""
-        return [self._job(bucket) for bucket in sorted(self._collected)]
-
-    def _size(self, bucket: int) -> int:
-        return sum(table.nbytes for table in self._collected[bucket])
-
-    def _job(self, bucket: int) -> FileRows:
-        number = self._files
-        self._files += 1
-        part = PartitionRows(
-            partition=self._like.partition, bucket=bucket, source=joined(self._collected.pop(bucket))
-        )
-        return FileRows(part=part, bucket=bucket, run=self._like.run, number=number)

@@ -27,7 +27,7 @@ from lakehouse.ids import new_uuid
 from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.files.file_writer import delete_files
+from lakehouse.storage.files.uploaded_files import delete_files
 from lakehouse.storage.indexes.build import build_index, definitions_for
 from lakehouse.storage.metadata.paths import index_path, join
 from lakehouse.storage.metadata.store_clock import answered_ms

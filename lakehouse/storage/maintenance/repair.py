@@ -33,6 +33,7 @@ from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, m
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft, child_of, counts_of
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.maintenance.repair_report import Loss, LossKind, RepairReport
 from lakehouse.storage.maintenance.salvage import Salvaged, Salvager
 from lakehouse.storage.metadata.caches import TableCaches
@@ -124,9 +125,12 @@ class _Repair:
         """Drafts the head's state without the losses; files that others added meanwhile stay as they are."""
         entries = self._kept(await self._entries(base.snapshot))
         state = await self._state(base.snapshot, entries, await self._segments(base.segments))
-        uploads = [file.uploaded_ms for file in self._files.values() if file.uploaded_ms is not None]
+        uploaded = UploadedFiles.joined(file.uploaded for file in self._files.values())
         return Draft(
-            kind=CommitKind.REPAIR, files=state, schema=self._schema, uploaded_ms=min(uploads, default=None)
+            kind=CommitKind.REPAIR,
+            files=state,
+            schema=self._schema,
+            uploaded_ms=uploaded.first_upload_ms,
         )
 
     def _lose(self, loss: Loss) -> None:
@@ -319,7 +323,7 @@ class _Repair:
             return entry, salvaged
 
         async for entry, salvaged in map_bounded(look, entries, _FILES, ordered=False):
-            self.uploaded += salvaged.paths
+            self.uploaded += salvaged.uploaded.paths
             for loss in salvaged.losses:
                 self._lose(loss)
             if salvaged.entries != (entry,):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -20,9 +20,10 @@ from lakehouse.format.metadata import FileEntry, Level
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread
-from lakehouse.storage.files.file_writer import FileRows, FileWriter
+from lakehouse.storage.files.file_cutter import FileCutter
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.maintenance.repair_report import Loss, LossKind
 from lakehouse.storage.maintenance.verify_files import FileCheck, fresh_caches
 from lakehouse.storage.rows.partitioner import joined, partition_rows
@@ -39,10 +40,8 @@ class Salvaged:
     losses: tuple[Loss, ...] = ()
     rewritten: int = 0
     """Number of entries that are new files."""
-    paths: tuple[str, ...] = ()
-    """Paths of the objects uploaded."""
-    uploaded_ms: int | None = None
-    """Time at which the store answered the first upload, by its clock."""
+    uploaded: UploadedFiles = field(default_factory=UploadedFiles)
+    """New files among them."""
 
 
 class Salvager:
@@ -111,18 +110,17 @@ class Salvager:
         schema = dataclasses.replace(self._schema, buckets=entry.total_buckets)
         options = TableOptions.parse(schema.options)
         level = entry.level if entry.level is Level.BOTTOM else min(entry.level, Level.COMPACTED)
-        uploads = FileWriter(self._store, self._root, schema, options, format=entry.format, level=level)
+        cutter = FileCutter(self._store, self._root, schema, options, format=entry.format, level=level)
         parts = await in_thread(partial(partition_rows, joined(list(tables)), schema, partition_fields=()))
-        made = []
-        for number, part in enumerate(parts):
-            part = dataclasses.replace(part, partition=entry.partition)
+        rows = []
+        for part in parts:
             bucket = part.bucket if schema.primary_key else entry.bucket
-            rows = FileRows(part=part, bucket=bucket, run=entry.run, number=number)
-            _, uploaded = await uploads.upload(rows)
-            made.append(dataclasses.replace(uploaded, lo=entry.lo, hi=entry.hi, at=None))
+            part = dataclasses.replace(part, partition=entry.partition, bucket=bucket)
+            rows.append(cutter.file(part, run=entry.run))
+        files = await cutter.upload(rows)
+        entries = tuple(
+            dataclasses.replace(uploaded, lo=entry.lo, hi=entry.hi, at=None) for uploaded in files.entries
+        )
         return Salvaged(
-            entries=tuple(made),
-            rewritten=len(made),
-            paths=tuple(uploads.paths),
-            uploaded_ms=uploads.first_answer_ms,
+            entries=entries, rewritten=len(entries), uploaded=dataclasses.replace(files, entries=entries)
         )

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from lakehouse.errors import CommitUnknownError, LakehouseError
 from lakehouse.io.work import CostReport
 from lakehouse.storage.commit.committer import Change, Committed
-from lakehouse.storage.files.file_writer import delete_files
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["CommitResult", "commit_change", "delete_unless_committed", "result_of"]
@@ -46,7 +45,7 @@ class CommitResult(CostReport):
         )
 
 
-def result_of(done: Committed, written: WrittenRows) -> CommitResult:
+def result_of(done: Committed, written: UploadedFiles) -> CommitResult:
     """Returns the result of a commit that adds written files."""
     return CommitResult(
         snapshot=done.snapshot.id,

@@ -24,7 +24,8 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.storage.commit.committer import Change, Committed, Committer
 from lakehouse.storage.files.open import open_run
 from lakehouse.storage.files.reader import RunReader
-from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+from lakehouse.storage.files.row_writer import write_rows
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.indexes.search import IndexAnswers, IndexQuestion, search_indexes
 from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.expiry_guard import from_head
@@ -332,7 +333,7 @@ class OpenTable:
 
     def write(
         self, view: View, data: object, *, deletes: bool = False, missing: Missing | None = "null"
-    ) -> Awaitable[WrittenRows]:
+    ) -> Awaitable[UploadedFiles]:
         """Uploads rows, or keys to be deleted, under the schema and the options that ``view`` shows.
 
         ``missing`` is as for :func:`lakehouse.storage.files.row_writer.write_rows`.

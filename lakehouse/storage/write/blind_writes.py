@@ -18,8 +18,7 @@ from lakehouse.io.work import beside
 from lakehouse.storage.commit.changes import UNFLUSHED, AddFiles, ReplacePartitions
 from lakehouse.storage.commit.committer import Change, Committed
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
 from lakehouse.storage.rows.missing_columns import Missing
 from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -178,7 +177,7 @@ async def commit_written(
     table: OpenTable,
     view: View,
     change: Change,
-    written: WrittenRows,
+    written: UploadedFiles,
     writer: WriterId | None,
     tail: Awaitable[Tail | None],
 ) -> Committed:

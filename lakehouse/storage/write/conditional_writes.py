@@ -27,8 +27,7 @@ from lakehouse.storage.commit.changes import check_flushed
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
 from lakehouse.storage.indexes.search import IndexQuestion
 from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys
 from lakehouse.storage.rows.input_tables import CheckNames, fitted_chunks
@@ -92,7 +91,7 @@ async def _replace_matching(
     async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
         bind_where(where, view.schema)
         refuse_ignored_deletes(table, view)
-        new = WrittenRows()
+        new = UploadedFiles()
         if data is not None:
             rows = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
             new = await table.write(view, rows)
@@ -109,7 +108,7 @@ async def _replace_matching(
 async def commit_replacing(
     table: OpenTable,
     where: Expr,
-    new: WrittenRows,
+    new: UploadedFiles,
     *,
     view: View,
     tail: Awaitable[Tail | None],
@@ -184,7 +183,7 @@ class _ReplaceMatching:
         self,
         table: OpenTable,
         where: Expr,
-        new: WrittenRows,
+        new: UploadedFiles,
         *,
         kind: CommitKind,
         must_commit: bool,
@@ -252,9 +251,7 @@ class _ReplaceMatching:
         # New rows come after the deletions of the same commit, which would hide them: higher run numbers.
         after = max((entry.run + 1 for entry in added if entry.lo is None), default=0)
         added += tuple(dataclasses.replace(entry, run=entry.run + after) for entry in self._new.entries)
-        self.written = dataclasses.replace(
-            self._new, entries=added, bytes=sum(entry.size for entry in added), rows=self._new.rows
-        )
+        self.written = dataclasses.replace(self._new, entries=added)
         if not added and not removed and not self._must_commit:
             return None
         return Draft(
@@ -290,7 +287,7 @@ class _ReplaceMatching:
         pruner = Pruner(bound, view.schema)
         others = any_of(~self._where, IsNull(self._where))
 
-        async def rewrite(entry: FileEntry) -> tuple[FileEntry, WrittenRows] | None:
+        async def rewrite(entry: FileEntry) -> tuple[FileEntry, UploadedFiles] | None:
             scan = Scan([entry], view.schema, self._table, where=others)
             written = await self._write(view, scan.tables())
             # Bounds said that a row may match, and none did: the file stays, and its copy is given up.
@@ -315,7 +312,7 @@ class _ReplaceMatching:
         self.deleted = sum(entry.rows for entry in removed) - sum(copy.rows for copy in added)
         return tuple(removed), tuple(added)
 
-    async def _write(self, view: View, rows: object, *, deletes: bool = False) -> WrittenRows:
+    async def _write(self, view: View, rows: object, *, deletes: bool = False) -> UploadedFiles:
         written = await self._table.write(view, rows, deletes=deletes)
         self.uploaded += object_paths(written.entries)
         if self.first_upload_ms is None:
@@ -394,7 +391,7 @@ class _InsertNew:
     def __init__(
         self,
         table: OpenTable,
-        written: WrittenRows,
+        written: UploadedFiles,
         keys: Collection[pa.Table],
         *,
         must_commit: bool,

@@ -24,8 +24,7 @@ from lakehouse.io.work import beside
 from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
 from lakehouse.storage.commit.committer import Change
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.file_writer import object_paths
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles, object_paths
 from lakehouse.storage.metadata.run_order import Unit, unit_of
 from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
@@ -40,7 +39,7 @@ __all__ = ["commit_decided", "commit_uploaded", "in_runs", "overwrite_uploaded",
 
 async def commit_uploaded(
     table: OpenTable,
-    written: Sequence[WrittenRows],
+    written: Sequence[UploadedFiles],
     schema: TableSchema,
     *,
     kind: CommitKind,
@@ -75,7 +74,7 @@ async def commit_uploaded(
 
 async def replace_uploaded(
     table: OpenTable,
-    written: Sequence[WrittenRows],
+    written: Sequence[UploadedFiles],
     schema: TableSchema,
     *,
     holds: Callable[[tuple[bytes, ...]], bool],
@@ -98,7 +97,7 @@ async def replace_uploaded(
 
 async def overwrite_uploaded(
     table: OpenTable,
-    written: Sequence[WrittenRows],
+    written: Sequence[UploadedFiles],
     schema: TableSchema,
     where: Expr,
     *,
@@ -126,7 +125,7 @@ async def overwrite_uploaded(
 
 async def commit_decided(
     table: OpenTable,
-    written: Sequence[WrittenRows],
+    written: Sequence[UploadedFiles],
     schema: TableSchema,
     read: Snapshot,
     *,
@@ -163,7 +162,7 @@ async def commit_decided(
 
 
 async def _committed(
-    table: OpenTable, change: Change, whole: WrittenRows, tail: Tail | None, writer: WriterId | None
+    table: OpenTable, change: Change, whole: UploadedFiles, tail: Tail | None, writer: WriterId | None
 ) -> CommitResult:
     async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
         done = await table.commit(
@@ -176,7 +175,7 @@ async def _committed(
 
 async def _attempted(
     table: OpenTable,
-    whole: WrittenRows,
+    whole: UploadedFiles,
     tail: Tail | None,
     attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
 ) -> CommitResult:
@@ -194,9 +193,8 @@ async def _attempted(
     return dataclasses.replace(result, cost=cost)
 
 
-def in_runs(written: Sequence[WrittenRows], schema: TableSchema) -> WrittenRows:
+def in_runs(written: Sequence[UploadedFiles], schema: TableSchema) -> UploadedFiles:
     """Joins the uploads of several processes into one write, with the numbers of its runs."""
-    firsts = [rows.first_upload_ms for rows in written if rows.first_upload_ms is not None]
     if schema.primary_key:
         entries = _keyed(written, schema)
     else:
@@ -207,12 +205,7 @@ def in_runs(written: Sequence[WrittenRows], schema: TableSchema) -> WrittenRows:
                 dataclasses.replace(entry, run=len(entries) + place)
                 for place, entry in enumerate(rows.entries)
             ]
-    return WrittenRows(
-        entries=tuple(entries),
-        rows=sum(rows.rows for rows in written),
-        bytes=sum(rows.bytes for rows in written),
-        first_upload_ms=min(firsts, default=None),
-    )
+    return dataclasses.replace(UploadedFiles.joined(written), entries=tuple(entries))
 
 
 @dataclasses.dataclass(slots=True)
@@ -224,7 +217,7 @@ class _Block:
     entries: list[FileEntry]
 
 
-def _keyed(written: Sequence[WrittenRows], schema: TableSchema) -> list[FileEntry]:
+def _keyed(written: Sequence[UploadedFiles], schema: TableSchema) -> list[FileEntry]:
     units: dict[Unit, dict[int, list[_Block]]] = {}
     for rows in written:
         mine: dict[tuple[Unit, int], _Block] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,8 +35,9 @@ from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.file_writer import FileRows, FileWriter, delete_files, object_paths
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.file_cutter import FileCutter
+from lakehouse.storage.files.file_writer import FileRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
 from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.rows.key_arrays import KeyColumns
@@ -168,30 +169,30 @@ async def _flush_once(
             )
         )
     planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
-    uploads = FileWriter(
+    cutter = FileCutter(
         table.env.store,
         table.root,
         view.schema,
         view.options,
         format=FileFormat(view.options.file_format_level0),
+        at_once=table.env.settings.table.write_concurrency,
     )
     groups: list[_Group] = []
     rows = 0
     change = _Flush(table, groups, view.schema.buckets)
-    async with delete_unless_committed(table, lambda: uploads.paths) as fate:
+    async with delete_unless_committed(table, lambda: cutter.paths) as fate:
         for numbers in planned:
             group = await in_thread(segment_rows, await segments(numbers), view.schema)
             rows += group.num_rows
-            entries = await _upload_rows(table, uploads, group, view)
-            groups.append(_Group(numbers=numbers, entries=entries))
-        done = await table.commit(change, view=view, uploaded_ms=uploads.first_answer_ms, tail=tail)
+            files = await cutter.upload(_files(group, view.schema, cutter))
+            groups.append(_Group(numbers=numbers, entries=files.entries))
+        done = await table.commit(change, view=view, uploaded_ms=cutter.first_upload_ms, tail=tail)
         fate.committed = done.changed
     kept = set(object_paths(change.added))
-    unused = [path for path in uploads.paths if path not in kept]
+    unused = [path for path in cutter.paths if path not in kept]
     if done.changed and unused:
         await delete_files(table.env.store, table.root, unused)
-    written = WrittenRows(entries=change.added, rows=rows, bytes=sum(entry.size for entry in change.added))
-    return result_of(done, written)
+    return result_of(done, UploadedFiles(entries=change.added, rows=rows))
 
 
 def _from_store(table: OpenTable, view: View) -> Segments:
@@ -257,30 +258,12 @@ def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
     return bisect.bisect(starts, lo) != bisect.bisect(starts, hi)
 
 
-async def _upload_rows(
-    table: OpenTable, uploads: FileWriter, rows: pa.Table, view: View
-) -> tuple[FileEntry, ...]:
-    """Uploads the files of one group's rows; returns their entries in the order of the rows."""
-    if not rows.num_rows:
-        return ()
-    files = await in_thread(_files, rows, view.schema, uploads)
-    concurrency = table.settings.write_concurrency
-    async with aclosing(map_bounded(uploads.upload, files, concurrency, ordered=False)) as entries:
-        written = {number: entry async for number, entry in entries}
-    return tuple(written[number] for number in sorted(written))
-
-
-def _files(rows: pa.Table, schema: TableSchema, uploads: FileWriter) -> list[FileRows]:
-    """Splits the rows of one run into files by partition, bucket and size."""
-    files: list[FileRows] = []
-    for part in _parts(rows, schema):
-        step = max(1, uploads.fitting_rows(part))
-        for begin in range(0, len(part), step):
-            slice_ = part.slice(begin, min(step, len(part) - begin))
-            # Without a key any file may have any bucket: they are spread evenly.
-            bucket = part.bucket if schema.primary_key else len(files) % schema.buckets
-            files.append(FileRows(part=slice_, bucket=bucket, run=0, number=len(files)))
-    return files
+async def _files(rows: pa.Table, schema: TableSchema, cutter: FileCutter) -> AsyncGenerator[FileRows, None]:
+    """Yields the files of one group's rows, by partition, bucket and size."""
+    for part in await in_thread(_parts, rows, schema) if rows.num_rows else ():
+        async with aclosing(cutter.cut(part)) as files:
+            async for file in files:
+                yield file
 
 
 def _parts(rows: pa.Table, schema: TableSchema) -> list[PartitionRows]:

@@ -10,6 +10,7 @@ Invariant: the snapshot that is made equals the one that the upsert would have m
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left
 from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
@@ -24,8 +25,7 @@ from lakehouse.io.work import in_thread
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.file_writer import delete_files, object_paths
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
 from lakehouse.storage.rows.input_tables import input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.scan.lookup import Lookup
@@ -127,7 +127,7 @@ class _KeepMissing:
         self._own = SpilledManifest(table.env.store, table.root)
         self._base: Base | None = None
         self._filled: pa.Table | None = None
-        self.written = WrittenRows()
+        self.written = UploadedFiles()
         """Files that the last draft adds."""
         self.uploaded: list[str] = []
         """Paths of all files that were uploaded, for any base."""
@@ -203,12 +203,7 @@ class _KeepMissing:
             return
         written = await self._table.write(self._view, whole)
         self.uploaded += object_paths(written.entries)
-        self.written = WrittenRows(
-            entries=written.entries,
-            rows=self._given.handed_in,
-            bytes=written.bytes,
-            first_upload_ms=written.first_upload_ms,
-        )
+        self.written = dataclasses.replace(written, rows=self._given.handed_in)
         self._filled = whole
 
 

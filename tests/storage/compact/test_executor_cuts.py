@@ -19,6 +19,7 @@ from lakehouse.storage.compact.executor import commit_merged, cut_task, merge_ta
 from lakehouse.storage.compact.plan import CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.table import Table
@@ -83,7 +84,7 @@ async def merged_rows(table: Table, view: View, merged: MergedRuns) -> list[dict
     """Rows of the output, with where they came from and what they do."""
     fields = (*view.schema.fields, SEQUENCE_FIELD)
     found: list[dict[str, Any]] = []
-    for entry in merged.outputs:
+    for entry in merged.files.entries:
         reader = await table.core.open(entry, view.schema)
         rows = await reader.read(fields, kinds=True)
         if KIND_FIELD.name not in rows.column_names:
@@ -123,9 +124,9 @@ async def test_the_parts_are_the_whole(engine: str, layout: dict[str, Any], newe
         ranges = await cut_task(task, core, view.schema, task.size // 5)
         assert len(ranges) > 2
         parts = [await merge_task(core, task, keys=keys, **about) for keys in ranges]
-        together = MergedRuns(task=task, outputs=tuple(one for part in parts for one in part.outputs))
+        together = MergedRuns(task=task, files=UploadedFiles.joined(part.files for part in parts))
         assert await merged_rows(table, view, together) == await merged_rows(table, view, whole)
-        assert {one.level for one in together.outputs} == {one.level for one in whole.outputs}
+        assert {one.level for one in together.files.entries} == {one.level for one in whole.files.entries}
         assert (await commit_merged(core, view, [together])).placed == (together,)
     assert (await table.verify(deep=True)).ok
 

@@ -209,7 +209,7 @@ async def _compacted(store: ObjectStore, memory_bytes: int) -> tuple[list[Any], 
     for one in sorted(await view.files(), key=lambda one: one.min_key or b""):
         reader = await core.open(one, view.schema)
         rows += (await reader.read([*view.schema.fields, SEQUENCE_FIELD])).to_pylist()
-    said = [(one.level, one.deletes, one.updates, interval(one)) for one in merged.outputs]
+    said = [(one.level, one.deletes, one.updates, interval(one)) for one in merged.files.entries]
     return sorted(rows, key=lambda one: one["id"]), said, {one.key async for one in store.list("db/")}
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from lakehouse.config import IoSettings, TableSettings
 from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.format.schema.table_schema import TableSchema
-from lakehouse.storage.files.row_writer import WrittenRows, write_rows
+from lakehouse.storage.files.row_writer import write_rows
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore
 from lakehouse.testing.stores import LatencyStore, RecordingStore, memory_store
 from tests.kit.written_files import (
@@ -135,7 +136,7 @@ async def test_deletes_are_files_of_keys(
 async def test_input_without_rows_writes_nothing() -> None:
     """Empty input has no entries and costs no request."""
     store = RecordingStore(memory_store())
-    assert await write_rows(store, ROOT, schema_of(), OPTIONS, []) == WrittenRows()
+    assert await write_rows(store, ROOT, schema_of(), OPTIONS, []) == UploadedFiles()
     assert store.calls == []
 
 

@@ -16,7 +16,7 @@ from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.schema import TableSchema
 from lakehouse.io import ObjectStore
-from lakehouse.storage.files.row_writer import WrittenRows
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.table import Table
 from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
 from lakehouse.storage.write.distributed_writes import (
@@ -47,7 +47,7 @@ async def made(layout: str = "keyed") -> Table:
     return await lake.create_table(NAME, SCHEMA, **PLAIN[layout])
 
 
-async def uploaded(table: Table, *tasks: list[Row]) -> list[WrittenRows]:
+async def uploaded(table: Table, *tasks: list[Row]) -> list[UploadedFiles]:
     """What tasks uploaded, one for each list."""
     view = await table.core.newest()
     return [await table.core.write(view, rows) for rows in tasks]
@@ -78,7 +78,7 @@ def entry(low: int, high: int, *, run: int = 0, bucket: int = 0) -> FileEntry:
 
 def runs_of(tasks: Sequence[Sequence[FileEntry]]) -> dict[str, int]:
     """The run of each file."""
-    found = in_runs([WrittenRows(entries=tuple(one)) for one in tasks], schema_of())
+    found = in_runs([UploadedFiles(entries=tuple(one)) for one in tasks], schema_of())
     return {one.path: one.run for one in found.entries}
 
 
@@ -111,14 +111,14 @@ def test_rows_without_a_key_stand_in_the_order_of_tasks() -> None:
     """Files of an append-only table are numbered through."""
     schema = schema_of(primary_key=())
     tasks = [[entry(0, 0, run=0), entry(1, 1, run=1)], [entry(2, 2, run=0)]]
-    found = in_runs([WrittenRows(entries=tuple(one)) for one in tasks], schema)
+    found = in_runs([UploadedFiles(entries=tuple(one)) for one in tasks], schema)
     assert [(one.path, one.run) for one in found.entries] == [("0-0-0", 0), ("1-1-1", 1), ("2-2-0", 2)]
 
 
 def test_the_oldest_first_upload_counts() -> None:
     """Orphan removal asks when the first file of the whole write was uploaded."""
     found = in_runs(
-        [WrittenRows(first_upload_ms=7, rows=1), WrittenRows(first_upload_ms=5, rows=2), WrittenRows()],
+        [UploadedFiles(first_upload_ms=7, rows=1), UploadedFiles(first_upload_ms=5, rows=2), UploadedFiles()],
         schema_of(),
     )
     assert (found.first_upload_ms, found.rows) == (5, 3)
