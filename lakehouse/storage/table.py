@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -38,11 +38,11 @@ from lakehouse.storage.tables.commit_result import CommitResult, commit_change
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.pins import drop_pin, make_pin
 from lakehouse.storage.tables.view import View
-from lakehouse.storage.write.blind_writes import WriterId, add_rows, check_message, check_writer
-from lakehouse.storage.write.conditional_writes import delete_matching, insert_rows, overwrite_matching
+from lakehouse.storage.write.blind_writes import BlindWrite
+from lakehouse.storage.write.conditional_writes import InsertingWrite, ReplacingWrite
 from lakehouse.storage.write.flush import flush_table
-from lakehouse.storage.write.keeping_writes import upsert_keeping
 from lakehouse.storage.write.streaming_writer import TableWriter
+from lakehouse.storage.write.table_write import WriterId, check_message, check_writer
 
 __all__ = ["Table"]
 
@@ -130,10 +130,11 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             await self._needs_key("missing='keep'")
         if on_conflict == "error":
             await self._needs_key("on_conflict='error'")
-            return await insert_rows(self._table, data, missing=missing, writer=writer, message=message)
+            return await InsertingWrite(self._table, data, writer, message, missing=missing).run()
         if on_conflict != "update":
             raise InvalidInputError(f"on_conflict is 'update' or 'error', not {on_conflict!r}")
-        return await self._put_rows(data, CommitKind.APPEND, missing, writer, message)
+        kind = CommitKind.APPEND
+        return await BlindWrite(self._table, data, writer, message, kind=kind, missing=missing).run()
 
     async def upsert(
         self,
@@ -164,19 +165,8 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         check_message(message)
         check_missing(missing)
         await self._needs_key("upsert")
-        return await self._put_rows(data, CommitKind.UPSERT, missing, writer, message)
-
-    def _put_rows(
-        self,
-        data: object,
-        kind: CommitKind,
-        missing: Missing | None,
-        writer: WriterId | None,
-        message: str | None,
-    ) -> Awaitable[CommitResult]:
-        if missing == "keep":
-            return upsert_keeping(self._table, data, kind=kind, writer=writer, message=message)
-        return add_rows(self._table, data, kind=kind, missing=missing, writer=writer, message=message)
+        kind = CommitKind.UPSERT
+        return await BlindWrite(self._table, data, writer, message, kind=kind, missing=missing).run()
 
     async def delete(
         self,
@@ -206,11 +196,10 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         if (condition is None) == (keys is None):
             raise InvalidInputError("delete takes a condition or keys=, and one of them only")
         if condition is not None:
-            return await delete_matching(self._table, condition, writer=writer, message=message)
+            return await ReplacingWrite(self._table, (), writer, message, where=condition, deletes=True).run()
         await self._needs_key("delete(keys=…)")
-        return await add_rows(
-            self._table, keys, kind=CommitKind.DELETE, deletes=True, writer=writer, message=message
-        )
+        kind = CommitKind.DELETE
+        return await BlindWrite(self._table, keys, writer, message, kind=kind, deletes=True).run()
 
     async def overwrite(
         self,
@@ -232,10 +221,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         check_message(message)
         condition = to_expr(where)
         if condition is not None:
-            return await overwrite_matching(self._table, data, condition, writer=writer, message=message)
-        return await add_rows(
-            self._table, data, kind=CommitKind.OVERWRITE, clears=True, writer=writer, message=message
-        )
+            return await ReplacingWrite(self._table, data, writer, message, where=condition).run()
+        kind = CommitKind.OVERWRITE
+        return await BlindWrite(self._table, data, writer, message, kind=kind, clears=True).run()
 
     def writer(self) -> TableWriter:
         """A streaming writer: rows are durable one by one, and in data files within a bound.

@@ -11,7 +11,7 @@ from lakehouse.io import ObjectStore, RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.storage.commit.changes import AddFiles
 from lakehouse.storage.commit.committer import Committer
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.metadata.schemas import Schemas
@@ -77,12 +77,7 @@ class TestTable:
         self, *paths: str, writer: tuple[str, int] | None = None, uploaded_ms: int | None = None
     ) -> Snapshot:
         """Commits files of these names."""
-        change = AddFiles(
-            kind=CommitKind.APPEND,
-            entries=tuple(map(entry, paths)),
-            own=SpilledManifest(self.store, ROOT),
-            must_commit=writer is not None,
-        )
+        change = AddFiles(kind=CommitKind.APPEND, written=UploadedFiles(entries=tuple(map(entry, paths))))
         done = await self.committer.commit(
             change, writer=writer, uploaded_ms=uploaded_ms, max_retries=self.max_retries
         )

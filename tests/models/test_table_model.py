@@ -26,7 +26,6 @@ from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.storage.commit.committer import Committed
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.compact.executor import ReplaceRuns
 from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
@@ -343,7 +342,7 @@ class TableHistory(RuleBasedStateMachine):
 
         async def work() -> Committed | None:
             view = await core.newest()
-            change = ReplaceRuns([merged], view.schema, SpilledManifest(core.env.store, core.root))
+            change = ReplaceRuns([merged], view.schema)
             with contextlib.suppress(ConflictError):
                 return await core.commit(change, view=view)
             return None

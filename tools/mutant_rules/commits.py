@@ -295,8 +295,8 @@ COMMITS = (
     Mutant(
         rule="rescale: files of another number of buckets are committed as they are",
         path="lakehouse/storage/commit/committer.py",
-        old="        added = await call.resplit.fitting(draft.added, schema)",
-        new="        added = draft.added",
+        old="added=await call.resplit.fitting(draft.added, schema)",
+        new="added=draft.added",
         tests=(f"{_RESCALE}::test_a_write_that_finds_another_number_of_buckets",),
     ),
     Mutant(

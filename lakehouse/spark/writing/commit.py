@@ -9,7 +9,6 @@ the commit is not known.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,22 +18,22 @@ from lakehouse.format.keys import decode_value
 from lakehouse.format.metadata import CommitKind, Snapshot
 from lakehouse.format.schema import TableSchema
 from lakehouse.spark.writing.task import TaskFiles
+from lakehouse.storage.commit import AddFiles, FilesChange, ReplacePartitions
 from lakehouse.storage.files import UploadedFiles, delete_files
 from lakehouse.storage.rows import Missing, refusing_missing
 from lakehouse.storage.scan import bind_where, partition_test
 from lakehouse.storage.tables import CommitResult, OpenTable, View
 from lakehouse.storage.wal import Tail
 from lakehouse.storage.write import (
+    AddIfUnchanged,
     WriterId,
-    commit_decided,
     commit_uploaded,
     flush_table,
     in_runs,
-    overwrite_uploaded,
+    overwriting_change,
     recorded_snapshot,
     refuse_ignored_deletes,
     refuse_shared_keys,
-    replace_uploaded,
 )
 
 __all__ = ["WriteBase", "WriteRequest", "begin_write", "finish_write", "refuse_lost_columns", "undo_write"]
@@ -138,43 +137,36 @@ async def finish_write(
         done: what the tasks said.
         apart: rows of a key were not brought together: the same key in two tasks is an error.
     """
-    written = [*(message.written for message in done), *(message.deleted for message in done)]
     schema = base.schema
-    if not wanted.leaves_trace and not any(files.entries for files in written):
+    files = in_runs([*(task.written for task in done), *(task.deleted for task in done)], schema)
+    if not wanted.leaves_trace and not files.entries:
         return CommitResult(snapshot=base.snapshot.id, changed=False)
     if apart and schema.primary_key and wanted.operation != "delete":
         try:
-            await refuse_shared_keys(in_runs(written, schema).entries, schema, table)
+            await refuse_shared_keys(files.entries, schema, table)
         except LakehouseError:
             await undo_write(table, done)
             raise
+    change: FilesChange
+    tail = base.tail
     if wanted.operation == "merge":
-        ranges = [message.looked_at for message in done if message.looked_at is not None]
-        result = await commit_decided(
-            table,
-            written,
-            schema,
-            base.snapshot,
-            looked_at=None if wanted.whole_table else ranges,
-            writer=wanted.writer,
-            message=wanted.message,
-        )
-    elif wanted.operation == "overwrite_partitions":
-        result = await _replaced_partitions(table, base, wanted, written)
-    elif wanted.where is not None:
-        result = await _replaced_where(table, base, wanted, written, wanted.where)
+        ranges = [task.looked_at for task in done if task.looked_at is not None]
+        looked_at = None if wanted.whole_table else ranges
+        change = AddIfUnchanged(table, base.snapshot, files, looked_at=looked_at)
+        tail = change.tail
     else:
-        result = await commit_uploaded(
-            table,
-            written,
-            schema,
-            kind=_KINDS.get(wanted.operation, CommitKind.OVERWRITE),
-            clears=wanted.operation == "overwrite",
-            tail=base.tail,
-            writer=wanted.writer,
-            message=wanted.message,
-        )
-    return result
+        change = _change(table, wanted, files, schema)
+    return await commit_uploaded(table, change, tail=tail, writer=wanted.writer, message=wanted.message)
+
+
+def _change(table: OpenTable, wanted: WriteRequest, files: UploadedFiles, schema: TableSchema) -> FilesChange:
+    """Returns what becomes of the files of a write other than a merge."""
+    if wanted.where is not None:
+        return overwriting_change(table, wanted.where, files, schema)
+    if wanted.operation == "overwrite_partitions":
+        return _replaced_partitions(table, files, schema)
+    kind = _KINDS.get(wanted.operation, CommitKind.OVERWRITE)
+    return AddFiles(kind=kind, written=files, clears=wanted.operation == "overwrite")
 
 
 async def undo_write(table: OpenTable, done: Sequence[TaskFiles | None]) -> None:
@@ -185,43 +177,11 @@ async def undo_write(table: OpenTable, done: Sequence[TaskFiles | None]) -> None
     await delete_files(table.env.store, table.root, UploadedFiles.joined(uploads).paths)
 
 
-async def _replaced_where(
-    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[UploadedFiles], where: Expr
-) -> CommitResult:
-    holds = partition_test(where, base.schema)
-    if holds is None:
-        return await overwrite_uploaded(
-            table, written, base.schema, where, tail=base.tail, writer=wanted.writer, message=wanted.message
-        )
-    return await replace_uploaded(
-        table,
-        written,
-        base.schema,
-        holds=holds,
-        tail=base.tail,
-        writer=wanted.writer,
-        message=wanted.message,
-    )
-
-
-async def _replaced_partitions(
-    table: OpenTable, base: WriteBase, wanted: WriteRequest, written: Sequence[UploadedFiles]
-) -> CommitResult:
+def _replaced_partitions(table: OpenTable, files: UploadedFiles, schema: TableSchema) -> FilesChange:
     """Replaces the partitions that the new files belong to."""
-    schema = base.schema
-    partitions = {entry.partition for files in written for entry in files.entries}
-    if _are_apart(schema):
-        return await replace_uploaded(
-            table,
-            written,
-            schema,
-            holds=partitions.__contains__,
-            tail=base.tail,
-            writer=wanted.writer,
-            message=wanted.message,
-        )
-    if not partitions:
-        return CommitResult(snapshot=base.snapshot.id, changed=False)
+    partitions = {entry.partition for entry in files.entries}
+    if _are_apart(schema) or not partitions:
+        return ReplacePartitions(kind=CommitKind.OVERWRITE, holds=partitions.__contains__, written=files)
     fields = schema.partition_fields
     where = any_of(
         *(
@@ -234,7 +194,7 @@ async def _replaced_partitions(
             for partition in sorted(partitions)
         )
     )
-    return await _replaced_where(table, base, dataclasses.replace(wanted, where=where), written, where)
+    return overwriting_change(table, where, files, schema)
 
 
 def _are_apart(schema: TableSchema) -> bool:

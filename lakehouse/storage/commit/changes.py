@@ -6,21 +6,22 @@ Invariant: a draft is right for the head it was made against; for another head i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-from lakehouse.errors import AlreadyExistsError, ConflictError, NotFoundError
+from lakehouse.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from lakehouse.format.metadata import CommitKind, FileEntry, FileFormat, Ref, SchemaRef, Snapshot
-from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.committer import Base, Change
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 
 __all__ = [
     "UNFLUSHED",
     "AddFiles",
     "ChangeRefs",
     "DropTable",
+    "FilesChange",
     "ReplacePartitions",
     "Rollback",
     "Undrop",
@@ -44,18 +45,26 @@ def check_flushed(removed: Iterable[FileEntry]) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddFiles:
+class FilesChange(Change, Protocol):
+    """Change that adds files which were uploaded for it."""
+
+    written: UploadedFiles
+    """Files that the last draft adds, and the number of rows that the commit reports."""
+
+    @property
+    def uploaded(self) -> Sequence[str]:
+        """Paths of all files that were uploaded for it, for whatever head."""
+        return self.written.paths
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddFiles(FilesChange):
     """Adds files, whatever the head is: append, upsert, delete by keys, overwrite of everything."""
 
     kind: CommitKind
-    entries: tuple[FileEntry, ...]
-    own: SpilledManifest
+    written: UploadedFiles
     clears: bool = False
     """True to remove every file of the head it is committed on, and the segments it covers."""
-    must_commit: bool = False
-    """True to commit even when there is nothing to add: the commit carries a sequence."""
-    message: str | None = None
 
     @property
     def blind(self) -> bool:
@@ -64,20 +73,16 @@ class AddFiles:
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns the same draft for every head; None when there is nothing to add or clear."""
-        nothing = not self.entries and not (self.clears and (base.snapshot.total.files or base.segments))
-        if nothing and not self.must_commit:
-            return None
-        return Draft(
-            kind=self.kind,
-            added=self.entries,
-            manifest=await self.own.of(self.entries, base.snapshot),
-            clears=self.clears,
-            message=self.message,
+        nothing = not self.written.entries and not (
+            self.clears and (base.snapshot.total.files or base.segments)
         )
+        if nothing and not base.must_commit:
+            return None
+        return Draft(kind=self.kind, added=self.written.entries, clears=self.clears)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacePartitions:
+@dataclass(frozen=True, kw_only=True)
+class ReplacePartitions(FilesChange):
     """Replaces all files that some partitions have in the head by other files.
 
     It is for tables whose partitions have merge units of their own, or that have no key: only there does
@@ -87,19 +92,23 @@ class ReplacePartitions:
     kind: CommitKind
     holds: Callable[[tuple[bytes, ...]], bool]
     """Function that returns whether a partition is replaced."""
-    entries: tuple[FileEntry, ...]
-    own: SpilledManifest
-    must_commit: bool = False
-    """True to commit even when there is nothing to remove or add: the commit carries a sequence."""
-    message: str | None = None
+    written: UploadedFiles
     blind: ClassVar[bool] = False
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns a draft that removes the files live in the head it is committed on, and adds the others.
 
         Raises:
+            InvalidInputError: a new file is of a partition that is not replaced.
             ConflictError: rows to remove are in WAL segments and in no file yet.
         """
+        outside = [entry for entry in self.written.entries if not self.holds(entry.partition)]
+        if outside:
+            raise InvalidInputError(
+                "the new rows do not all lie in the partitions to be replaced: "
+                f"{outside[0].path.rpartition('/')[0]!r} is outside. Leave those rows out, or widen the "
+                "condition."
+            )
         # The files of the head, not of the state the caller saw: a blind overwrite replaces what is there.
         # Partitions are few beside their files, so each is judged once.
         verdicts: dict[tuple[bytes, ...], bool] = {}
@@ -110,15 +119,9 @@ class ReplacePartitions:
             if verdicts[one.partition]:
                 removed.append(one)
         check_flushed(removed)
-        if not removed and not self.entries and not self.must_commit:
+        if not removed and not self.written.entries and not base.must_commit:
             return None
-        return Draft(
-            kind=self.kind,
-            added=self.entries,
-            manifest=await self.own.of(self.entries, base.snapshot),
-            removed=tuple(removed),
-            message=self.message,
-        )
+        return Draft(kind=self.kind, added=self.written.entries, removed=tuple(removed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,8 @@ class Base:
     """End of the write-ahead log that the commit covers; None in a table without a log."""
     runs: SegmentRuns
     schemas: Schemas
+    must_commit: bool = False
+    """True when the commit has to leave a snapshot even if it changes nothing: it carries a sequence."""
 
     async def files(self) -> LiveFiles:
         """Returns the live files, positions filled in."""
@@ -125,6 +127,8 @@ class Committed:
     """True when this commit made the snapshot."""
     attempts: int = 1
     """Number of attempts to create the snapshot."""
+    entries: tuple[FileEntry, ...] = ()
+    """Entries that the change has put into the snapshot, as it drafted them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,11 +139,15 @@ class _Call:
     token: str
     writer: tuple[str, int] | None
     uploaded_ms: int | None
+    message: str | None
     tail: Tail | None
     resplit: Resplit
+    spilled: SpilledManifest
     undrops: bool
     expired: int = 0
     """Number of attempts that missed objects because their head had expired meanwhile."""
+    entries: tuple[FileEntry, ...] = ()
+    """Entries that the last draft adds or replaces."""
 
 
 class Committer:
@@ -184,6 +192,7 @@ class Committer:
         change: Change,
         *,
         writer: tuple[str, int] | None = None,
+        message: str | None = None,
         uploaded_ms: int | None = None,
         max_retries: int = 10,
         tail: Tail | None = None,
@@ -194,6 +203,7 @@ class Committer:
         Args:
             change: the change.
             writer: (id, sequence): committed at most once for a sequence of that id.
+            message: the snapshot's message, for people.
             uploaded_ms: when the first upload of its files was answered, by the store's clock.
             max_retries: lost races before a change that is not blind gives up; blind ones go on until
                 the deadline.
@@ -211,8 +221,10 @@ class Committer:
             token=new_token(),
             writer=writer,
             uploaded_ms=uploaded_ms,
+            message=message,
             tail=tail,
             resplit=resplit,
+            spilled=SpilledManifest(self._store, self._root),
             undrops=undrops,
         )
         async with self._turn, resplit.settled():
@@ -225,7 +237,7 @@ class Committer:
                 done = await self._attempt(call, head, attempt)
                 if isinstance(done, Committed):
                     resplit.committed = done.changed
-                    return done
+                    return dataclasses.replace(done, entries=call.entries) if done.changed else done
                 attempt += 1
                 # A blind change can only have come second: it goes on until the deadline, however often that
                 # was.
@@ -293,6 +305,7 @@ class Committer:
                 tail=call.tail,
                 runs=self._runs,
                 schemas=self._schemas,
+                must_commit=call.writer is not None,
             )
         )
         if draft is None:
@@ -301,12 +314,15 @@ class Committer:
             # Without a snapshot nothing would record the sequence, and the call repeated would write again.
             raise InternalError("a commit that carries a sequence must leave a snapshot")
         _check_horizon(base, draft.uploaded_ms)
+        call.entries = (*draft.added, *draft.replaced)
         draft = await self._fitting(base, draft, call)
         return child_of(
             base,
             draft,
             token=call.token,
             now_ms=await self._history.stamp_ms(base),
+            message=call.message,
+            manifest=await call.spilled.of(draft.added, base),
             fold=await self._folded(base) if draft.files is None else None,
             writer=call.writer,
             tail=call.tail,
@@ -337,9 +353,7 @@ class Committer:
             return draft
         if not schema.primary_key:
             return draft  # without a key, any row may be in any bucket
-        added = await call.resplit.fitting(draft.added, schema)
-        manifest = await SpilledManifest(self._store, self._root).of(added, base)
-        return dataclasses.replace(draft, added=added, manifest=manifest)
+        return dataclasses.replace(draft, added=await call.resplit.fitting(draft.added, schema))
 
     async def _append(self, child: Snapshot, writer: tuple[str, int] | None) -> Stored:
         """Creates the snapshot; a cancelled caller waits for the answer all the same, to know the outcome."""

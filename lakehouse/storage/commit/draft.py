@@ -44,8 +44,6 @@ class Draft:
     kind: CommitKind
     added: tuple[FileEntry, ...] = ()
     """New files; ``at`` is not set, nor the interval unless it is compaction's."""
-    manifest: ManifestRef | None = None
-    """Manifest that lists ``added``, when they are too many for the snapshot itself."""
     removed: tuple[FileEntry, ...] = ()
     """Live files of that snapshot."""
     replaced: tuple[FileEntry, ...] = ()
@@ -66,7 +64,6 @@ class Draft:
     orphan_horizon_ms: int | None = None
     uploaded_ms: int | None = None
     """Time at which the store answered the first upload for this draft, by its clock."""
-    message: str | None = None
 
 
 def child_of(
@@ -75,18 +72,21 @@ def child_of(
     *,
     token: str,
     now_ms: int,
+    manifest: ManifestRef | None = None,
     fold: Fold | None = None,
     writer: tuple[str, int] | None = None,
+    message: str | None = None,
     tail: Tail | None = None,
 ) -> Snapshot:
     """Returns the snapshot after ``head`` with the draft's changes, covering the log's tail.
 
-    Its time is after the head's even if the clock is behind: times grow with numbers.
+    Its time is after the head's even if the clock is behind: times grow with numbers. With a ``manifest``
+    the draft's new files are in that, since they are too many for the snapshot itself.
     """
     number, time_ms = head.id + 1, max(head.time_ms + 1, now_ms)
     # Entries without a position of their own mean the snapshot that added them, which the child is not.
     base = head.with_positions() if draft.files is None else draft.files.with_positions()
-    inline, manifests, removed = _files(base, draft, fold if draft.files is None else None)
+    inline, manifests, removed = _files(base, draft, manifest, fold if draft.files is None else None)
     plus = counts_of(draft.added)
     if draft.files is not None:
         plus, minus, gone = base.total, head.total, None
@@ -117,16 +117,16 @@ def child_of(
         total=head.total + plus - minus,
         plus=plus,
         minus=minus,
-        message=draft.message,
+        message=message,
     )
 
 
 def _files(
-    base: Snapshot, draft: Draft, fold: Fold | None
+    base: Snapshot, draft: Draft, manifest: ManifestRef | None, fold: Fold | None
 ) -> tuple[tuple[FileEntry, ...], tuple[ManifestRef, ...], tuple[str, ...]]:
     """Returns the inline entries, the manifests and the removed paths of the child."""
-    own_inline = () if draft.manifest else draft.added
-    own_manifests = (draft.manifest,) if draft.manifest else ()
+    own_inline = () if manifest else draft.added
+    own_manifests = (manifest,) if manifest else ()
     if draft.clears:
         return own_inline, own_manifests, ()
     inline, manifests, removed = base.added, base.manifests, base.removed

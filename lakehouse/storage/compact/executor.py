@@ -27,7 +27,6 @@ from lakehouse.io.cost import measure
 from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.compact.plan import CompactionTask, plan_compaction, unit_to_compact
 from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
@@ -36,7 +35,7 @@ from lakehouse.storage.metadata.run_order import Unit, covered_intervals, hull, 
 from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.work_ranges import LARGE, cut_files, pieces_of
 from lakehouse.storage.schema.row_ttl import lifetime
-from lakehouse.storage.tables.commit_result import delete_unless_committed
+from lakehouse.storage.tables.commit_result import keep_committed
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -266,13 +265,12 @@ class ReplaceRuns:
     Args:
         merged: the merged tasks.
         schema: schema of the table.
-        own: writes the manifest of outputs that are too many for the snapshot.
     """
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, merged: Sequence[MergedRuns], schema: TableSchema, own: SpilledManifest) -> None:
-        self._merged, self._schema, self._own = tuple(merged), schema, own
+    def __init__(self, merged: Sequence[MergedRuns], schema: TableSchema) -> None:
+        self._merged, self._schema = tuple(merged), schema
         self.placed: tuple[MergedRuns, ...] = ()
         """Merged tasks that the last draft puts in place; the others give way."""
         self._added: tuple[FileEntry, ...] = ()
@@ -288,7 +286,7 @@ class ReplaceRuns:
             for merged in self._merged
             if fits(merged.task, by_unit.get(merged.task.unit, ()), base.snapshot, self._schema)
         )
-        # The same tuple for the same tasks: OwnManifest writes a manifest per tuple, not per attempt.
+        # The same tuple for the same tasks: a manifest is written per tuple, not per attempt.
         if placed != self.placed:
             self.placed = placed
             self._added = _files_of(placed).entries
@@ -298,7 +296,6 @@ class ReplaceRuns:
         return Draft(
             kind=CommitKind.COMPACT,
             added=self._added,
-            manifest=await self._own.of(self._added, base.snapshot),
             removed=tuple(entry for entry in live if entry.path in inputs),
         )
 
@@ -321,20 +318,16 @@ async def commit_merged(table: OpenTable, view: View, merged: Sequence[MergedRun
         view: the state they were planned in.
         merged: the merged tasks.
     """
-    change = ReplaceRuns(merged, view.schema, SpilledManifest(table.env.store, table.root))
+    change = ReplaceRuns(merged, view.schema)
     files = _files_of(merged)
     try:
-        async with delete_unless_committed(table, lambda: files.paths) as fate:
-            done = await table.commit(change, view=view, uploaded_ms=files.first_upload_ms)
-            fate.committed = done.changed
+        commit = table.commit(change, view=view, uploaded_ms=files.first_upload_ms)
+        done = await keep_committed(table, lambda: files.paths, commit)
     except ConflictError:
         # Too many races were lost, the uploads are older than the orphan horizon, or their schema was undone.
         return Placement()
     if not done.changed:
         return Placement()
-    placed = {id(task) for task in change.placed}
-    over = [task for task in merged if id(task) not in placed]
-    await delete_files(table.env.store, table.root, _files_of(over).paths)
     return Placement(placed=change.placed, snapshot=done.snapshot.id)
 
 

@@ -21,18 +21,18 @@ from lakehouse.format.metadata import CommitKind, FileEntry, Level
 from lakehouse.format.schema import BUCKETS_MAX, TableOptions, TableSchema
 from lakehouse.io.cost import measure
 from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter
-from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.committer import Base, Committed
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
 from lakehouse.storage.compact.run_merger import merge_runs
 from lakehouse.storage.files.rebucket import split_run
 from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
 from lakehouse.storage.metadata.run_order import Interval, apart, hull, interval, unit_of
 from lakehouse.storage.tables.arguments import check_count
-from lakehouse.storage.tables.commit_result import delete_unless_committed
+from lakehouse.storage.tables.commit_result import keep_committed
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.view import View
 
 __all__ = ["RescaleReport", "rescale"]
 
@@ -87,13 +87,8 @@ async def rescale(
         )
         if not dry_run and view.schema.buckets != count:
             change = _Rescale(table, count, ProgressReporter(progress))
-            async with delete_unless_committed(table, lambda: change.uploaded) as fate:
-                async with reading(table, view):
-                    await change.split(todo, view.schema, len(todo))
-                done = await table.commit(change, view=view)
-                fate.committed = done.changed
+            done = await keep_committed(table, lambda: change.uploaded, change.commit(view, todo))
             if done.changed:
-                await delete_files(table.env.store, table.root, change.abandoned())
                 report = change.report(report, done.snapshot.id)
     return dataclasses.replace(report, cost=cost)
 
@@ -166,13 +161,18 @@ class _Rescale:
 
     def __init__(self, table: OpenTable, buckets: int, reporter: ProgressReporter) -> None:
         self._table, self._buckets, self._reporter = table, buckets, reporter
-        self._own = SpilledManifest(table.env.store, table.root)
         self._done: dict[tuple[frozenset[str], bool], UploadedFiles] = {}
         self._inputs: Sequence[FileEntry] = ()
         self._used = UploadedFiles()
         """Split files that the last draft consists of."""
         self.uploaded: list[str] = []
         """Paths of every object that was uploaded, for whatever head."""
+
+    async def commit(self, view: View, todo: Sequence[FileEntry]) -> Committed:
+        """Splits the files of a state, and commits the change."""
+        async with reading(self._table, view):
+            await self.split(todo, view.schema, len(todo))
+        return await self._table.commit(self, view=view)
 
     async def split(self, todo: Sequence[FileEntry], schema: TableSchema, total: int | None = None) -> None:
         """Splits the clusters that were not split before, or have lost or gained files since."""
@@ -240,23 +240,16 @@ class _Rescale:
         todo = _to_split(await base.files(), before.schema, self._buckets)
         await self.split(todo, before.schema)
         self._inputs = todo
-        added = self._used.entries
         changed = dataclasses.replace(before.schema, id=before.schema.id + 1, buckets=self._buckets)
         return Draft(
             kind=CommitKind.RESCALE,
-            added=added,
-            manifest=await self._own.of(added, base.snapshot),
+            added=self._used.entries,
             removed=tuple(todo),
             schema=await schemas.write(
                 changed, time_ms=history.time.now_ms(), before=(before, base.snapshot.schema)
             ),
             uploaded_ms=self._used.first_upload_ms,
         )
-
-    def abandoned(self) -> list[str]:
-        """Returns the objects of splits that the last draft did not use."""
-        kept = set(self._used.paths)
-        return [path for path in self.uploaded if path not in kept]
 
     def report(self, planned: RescaleReport, snapshot: int) -> RescaleReport:
         """Completes the report of the plan with the work of the last draft."""

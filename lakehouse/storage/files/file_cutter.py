@@ -165,6 +165,7 @@ class FileCutter:
         # Also on cancellation: nobody else knows of these files yet.
         except BaseException:
             await delete_files(self._store, self._root, self.paths)
+            self.paths.clear()
             raise
         return UploadedFiles(
             entries=tuple(entries[number] for number in sorted(entries)),

@@ -95,6 +95,7 @@ class Resplit:
     def __init__(self, store: ObjectStore, root: str) -> None:
         self._store, self._root = store, root
         self._of: tuple[tuple[FileEntry, ...], int] | None = None
+        self._fitting: tuple[FileEntry, ...] = ()
         self._inputs: list[FileEntry] = []
         """Files of the last draft that were split."""
         self._outputs: list[FileEntry] = []
@@ -124,8 +125,9 @@ class Resplit:
                 )
                 self._outputs += split.entries
                 self._uploaded += split.paths
-        kept = (entry for entry in added if entry.total_buckets == schema.buckets)
-        return (*kept, *self._outputs)
+            kept = (entry for entry in added if entry.total_buckets == schema.buckets)
+            self._fitting = (*kept, *self._outputs)
+        return self._fitting
 
     @contextlib.asynccontextmanager
     async def settled(self) -> AsyncIterator[None]:

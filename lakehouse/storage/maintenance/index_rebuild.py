@@ -33,7 +33,7 @@ from lakehouse.storage.metadata.paths import index_path, join
 from lakehouse.storage.metadata.store_clock import answered_ms
 from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.table_scan import to_expr
-from lakehouse.storage.tables.commit_result import delete_unless_committed
+from lakehouse.storage.tables.commit_result import keep_committed
 from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -206,19 +206,15 @@ async def commit_indexes(
         uploaded_ms: when the first of these uploads was answered, by the store's clock.
     """
     change = _ReplaceIndexes(entries)
-    async with delete_unless_committed(table, lambda: _index_paths(entries)) as fate:
-        committed = await table.commit(change, view=view, uploaded_ms=uploaded_ms)
-        fate.committed = committed.changed
-    kept = {entry.path for entry in change.replaced} if committed.changed else set()
-    over = [entry for entry in entries if entry.path not in kept]
-    if committed.changed:
-        await delete_files(table.env.store, table.root, _index_paths(over))
+    commit = table.commit(change, view=view, uploaded_ms=uploaded_ms)
+    committed = await keep_committed(table, lambda: _index_paths(entries), commit)
+    kept = {entry.path for entry in committed.entries}
     new = [entry for entry in entries if entry.path in kept and entry.index is not None]
     return RebuildResult(
         snapshot=committed.snapshot.id,
         files=len(new),
         dropped=len(kept) - len(new),
-        passed_over=len(over),
+        passed_over=len(entries) - len(kept),
         rows=sum(entry.rows for entry in new),
         bytes=sum(entry.index.size for entry in new if entry.index is not None),
     )

@@ -18,7 +18,7 @@ from lakehouse.format.schema import Field, Primitive, StringType, TableSchema, t
 from lakehouse.io.work import DryRunReport, measured
 from lakehouse.storage.tables.moments import time_ms_of
 from lakehouse.storage.tables.open_tables import OpenTable
-from lakehouse.storage.write.conditional_writes import delete_matching
+from lakehouse.storage.write.conditional_writes import ReplacingWrite
 from lakehouse.suggest import suggestion
 
 __all__ = ["PartitionExpiryReport", "expire_partitions"]
@@ -64,7 +64,7 @@ async def expire_partitions(
     snapshot, changed = view.snapshot.id, False
     where: Expr = col(partition_column.name) < limit
     if not dry_run:
-        done = await delete_matching(table, where)
+        done = await ReplacingWrite(table, (), where=where, deletes=True).run()
         snapshot, changed = done.snapshot, done.changed
     return PartitionExpiryReport(
         snapshot=snapshot,

@@ -30,7 +30,7 @@ from lakehouse.format.metadata import (
 from lakehouse.format.schema import SchemaObject, decode_schema
 from lakehouse.ids import new_token
 from lakehouse.io.work import ProgressCallback, ProgressReporter, map_bounded, measured
-from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.committer import Base, Committed
 from lakehouse.storage.commit.draft import Draft, child_of, counts_of
 from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.uploaded_files import UploadedFiles
@@ -49,7 +49,7 @@ from lakehouse.storage.metadata.paths import (
     segment_path,
     snapshot_path,
 )
-from lakehouse.storage.tables.commit_result import delete_unless_committed
+from lakehouse.storage.tables.commit_result import keep_committed
 from lakehouse.storage.tables.open_tables import OpenTable
 
 __all__ = ["repair_table"]
@@ -102,15 +102,9 @@ class _Repair:
         report = RepairReport(snapshot=base.id, changed=False, base=base.id, dry_run=self._dry_run)
         is_sound = not self._losses and not self._recovered and newest == base.id and self._schema is None
         if not self._dry_run and not is_sound:
-            async with delete_unless_committed(table, lambda: self.uploaded) as fate:
-                # A commit builds on the head; where the head is lost, its successor is created directly.
-                if newest == base.id:
-                    done = await table.commit(self, view=await table.view_of(self._shown(base)))
-                    child = done.snapshot
-                else:
-                    child = await self._append(base, newest, entries, segments)
-                fate.committed = True
-            report = dataclasses.replace(report, snapshot=child.id, changed=True)
+            commit = self._commit(base, newest, entries, segments)
+            done = await keep_committed(table, lambda: self.uploaded, commit)
+            report = dataclasses.replace(report, snapshot=done.snapshot.id, changed=True)
         kept = self._kept(entries)
         return dataclasses.replace(
             report,
@@ -367,6 +361,17 @@ class _Repair:
             total=counts_of(files),
         )
 
+    async def _commit(
+        self, base: Snapshot, newest: int, entries: Sequence[FileEntry], segments: Sequence[SegmentRange]
+    ) -> Committed:
+        """Commits behind the head; where the head is lost, its successor is created directly."""
+        if newest == base.id:
+            view = await self._table.view_of(self._shown(base))
+            child = (await self._table.commit(self, view=view)).snapshot
+        else:
+            child = await self._append(base, newest, entries, segments)
+        return Committed(snapshot=child, changed=True, entries=tuple(self._kept(entries)))
+
     async def _append(
         self, base: Snapshot, newest: int, entries: Sequence[FileEntry], segments: Sequence[SegmentRange]
     ) -> Snapshot:
@@ -397,8 +402,9 @@ class _Repair:
         """Creates the next snapshot, with the state that could be read."""
         history = self._table.history
         state = await self._state(head.with_positions(), kept, segments)
-        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, message=message)
-        child = child_of(head, draft, token=new_token(), now_ms=history.time.now_ms())
+        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema)
+        now_ms = history.time.now_ms()
+        child = child_of(head, draft, token=new_token(), now_ms=now_ms, message=message)
         try:
             await history.append(child)
         except ConflictError as lost:

@@ -6,17 +6,16 @@ is not known are left alone.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from lakehouse.errors import CommitUnknownError, LakehouseError
 from lakehouse.io.work import CostReport
 from lakehouse.storage.commit.committer import Change, Committed
-from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
+from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
 from lakehouse.storage.tables.open_tables import OpenTable
 
-__all__ = ["CommitResult", "commit_change", "delete_unless_committed", "result_of"]
+__all__ = ["CommitResult", "commit_change", "keep_committed", "result_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -63,30 +62,21 @@ async def commit_change(table: OpenTable, change: Change) -> CommitResult:
     return CommitResult(snapshot=done.snapshot.id, changed=done.changed, attempts=done.attempts)
 
 
-class _Fate:
-    """Answer of a block to the question whether its files belong to a snapshot now."""
+async def keep_committed(
+    table: OpenTable, uploaded: Callable[[], Iterable[str]], commit: Awaitable[Committed]
+) -> Committed:
+    """Waits for a commit, and deletes the files uploaded for it that no snapshot can refer to.
 
-    def __init__(self) -> None:
-        self.committed = False
-        """True once a commit has added the files; the block sets it."""
-
-
-@contextlib.asynccontextmanager
-async def delete_unless_committed(
-    table: OpenTable, paths: Callable[[], Iterable[str]]
-) -> AsyncIterator[_Fate]:
-    """Deletes files when the block ends without a commit that may refer to them.
-
-    When the block ends well, its ``committed`` decides. CommitUnknownError, cancellation and every other
-    error that leaves the outcome open keep the files.
+    CommitUnknownError, cancellation and every other error that leaves the outcome open keep the files.
     """
-    fate = _Fate()
     try:
-        yield fate
+        done = await commit
     except CommitUnknownError:
         raise
     except LakehouseError:
-        await delete_files(table.env.store, table.root, paths())
+        await delete_files(table.env.store, table.root, uploaded())
         raise
-    if not fate.committed:
-        await delete_files(table.env.store, table.root, paths())
+    # Files of drafts that lost against other commits are in no snapshot either.
+    kept = set(object_paths(done.entries))
+    await delete_files(table.env.store, table.root, [path for path in uploaded() if path not in kept])
+    return done

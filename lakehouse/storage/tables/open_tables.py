@@ -355,6 +355,7 @@ class OpenTable:
         *,
         view: View,
         writer: tuple[str, int] | None = None,
+        message: str | None = None,
         uploaded_ms: int | None = None,
         tail: Tail | None = None,
         undrops: bool = False,
@@ -365,6 +366,7 @@ class OpenTable:
             change: the change to commit.
             view: a state of the table, whose options apply.
             writer: (id, sequence): committed at most once for a sequence of that id.
+            message: the snapshot's message, for people.
             uploaded_ms: time at which the store answered the first upload of the change's files.
             tail: the uncovered end of the log, if it was read.
             undrops: whether the change may follow a drop.
@@ -375,6 +377,7 @@ class OpenTable:
         done = await self._committer.commit(
             change,
             writer=writer,
+            message=message,
             uploaded_ms=uploaded_ms,
             max_retries=options.commit_max_retries,
             tail=tail,

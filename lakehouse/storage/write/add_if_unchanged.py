@@ -13,12 +13,14 @@ from typing import ClassVar
 
 from lakehouse.errors import ConflictError, NotFoundError
 from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
+from lakehouse.storage.commit.changes import FilesChange
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.commit.kinds import traits_of
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.wal.tail import Tail
 
 __all__ = ["AddIfUnchanged", "KeySpan"]
 
@@ -29,16 +31,14 @@ _SNAPSHOTS_MAX = 1_000
 """Maximum number of later commits that are checked one by one; more count as a conflict."""
 
 
-class AddIfUnchanged:
+class AddIfUnchanged(FilesChange):
     """Adds files whose rows were computed from a snapshot, unless the keys that were read have changed.
 
     Args:
         table: the table, which has a primary key.
-        read: the snapshot that was read.
-        entries: the files to add.
+        read: the snapshot that was read; it covers all that the write-ahead log held then.
+        written: the files to add.
         looked_at: ranges of the keys that were read; None = all keys.
-        must_commit: make a snapshot even when there are no files.
-        message: text for the snapshot.
     """
 
     blind: ClassVar[bool] = False
@@ -47,15 +47,16 @@ class AddIfUnchanged:
         self,
         table: OpenTable,
         read: Snapshot,
-        entries: tuple[FileEntry, ...],
+        written: UploadedFiles,
         *,
         looked_at: Sequence[KeySpan] | None,
-        must_commit: bool,
-        message: str | None,
     ) -> None:
-        self._table, self._read, self._entries = table, read, entries
-        self._looked_at, self._must_commit, self._message = looked_at, must_commit, message
-        self._own = SpilledManifest(table.env.store, table.root)
+        self._table, self._read, self.written, self._looked_at = table, read, written, looked_at
+
+    @property
+    def tail(self) -> Tail | None:
+        """The log's tail to commit with; it is empty, so that rows put since the read stay above."""
+        return None if self._read.wal is None else Tail(after=self._read.wal.upto)
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns a draft that adds the files; None when there are none.
@@ -63,7 +64,7 @@ class AddIfUnchanged:
         Raises:
             ConflictError: commits made meanwhile may have changed keys that were read.
         """
-        if not self._entries and not self._must_commit:
+        if not self.written.entries and not base.must_commit:
             return None
         if base.snapshot.id != self._read.id and await self._has_changed(base):
             raise ConflictError(
@@ -71,12 +72,7 @@ class AddIfUnchanged:
                 f"{base.snapshot.id}: decide again",
                 snapshot=base.snapshot.id,
             )
-        return Draft(
-            kind=CommitKind.UPSERT,
-            added=self._entries,
-            manifest=await self._own.of(self._entries, base.snapshot),
-            message=self._message,
-        )
+        return Draft(kind=CommitKind.UPSERT, added=self.written.entries)
 
     async def _has_changed(self, base: Base) -> bool:
         """Returns whether keys that were read may have changed up to the head; True when in doubt."""

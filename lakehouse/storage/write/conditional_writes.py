@@ -10,8 +10,9 @@ parent was committed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -23,11 +24,10 @@ from lakehouse.expr.nodes import IsNull
 from lakehouse.format.metadata import CommitKind, FileEntry
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread, map_bounded
-from lakehouse.storage.commit.changes import check_flushed
+from lakehouse.storage.commit.changes import FilesChange, ReplacePartitions, check_flushed
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.indexes.search import IndexQuestion
 from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys
 from lakehouse.storage.rows.input_tables import CheckNames, fitted_chunks
@@ -39,18 +39,15 @@ from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.pruner import Pruner
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import shown_where
-from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
-from lakehouse.storage.wal.tail import Tail
-from lakehouse.storage.write.blind_writes import WriterId, replace_partitions, with_current_schema
+from lakehouse.storage.write.table_write import TableWrite
 
 __all__ = [
-    "commit_replacing",
-    "delete_matching",
-    "insert_rows",
+    "InsertingWrite",
+    "ReplacingWrite",
     "matching_rows",
-    "overwrite_matching",
+    "overwriting_change",
     "refuse_ignored_deletes",
 ]
 
@@ -58,79 +55,36 @@ _REWRITES = 4
 """Files of an append-only table that are rewritten at once."""
 
 
-async def delete_matching(
-    table: OpenTable, where: Expr, *, writer: WriterId | None = None, message: str | None = None
-) -> CommitResult:
-    """Deletes the rows that match a condition."""
-    return await _replace_matching(table, where, None, CommitKind.DELETE, writer, message)
+@dataclass(kw_only=True)
+class ReplacingWrite(TableWrite):
+    """Write that deletes the rows that match a condition, or replaces them by others that match too."""
 
+    where: Expr
+    deletes: bool = False
+    """True for a delete: there are no new rows."""
 
-async def overwrite_matching(
-    table: OpenTable, data: object, where: Expr, *, writer: WriterId | None = None, message: str | None = None
-) -> CommitResult:
-    """Replaces the rows that match a condition by others, which must match too."""
-    view = await table.known()
-    if partition_test(where, view.schema) is not None:
-
-        def holds(view: View):  # type: ignore[no-untyped-def]
-            return partition_test(where, view.schema)
-
-        return await replace_partitions(table, data, holds=holds, writer=writer, message=message)
-    return await _replace_matching(table, where, data, CommitKind.OVERWRITE, writer, message)
-
-
-async def _replace_matching(
-    table: OpenTable,
-    where: Expr,
-    data: object | None,
-    kind: CommitKind,
-    writer: WriterId | None,
-    message: str | None,
-) -> CommitResult:
-
-    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
+    async def change(self, view: View) -> FilesChange:
+        """Uploads the new rows; returns the change that replaces others by them."""
+        where, table = self.where, self.table
         bind_where(where, view.schema)
-        refuse_ignored_deletes(table, view)
-        new = UploadedFiles()
-        if data is not None:
-            rows = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
-            new = await table.write(view, rows)
-        async with delete_unless_committed(table, lambda: object_paths(new.entries)) as fate:
-            done = await commit_replacing(
-                table, where, new, view=view, tail=tail, kind=kind, writer=writer, message=message
-            )
-            fate.committed = done.changed
-        return done
-
-    return await with_current_schema(table, data if data is not None else (), attempt)
+        if self.deletes:
+            refuse_ignored_deletes(table, view)
+            return _ReplaceMatching(table, where, UploadedFiles(), kind=CommitKind.DELETE)
+        data = self.data
+        if partition_test(where, view.schema) is None:
+            refuse_ignored_deletes(table, view)
+            data = matching_rows(data, view.schema, where, chunk_bytes=view.options.write_buffer_bytes)
+        return overwriting_change(table, where, await table.write(view, data), view.schema)
 
 
-async def commit_replacing(
-    table: OpenTable,
-    where: Expr,
-    new: UploadedFiles,
-    *,
-    view: View,
-    tail: Awaitable[Tail | None],
-    kind: CommitKind,
-    writer: WriterId | None = None,
-    message: str | None = None,
-) -> CommitResult:
-    """Removes the rows that match, and adds others that are uploaded.
-
-    If nothing is committed, the files of the added rows are left to the caller to delete.
-    """
-    change = _ReplaceMatching(table, where, new, kind=kind, must_commit=writer is not None, message=message)
-    async with delete_unless_committed(table, lambda: change.uploaded) as fate:
-        done = await table.commit(
-            change, view=view, writer=writer, uploaded_ms=change.first_upload_ms, tail=await tail
-        )
-        fate.committed = done.changed
-    if done.changed:
-        # Files of drafts that lost against other commits are in no snapshot.
-        await delete_files(table.env.store, table.root, change.abandoned())
-    result = result_of(done, change.written)
-    return dataclasses.replace(result, rows=change.deleted if kind is CommitKind.DELETE else new.rows)
+def overwriting_change(
+    table: OpenTable, where: Expr, written: UploadedFiles, schema: TableSchema
+) -> FilesChange:
+    """Returns the change that replaces the rows that match by uploaded ones; whole partitions unread."""
+    holds = partition_test(where, schema)
+    if holds is not None:
+        return ReplacePartitions(kind=CommitKind.OVERWRITE, holds=holds, written=written)
+    return _ReplaceMatching(table, where, written, kind=CommitKind.OVERWRITE)
 
 
 def refuse_ignored_deletes(table: OpenTable, view: View) -> None:
@@ -165,47 +119,30 @@ def _shown(rows: pa.Table) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-class _ReplaceMatching:
+class _ReplaceMatching(FilesChange):
     """Change that removes the rows that match a condition, and adds others.
 
     Args:
         table: the table.
         where: the condition.
-        new: uploaded rows to add.
+        new: uploaded rows to add, which match.
         kind: kind of the snapshot.
-        must_commit: whether to commit even if nothing matches, to record a writer's sequence.
-        message: the snapshot's message, for people.
     """
 
     blind: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        table: OpenTable,
-        where: Expr,
-        new: UploadedFiles,
-        *,
-        kind: CommitKind,
-        must_commit: bool,
-        message: str | None,
-    ) -> None:
-        self._table, self._where, self._new = table, where, new
-        self._kind, self._must_commit, self._message = kind, must_commit, message
-        self._own = SpilledManifest(table.env.store, table.root)
+    def __init__(self, table: OpenTable, where: Expr, new: UploadedFiles, *, kind: CommitKind) -> None:
+        self._table, self._where, self._new, self._kind = table, where, new, kind
         self._base: Base | None = None
         self._draft: Draft | None = None
-        self.uploaded: list[str] = []
-        """Paths of every file that was uploaded by this change, for whatever base."""
-        self.first_upload_ms = new.first_upload_ms
+        self._uploads = [new]
         self.written = new
-        """Rows and files that the last draft adds."""
-        self.deleted = 0
-        """Number of rows that the last draft removes."""
+        """Rows and files that the last draft adds; of a delete, the rows that it removes."""
 
-    def abandoned(self) -> list[str]:
-        """Returns the files of drafts that were given up."""
-        kept = set(object_paths(self.written.entries))
-        return [path for path in self.uploaded if path not in kept]
+    @property
+    def uploaded(self) -> Sequence[str]:
+        """Paths of the new rows' files, and of all that were uploaded by this change, for any base."""
+        return UploadedFiles.joined(self._uploads).paths
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns the same draft as before when the commits made meanwhile cannot matter to it."""
@@ -241,30 +178,27 @@ class _ReplaceMatching:
         if holds is not None:
             removed = tuple(entry for entry in entries if holds(entry.partition))
             check_flushed(removed)
-            self.deleted = sum(entry.rows for entry in removed)
             added: tuple[FileEntry, ...] = ()
+            rows = sum(entry.rows for entry in removed)
         elif view.schema.primary_key:
-            removed = ()
-            added = await self._deletions(view, entries)
+            deletions = await self._deletions(view, entries)
+            removed, added, rows = (), deletions.entries, deletions.rows
         else:
             removed, added = await self._rewritten(view, entries, bound)
+            rows = sum(entry.rows for entry in removed) - sum(copy.rows for copy in added)
         # New rows come after the deletions of the same commit, which would hide them: higher run numbers.
         after = max((entry.run + 1 for entry in added if entry.lo is None), default=0)
         added += tuple(dataclasses.replace(entry, run=entry.run + after) for entry in self._new.entries)
-        self.written = dataclasses.replace(self._new, entries=added)
-        if not added and not removed and not self._must_commit:
+        if self._kind is not CommitKind.DELETE:
+            rows = self._new.rows
+        self.written = dataclasses.replace(self._new, entries=added, rows=rows)
+        if not added and not removed and not base.must_commit:
             return None
-        return Draft(
-            kind=self._kind,
-            added=added,
-            manifest=await self._own.of(added, base.snapshot),
-            removed=removed,
-            uploaded_ms=self.first_upload_ms,
-            message=self._message,
-        )
+        uploaded_ms = UploadedFiles.joined(self._uploads).first_upload_ms
+        return Draft(kind=self._kind, added=added, removed=removed, uploaded_ms=uploaded_ms)
 
-    async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
-        """Uploads rows that delete the keys of the rows that match, and returns their files."""
+    async def _deletions(self, view: View, entries: Sequence[FileEntry]) -> UploadedFiles:
+        """Uploads rows that delete the keys of the rows that match."""
         scan = Scan(
             entries,
             view.schema,
@@ -273,9 +207,7 @@ class _ReplaceMatching:
             where=shown_where(self._where, view.shows),
         )
         await scan.prune_by_indexes(self._table)
-        written = await self._write(view, scan.tables(), deletes=True)
-        self.deleted = written.rows
-        return written.entries
+        return await self._write(view, scan.tables(), deletes=True)
 
     async def _rewritten(
         self, view: View, entries: Sequence[FileEntry], bound: Expr
@@ -291,10 +223,7 @@ class _ReplaceMatching:
             scan = Scan([entry], view.schema, self._table, where=others)
             written = await self._write(view, scan.tables())
             # Bounds said that a row may match, and none did: the file stays, and its copy is given up.
-            if written.rows == entry.rows:
-                self.uploaded += object_paths(written.entries)
-                return None
-            return entry, written
+            return None if written.rows == entry.rows else (entry, written)
 
         judged = zip(entries, pruner.judge_all(entries), strict=True)
         touched = [entry for entry, (verdict, _) in judged if verdict is not Verdict.NONE]
@@ -309,14 +238,11 @@ class _ReplaceMatching:
             removed.append(entry)
             # The rows stay where they were in the order of the table.
             added += [dataclasses.replace(copy, lo=entry.lo, hi=entry.hi) for copy in written.entries]
-        self.deleted = sum(entry.rows for entry in removed) - sum(copy.rows for copy in added)
         return tuple(removed), tuple(added)
 
     async def _write(self, view: View, rows: object, *, deletes: bool = False) -> UploadedFiles:
         written = await self._table.write(view, rows, deletes=deletes)
-        self.uploaded += object_paths(written.entries)
-        if self.first_upload_ms is None:
-            self.first_upload_ms = written.first_upload_ms
+        self._uploads.append(written)
         return written
 
 
@@ -333,37 +259,28 @@ def _overlaps(entry: FileEntry, others: Sequence[FileEntry]) -> bool:
     )
 
 
-async def insert_rows(
-    table: OpenTable,
-    data: object,
-    *,
-    missing: Missing | None = None,
-    writer: WriterId | None = None,
-    message: str | None = None,
-) -> CommitResult:
-    """Adds rows whose keys must be new; AlreadyExistsError names one that exists.
+@dataclass(kw_only=True)
+class InsertingWrite(TableWrite):
+    """Write that adds rows whose keys must be new; AlreadyExistsError names one that exists.
 
     A key that two of the rows have is refused as well, however far apart they are, before the commit.
-    ``missing`` is ``error`` to refuse rows without all columns; no older row can lose a value.
     """
-    if missing == "keep":
-        raise InvalidInputError(
-            "missing='keep' keeps values of older rows, and with on_conflict='error' there are none"
-        )
 
-    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
-        keys: list[pa.Table] = []
-        check = refusing_missing(view.schema, missing or "null")
-        written = await table.write(view, _remembered(data, view, keys, check))
-        change = _InsertNew(table, written, keys, must_commit=writer is not None, message=message)
-        async with delete_unless_committed(table, lambda: object_paths(written.entries)) as fate:
-            done = await table.commit(
-                change, view=view, writer=writer, uploaded_ms=written.first_upload_ms, tail=await tail
+    missing: Missing | None = None
+    """``error`` to refuse rows without all columns; no older row can lose a value."""
+
+    def __post_init__(self) -> None:
+        if self.missing == "keep":
+            raise InvalidInputError(
+                "missing='keep' keeps values of older rows, and with on_conflict='error' there are none"
             )
-            fate.committed = done.changed
-        return result_of(done, written)
 
-    return await with_current_schema(table, data, attempt)
+    async def change(self, view: View) -> FilesChange:
+        """Uploads the rows; returns the change that adds them, if the head has none of their keys."""
+        keys: list[pa.Table] = []
+        check = refusing_missing(view.schema, self.missing or "null")
+        written = await self.table.write(view, _remembered(self.data, view, keys, check))
+        return _InsertNew(self.table, written, keys)
 
 
 async def _remembered(
@@ -383,39 +300,24 @@ def _refuse_repeated(keys: Sequence[pa.Table], schema: TableSchema) -> None:
     refuse_repeated_keys(pa.concat_tables(keys).combine_chunks(), KeyColumns(schema.key_fields))
 
 
-class _InsertNew:
+class _InsertNew(FilesChange):
     """Change that adds files of rows whose keys the head must not have."""
 
     blind: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        table: OpenTable,
-        written: UploadedFiles,
-        keys: Collection[pa.Table],
-        *,
-        must_commit: bool,
-        message: str | None,
-    ) -> None:
-        self._table, self._written = table, written
+    def __init__(self, table: OpenTable, written: UploadedFiles, keys: Collection[pa.Table]) -> None:
+        self._table, self.written = table, written
         self._keys = pa.concat_tables(keys) if keys else None
-        self._must_commit, self._message = must_commit, message
-        self._own = SpilledManifest(table.env.store, table.root)
         self._checked: frozenset[str] = frozenset()
         """Files that have been searched and hold none of the keys."""
 
     async def draft(self, base: Base) -> Draft | None:
         """Searches for the keys, unless the files are those of the last search."""
-        if not self._written.entries and not self._must_commit:
+        if not self.written.entries and not base.must_commit:
             return None
         if self._keys is not None and self._keys.num_rows:
             await self._refuse_known(base)
-        return Draft(
-            kind=CommitKind.APPEND,
-            added=self._written.entries,
-            manifest=await self._own.of(self._written.entries, base.snapshot),
-            message=self._message,
-        )
+        return Draft(kind=CommitKind.APPEND, added=self.written.entries)
 
     async def _refuse_known(self, base: Base) -> None:
         entries = await base.entries()

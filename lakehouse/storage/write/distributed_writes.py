@@ -13,184 +13,57 @@ which the tasks ended. Files are deleted only when it is known that no snapshot 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
-from lakehouse.expr import Expr
-from lakehouse.format.metadata import CommitKind, FileEntry, Snapshot
+from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.cost import measure
 from lakehouse.io.work import beside
-from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
-from lakehouse.storage.commit.committer import Change
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.uploaded_files import UploadedFiles, object_paths
+from lakehouse.storage.commit.changes import FilesChange
+from lakehouse.storage.commit.committer import Committed
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.run_order import Unit, unit_of
-from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
+from lakehouse.storage.tables.commit_result import CommitResult, keep_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.tail import Tail
-from lakehouse.storage.write.add_if_unchanged import AddIfUnchanged, KeySpan
-from lakehouse.storage.write.blind_writes import WriterId, flushing
-from lakehouse.storage.write.conditional_writes import commit_replacing
+from lakehouse.storage.write.table_write import WriterId, commit_flushed
 
-__all__ = ["commit_decided", "commit_uploaded", "in_runs", "overwrite_uploaded", "replace_uploaded"]
+__all__ = ["commit_uploaded", "in_runs"]
 
 
 async def commit_uploaded(
     table: OpenTable,
-    written: Sequence[UploadedFiles],
-    schema: TableSchema,
+    change: FilesChange,
     *,
-    kind: CommitKind,
-    clears: bool = False,
     tail: Tail | None = None,
     writer: WriterId | None = None,
     message: str | None = None,
 ) -> CommitResult:
-    """Adds the files that several processes uploaded, in one commit.
+    """Commits files that several processes uploaded, or deletes them.
 
     Args:
         table: the table.
-        written: the uploads of each process.
-        schema: the schema with which all of them wrote.
-        kind: kind of the snapshot.
-        clears: whether every older row is removed in the same commit.
+        change: what to do with the files.
         tail: end of the write-ahead log, read after the write was called; None = it is read now.
         writer: makes the commit safe to repeat.
         message: the snapshot's message, for people.
     """
-    whole = in_runs(written, schema)
-    change = AddFiles(
-        kind=kind,
-        entries=whole.entries,
-        own=SpilledManifest(table.env.store, table.root),
-        clears=clears,
-        must_commit=writer is not None,
-        message=message,
-    )
-    return await _committed(table, change, whole, tail, writer)
-
-
-async def replace_uploaded(
-    table: OpenTable,
-    written: Sequence[UploadedFiles],
-    schema: TableSchema,
-    *,
-    holds: Callable[[tuple[bytes, ...]], bool],
-    tail: Tail | None = None,
-    writer: WriterId | None = None,
-    message: str | None = None,
-) -> CommitResult:
-    """Replaces all rows of whole partitions by the files that several processes uploaded."""
-    whole = in_runs(written, schema)
-    change = ReplacePartitions(
-        kind=CommitKind.OVERWRITE,
-        holds=holds,
-        entries=whole.entries,
-        own=SpilledManifest(table.env.store, table.root),
-        must_commit=writer is not None,
-        message=message,
-    )
-    return await _committed(table, change, whole, tail, writer)
-
-
-async def overwrite_uploaded(
-    table: OpenTable,
-    written: Sequence[UploadedFiles],
-    schema: TableSchema,
-    where: Expr,
-    *,
-    tail: Tail | None = None,
-    writer: WriterId | None = None,
-    message: str | None = None,
-) -> CommitResult:
-    """Replaces the rows that match a condition by uploads of several processes, whose rows all match."""
-    whole = in_runs(written, schema)
-
-    async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
-        return await commit_replacing(
-            table,
-            where,
-            whole,
-            view=view,
-            tail=read,
-            kind=CommitKind.OVERWRITE,
-            writer=writer,
-            message=message,
-        )
-
-    return await _attempted(table, whole, tail, attempt)
-
-
-async def commit_decided(
-    table: OpenTable,
-    written: Sequence[UploadedFiles],
-    schema: TableSchema,
-    read: Snapshot,
-    *,
-    looked_at: Sequence[KeySpan] | None,
-    writer: WriterId | None = None,
-    message: str | None = None,
-) -> CommitResult:
-    """Adds rows that were computed from a snapshot, which covers all that the write-ahead log held then.
-
-    Args:
-        table: the table.
-        written: the uploads of each process.
-        schema: the schema with which all of them wrote.
-        read: the snapshot that was read.
-        looked_at: ranges of keys that the new rows depend on; None = all keys.
-        writer: makes the commit safe to repeat.
-        message: the snapshot's message, for people.
-
-    Raises:
-        ConflictError: rows in these ranges may have changed; the files are deleted.
-    """
-    whole = in_runs(written, schema)
-    change = AddIfUnchanged(
-        table,
-        read,
-        whole.entries,
-        looked_at=looked_at,
-        must_commit=writer is not None,
-        message=message,
-    )
-    # The tail is empty: rows put into the log since the read stay above this commit.
-    tail = None if read.wal is None else Tail(after=read.wal.upto)
-    return await _committed(table, change, whole, tail, writer)
-
-
-async def _committed(
-    table: OpenTable, change: Change, whole: UploadedFiles, tail: Tail | None, writer: WriterId | None
-) -> CommitResult:
-    async def attempt(view: View, read: Awaitable[Tail | None]) -> CommitResult:
-        done = await table.commit(
-            change, view=view, writer=writer, uploaded_ms=whole.first_upload_ms, tail=await read
-        )
-        return result_of(done, whole)
-
-    return await _attempted(table, whole, tail, attempt)
-
-
-async def _attempted(
-    table: OpenTable,
-    whole: UploadedFiles,
-    tail: Tail | None,
-    attempt: Callable[[View, Awaitable[Tail | None]], Awaitable[CommitResult]],
-) -> CommitResult:
-    """Makes the commit; rows of the log that it removes are flushed first."""
 
     async def read(view: View) -> Tail | None:
         return tail if tail is not None else await table.tail(view)
 
+    async def commit() -> Committed:
+        view = await table.known()
+        async with beside(read(view)) as log_tail:
+            return await commit_flushed(
+                table, change, view=view, tail=log_tail, writer=writer, message=message
+            )
+
     with measure() as cost:
-        async with delete_unless_committed(table, lambda: object_paths(whole.entries)) as fate:
-            view = await table.known()
-            async with beside(read(view)) as log_tail:
-                result = await flushing(table, view, log_tail, attempt)
-            fate.committed = result.changed
-    return dataclasses.replace(result, cost=cost)
+        done = await keep_committed(table, lambda: change.uploaded, commit())
+    return dataclasses.replace(result_of(done, change.written), cost=cost)
 
 
 def in_runs(written: Sequence[UploadedFiles], schema: TableSchema) -> UploadedFiles:

@@ -32,18 +32,17 @@ from lakehouse.format.metadata import (
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.cost import measure
 from lakehouse.io.work import in_thread, map_bounded
-from lakehouse.storage.commit.committer import Base
+from lakehouse.storage.commit.committer import Base, Committed
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
 from lakehouse.storage.files.file_cutter import FileCutter
 from lakehouse.storage.files.file_writer import FileRows
-from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.metadata.run_order import interval
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
 from lakehouse.storage.rows.partitioner import PartitionRows, partition_rows
-from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
+from lakehouse.storage.tables.commit_result import CommitResult, keep_committed, result_of
 from lakehouse.storage.tables.long_reads import holding
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
@@ -169,30 +168,10 @@ async def _flush_once(
             )
         )
     planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
-    cutter = FileCutter(
-        table.env.store,
-        table.root,
-        view.schema,
-        view.options,
-        format=FileFormat(view.options.file_format_level0),
-        at_once=table.env.settings.table.write_concurrency,
-    )
-    groups: list[_Group] = []
-    rows = 0
-    change = _Flush(table, groups, view.schema.buckets)
-    async with delete_unless_committed(table, lambda: cutter.paths) as fate:
-        for numbers in planned:
-            group = await in_thread(segment_rows, await segments(numbers), view.schema)
-            rows += group.num_rows
-            files = await cutter.upload(_files(group, view.schema, cutter))
-            groups.append(_Group(numbers=numbers, entries=files.entries))
-        done = await table.commit(change, view=view, uploaded_ms=cutter.first_upload_ms, tail=tail)
-        fate.committed = done.changed
-    kept = set(object_paths(change.added))
-    unused = [path for path in cutter.paths if path not in kept]
-    if done.changed and unused:
-        await delete_files(table.env.store, table.root, unused)
-    return result_of(done, UploadedFiles(entries=change.added, rows=rows))
+    change = _Flush(table, view)
+    commit = change.commit(planned, segments, tail)
+    done = await keep_committed(table, lambda: change.cutter.paths, commit)
+    return result_of(done, UploadedFiles(entries=done.entries, rows=change.rows))
 
 
 def _from_store(table: OpenTable, view: View) -> Segments:
@@ -212,11 +191,32 @@ class _Flush:
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, table: OpenTable, groups: Sequence[_Group], buckets: int) -> None:
-        self._groups, self._buckets = groups, buckets
-        self._own = SpilledManifest(table.env.store, table.root)
-        self.added: tuple[FileEntry, ...] = ()
-        """Files that the last draft adds."""
+    def __init__(self, table: OpenTable, view: View) -> None:
+        self._table, self._view = table, view
+        self._groups: list[_Group] = []
+        self.rows = 0
+        """Number of rows that were uploaded."""
+        self.cutter = FileCutter(
+            table.env.store,
+            table.root,
+            view.schema,
+            view.options,
+            format=FileFormat(view.options.file_format_level0),
+            at_once=table.env.settings.table.write_concurrency,
+        )
+
+    async def commit(
+        self, planned: Iterable[tuple[int, ...]], segments: Segments, tail: Tail | None
+    ) -> Committed:
+        """Uploads the rows of planned groups, and commits those that can still be flushed at the head."""
+        for numbers in planned:
+            rows = await in_thread(segment_rows, await segments(numbers), self._view.schema)
+            self.rows += rows.num_rows
+            files = await self.cutter.upload(_files(rows, self._view.schema, self.cutter))
+            self._groups.append(_Group(numbers=numbers, entries=files.entries))
+            del rows
+        uploaded_ms = self.cutter.first_upload_ms
+        return await self._table.commit(self, view=self._view, uploaded_ms=uploaded_ms, tail=tail)
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns the groups that are still unflushed and undivided; the cover alone when none is."""
@@ -236,17 +236,16 @@ class _Flush:
                     entries += [dataclasses.replace(entry, lo=lo, hi=hi) for entry in group.entries]
                     flushed += group.numbers
         # The files have the buckets of the view: after a rescale they do not fit, and only the cover is left.
-        if entries and (await base.schemas.read(base.snapshot.schema)).schema.buckets != self._buckets:
+        buckets = self._view.schema.buckets
+        if entries and (await base.schemas.read(base.snapshot.schema)).schema.buckets != buckets:
             entries, flushed = [], []
-        self.added = tuple(entries)
         wal = base.snapshot.wal
         covers = wal is not None and base.tail is not None and base.tail.upto > wal.upto
         if not flushed and not covers:
             return None
         return Draft(
             kind=CommitKind.FLUSH if flushed else CommitKind.WAL,
-            added=self.added,
-            manifest=await self._own.of(self.added, base.snapshot),
+            added=tuple(entries),
             flushed=frozenset(flushed),
         )
 

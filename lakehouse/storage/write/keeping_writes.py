@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_left
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -20,62 +20,32 @@ import pyarrow as pa
 
 from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.format.metadata import CommitKind, FileEntry
-from lakehouse.format.schema import Engine, TableSchema
+from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread
+from lakehouse.storage.commit.changes import FilesChange
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
-from lakehouse.storage.commit.spilled_manifest import SpilledManifest
-from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files, object_paths
+from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.rows.input_tables import input_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.scan.lookup import Lookup
-from lakehouse.storage.tables.commit_result import CommitResult, delete_unless_committed, result_of
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
-from lakehouse.storage.wal.tail import Tail
-from lakehouse.storage.write.blind_writes import WriterId, add_rows, recorded_snapshot, with_current_schema
 from lakehouse.storage.write.given_rows import GivenChunk, GivenRows, given_chunk
 
-__all__ = ["upsert_keeping"]
+__all__ = ["keeping_change"]
 
 
-async def upsert_keeping(
-    table: OpenTable,
-    data: object,
-    *,
-    kind: CommitKind,
-    writer: WriterId | None = None,
-    message: str | None = None,
-) -> CommitResult:
-    """Adds rows whose missing columns get the values of the older rows of their keys.
-
-    Other engines than deduplicate keep values by themselves, so nothing is read for them; missing columns
-    in which they would store null are refused.
+async def keeping_change(table: OpenTable, view: View, data: object, kind: CommitKind) -> FilesChange:
+    """Returns the change that adds rows whose missing columns get the values of older rows of their keys.
 
     Args:
-        table: a table with a primary key.
+        table: a table with a primary key and without an engine that keeps values by itself.
+        view: the state whose schema the rows are fitted to.
         data: rows; of several rows of a key, each column has the value of the last one that has it.
         kind: kind of the commit in its snapshot.
-        writer: (id, sequence) that makes the call safe to repeat.
-        message: text for the snapshot.
     """
-
-    async def attempt(view: View, tail: Awaitable[Tail | None]) -> CommitResult:
-        recorded = recorded_snapshot(view, writer)
-        if recorded is not None:
-            return CommitResult(snapshot=recorded, changed=False)
-        given = await _collected_rows(table, view, data)
-        change = _KeepMissing(table, view, given, kind=kind, must_commit=writer is not None, message=message)
-        async with delete_unless_committed(table, lambda: change.uploaded) as fate:
-            done = await table.commit(change, view=view, writer=writer, tail=await tail)
-            fate.committed = done.changed
-        if done.changed:
-            await delete_files(table.env.store, table.root, change.abandoned())
-        return result_of(done, change.written)
-
-    if (await table.known()).schema.merging.engine is not Engine.DEDUPLICATE:
-        return await add_rows(table, data, kind=kind, missing=None, writer=writer, message=message)
-    return await with_current_schema(table, data, attempt)
+    return _KeepMissing(table, view, await _collected_rows(table, view, data), kind)
 
 
 async def _collected_rows(table: OpenTable, view: View, data: object) -> GivenRows:
@@ -98,7 +68,7 @@ async def _collected_rows(table: OpenTable, view: View, data: object) -> GivenRo
     return await in_thread(GivenRows.of, chunks, view.schema)
 
 
-class _KeepMissing:
+class _KeepMissing(FilesChange):
     """Adds rows, filled from the older rows of their keys in the head it is committed on.
 
     Args:
@@ -106,41 +76,27 @@ class _KeepMissing:
         view: the state whose schema the rows were fitted to.
         given: the rows.
         kind: kind of the commit in its snapshot.
-        must_commit: make a snapshot even when there are no rows.
-        message: text for the snapshot.
     """
 
-    def __init__(
-        self,
-        table: OpenTable,
-        view: View,
-        given: GivenRows,
-        *,
-        kind: CommitKind,
-        must_commit: bool,
-        message: str | None,
-    ) -> None:
-        self._table, self._view, self._given = table, view, given
-        self._kind, self._must_commit, self._message = kind, must_commit, message
+    def __init__(self, table: OpenTable, view: View, given: GivenRows, kind: CommitKind) -> None:
+        self._table, self._view, self._given, self._kind = table, view, given, kind
         self._keys = given.keys_to_read()
         self._names: list[bytes] = sorted(_encoded(self._keys, given.schema))
-        self._own = SpilledManifest(table.env.store, table.root)
         self._base: Base | None = None
         self._filled: pa.Table | None = None
+        self._uploads: list[UploadedFiles] = []
         self.written = UploadedFiles()
         """Files that the last draft adds."""
-        self.uploaded: list[str] = []
+
+    @property
+    def uploaded(self) -> Sequence[str]:
         """Paths of all files that were uploaded, for any base."""
+        return UploadedFiles.joined(self._uploads).paths
 
     @property
     def blind(self) -> bool:
         """True when no key has to be looked up."""
         return not self._names
-
-    def abandoned(self) -> list[str]:
-        """Returns the uploaded files of earlier drafts, which no commit refers to."""
-        kept = set(object_paths(self.written.entries))
-        return [path for path in self.uploaded if path not in kept]
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns the files of the last draft, or new ones when older rows of the keys may have changed.
@@ -148,7 +104,7 @@ class _KeepMissing:
         Raises:
             ConflictError: the schema was changed since the rows were fitted to it.
         """
-        if not self._given.rows.num_rows and not self._must_commit:
+        if not self._given.rows.num_rows and not base.must_commit:
             return None
         if base.snapshot.schema != self._view.snapshot.schema:
             raise ConflictError(
@@ -162,9 +118,7 @@ class _KeepMissing:
         return Draft(
             kind=self._kind,
             added=self.written.entries,
-            manifest=await self._own.of(self.written.entries, base.snapshot),
             uploaded_ms=self.written.first_upload_ms,
-            message=self._message,
         )
 
     async def _still_right(self, old: Base, new: Base) -> bool:
@@ -202,7 +156,7 @@ class _KeepMissing:
         if self._filled is not None and self._filled.equals(whole):
             return
         written = await self._table.write(self._view, whole)
-        self.uploaded += object_paths(written.entries)
+        self._uploads.append(written)
         self.written = dataclasses.replace(written, rows=self._given.handed_in)
         self._filled = whole
 

@@ -52,11 +52,11 @@ from lakehouse.storage.rows.missing_columns import Missing
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.appender import WalAppender
-from lakehouse.storage.write.blind_writes import check_writer
 from lakehouse.storage.write.flush import flush_table
 from lakehouse.storage.write.log_batches import log_batch, put_weight, rows_of
 from lakehouse.storage.write.log_wait import LogWait
 from lakehouse.storage.write.memtable import Memtables
+from lakehouse.storage.write.table_write import check_writer
 
 __all__ = ["Ack", "WriterReport", "WriterSession", "closed_error"]
 

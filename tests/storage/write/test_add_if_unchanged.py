@@ -11,8 +11,8 @@ from lakehouse.errors import ConflictError
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.storage.schema.evolution import AddColumn
 from lakehouse.storage.table import Table
-from lakehouse.storage.write.add_if_unchanged import KeySpan
-from lakehouse.storage.write.distributed_writes import commit_decided
+from lakehouse.storage.write.add_if_unchanged import AddIfUnchanged, KeySpan
+from lakehouse.storage.write.distributed_writes import commit_uploaded
 from tests.kit.table_operations import SCHEMA
 from tests.kit.worlds import NAME, process, restored
 
@@ -42,8 +42,8 @@ async def decide(table: Table, other: Other, *keys: int) -> int:
     await other(table)
     codec = RowKeyCodec(view.schema.key_fields)
     looked_at: list[KeySpan] | None = [(codec.encode_one([1]), codec.encode_one([2]))] if keys else None
-    done = await commit_decided(table.core, [written], view.schema, view.snapshot, looked_at=looked_at)
-    return done.snapshot
+    change = AddIfUnchanged(table.core, view.snapshot, written, looked_at=looked_at)
+    return (await commit_uploaded(table.core, change, tail=change.tail)).snapshot
 
 
 async def values(table: Table) -> dict[int, int]:
@@ -105,7 +105,8 @@ async def test_rows_put_into_the_log_since_then_stay_above() -> None:
         view = await table.core.newest()
         written = await table.core.write(view, some(1, 2, value=9))
         await (await writer.put(some(2, value=5)))
-        await commit_decided(table.core, [written], view.schema, view.snapshot, looked_at=None)
+        change = AddIfUnchanged(table.core, view.snapshot, written, looked_at=None)
+        await commit_uploaded(table.core, change, tail=change.tail)
         fresh = await table.scan(freshness="wal").to_pylist()
         assert {row["id"]: row["v"] for row in fresh} == {1: 9, 2: 5, 3: 1}
     assert await values(table) == {1: 9, 2: 5, 3: 1}

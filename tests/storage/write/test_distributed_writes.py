@@ -16,15 +16,12 @@ from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.schema import TableSchema
 from lakehouse.io import ObjectStore
+from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
 from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.table import Table
+from lakehouse.storage.write.conditional_writes import overwriting_change
 from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
-from lakehouse.storage.write.distributed_writes import (
-    commit_uploaded,
-    in_runs,
-    overwrite_uploaded,
-    replace_uploaded,
-)
+from lakehouse.storage.write.distributed_writes import commit_uploaded, in_runs
 from tests.kit.table_operations import LAYOUTS, SCHEMA
 from tests.kit.worlds import NAME, process, restored
 from tests.kit.written_files import schema_of
@@ -51,6 +48,13 @@ async def uploaded(table: Table, *tasks: list[Row]) -> list[UploadedFiles]:
     """What tasks uploaded, one for each list."""
     view = await table.core.newest()
     return [await table.core.write(view, rows) for rows in tasks]
+
+
+def replacing(written: list[UploadedFiles], schema: TableSchema) -> ReplacePartitions:
+    """Replaces the partitions of the first task's files."""
+    mine = {one.partition for one in written[0].entries}
+    files = in_runs(written, schema)
+    return ReplacePartitions(kind=CommitKind.OVERWRITE, holds=mine.__contains__, written=files)
 
 
 async def values(table: Table) -> dict[int, int]:
@@ -130,7 +134,9 @@ async def test_what_tasks_uploaded_is_one_commit(layout: str) -> None:
     table = await made(layout)
     written = await uploaded(table, some(1, 3), some(2, 4, part="b"))
     schema = await table.schema()
-    done = await commit_uploaded(table.core, written, schema, kind=CommitKind.APPEND)
+    done = await commit_uploaded(
+        table.core, AddFiles(kind=CommitKind.APPEND, written=in_runs(written, schema))
+    )
     assert (done.snapshot, done.rows, done.changed) == (2, 4, True)
     assert set(await values(table)) == {1, 2, 3, 4}
 
@@ -142,8 +148,12 @@ async def test_a_sequence_is_committed_once_and_the_files_of_the_repetition_are_
     first = await uploaded(table, some(1, value=1))
     again = await uploaded(table, some(1, value=2))
     writer = ("job", 1)
-    done = await commit_uploaded(table.core, first, schema, kind=CommitKind.UPSERT, writer=writer)
-    twice = await commit_uploaded(table.core, again, schema, kind=CommitKind.UPSERT, writer=writer)
+    done = await commit_uploaded(
+        table.core, AddFiles(kind=CommitKind.UPSERT, written=in_runs(first, schema)), writer=writer
+    )
+    twice = await commit_uploaded(
+        table.core, AddFiles(kind=CommitKind.UPSERT, written=in_runs(again, schema)), writer=writer
+    )
     assert (twice.snapshot, twice.changed) == (done.snapshot, False)
     assert await values(table) == {1: 1}
     assert await data_files(store, table) == 1
@@ -159,7 +169,7 @@ async def test_a_commit_that_cannot_be_made_leaves_no_file() -> None:
     assert head.orphan_horizon_ms is not None
     late = dataclasses.replace(written, first_upload_ms=head.orphan_horizon_ms)
     with pytest.raises(ConflictError, match="uploaded too long ago"):
-        await commit_uploaded(table.core, [late], schema, kind=CommitKind.APPEND)
+        await commit_uploaded(table.core, AddFiles(kind=CommitKind.APPEND, written=in_runs([late], schema)))
     assert await data_files(store, table) == 0
 
 
@@ -169,7 +179,10 @@ async def test_a_condition_is_overwritten_by_what_tasks_uploaded() -> None:
     await table.append(some(1, 2, 3, value=1))
     written = await uploaded(table, some(2, value=9), some(4, value=9))
     schema = await table.schema()
-    done = await overwrite_uploaded(table.core, written, schema, parse_where("id >= 2"))
+    done = await commit_uploaded(
+        table.core,
+        overwriting_change(table.core, parse_where("id >= 2"), in_runs(written, schema), schema),
+    )
     assert (done.rows, await values(table)) == (2, {1: 1, 2: 9, 4: 9})
 
 
@@ -179,8 +192,7 @@ async def test_partitions_are_replaced_by_what_tasks_uploaded() -> None:
     await table.append([*some(1, value=1), *some(2, value=1, part="b")])
     written = await uploaded(table, some(3, value=9))
     schema = await table.schema()
-    mine = {one.partition for one in written[0].entries}
-    await replace_uploaded(table.core, written, schema, holds=mine.__contains__)
+    await commit_uploaded(table.core, replacing(written, schema))
     assert await values(table) == {2: 1, 3: 9}
 
 
@@ -190,9 +202,8 @@ async def test_rows_of_the_log_that_are_replaced_are_flushed_and_the_files_kept(
     async with table.writer() as writer:
         await (await writer.put(some(1, value=1)))
         written = await uploaded(table, some(3, value=9))
-        mine = {one.partition for one in written[0].entries}
         schema = await table.schema()
-        await replace_uploaded(table.core, written, schema, holds=mine.__contains__)
+        await commit_uploaded(table.core, replacing(written, schema))
     assert await values(table) == {3: 9}
 
 
