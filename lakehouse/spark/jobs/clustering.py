@@ -31,7 +31,6 @@ from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.cost import Cost, counting, measure
 from lakehouse.io.work import ProgressCallback, in_thread
-from lakehouse.spark.jobs.compaction import MergeCommits
 from lakehouse.spark.jobs.job import Job, TableAt, Tally, memory_of_task
 from lakehouse.spark.runtime.connection import Connection
 from lakehouse.spark.runtime.errors import carried, plain_errors
@@ -41,6 +40,7 @@ from lakehouse.storage.compact import (
     CompactionTask,
     CompactResult,
     Curve,
+    MergedCommits,
     MergedRuns,
     cut_at,
     parse_order,
@@ -184,7 +184,7 @@ class _Rewrite:
     def __init__(self, job: Job, view: View, order: ClusterOrder, target_bytes: int | None) -> None:
         self._job, self._view, self._order, self._target = job, view, order, target_bytes
         self._range_bytes = job.task_memory() // _RANGE_SHARE
-        self._commits = MergeCommits(job, view)
+        self._commits = MergedCommits(job.core, view)
 
     def run(self, tasks: Sequence[CompactionTask]) -> CompactResult:
         """Samples, shuffles and commits."""
@@ -207,7 +207,8 @@ class _Rewrite:
             written, cost = result
             self._job.pay(cost)
             units = works[number].args[0].units
-            self._commits.make([_merged(tasks[at], units[at], written) for at in batches[number]])
+            merged = [_merged(tasks[at], units[at], written) for at in batches[number]]
+            self._job.call(self._commits.commit, merged)
 
         self._job.watch("rewrite rows", works, weights, done)
         return self._commits.result()

@@ -26,19 +26,18 @@ from lakehouse.spark.runtime.connection import Connection
 from lakehouse.storage.compact import (
     CompactionTask,
     CompactResult,
+    MergedCommits,
     MergedRuns,
-    commit_merged,
     compact_table,
     cut_task,
     merge_task,
     plan_table,
-    result_of_compaction,
 )
 from lakehouse.storage.files import KeyRange, UploadedFiles
 from lakehouse.storage.scan import to_expr
 from lakehouse.storage.tables import OpenTable, View
 
-__all__ = ["MergeCommits", "MergePart", "compact", "merge_part"]
+__all__ = ["MergePart", "compact", "merge_part"]
 
 _TASK_BYTES = 1024 * 1024 * 1024
 """Maximum bytes that a task reads: the work that Spark repeats when a task is lost."""
@@ -116,37 +115,12 @@ def compact(
     return dataclasses.replace(result, cost=job.cost)
 
 
-class MergeCommits:
-    """Commits of merged units, wave by wave, and what came of them."""
-
-    def __init__(self, job: Job, view: View) -> None:
-        self._job, self._view = job, view
-        self._placed: list[MergedRuns] = []
-        self._gave_way = self._commits = 0
-        self._snapshot = view.snapshot.id
-
-    def make(self, merged: Sequence[MergedRuns]) -> None:
-        """Commits units together; those that others changed meanwhile give way."""
-        done = self._job.call(commit_merged, self._job.core, self._view, merged)
-        self._placed += done.placed
-        self._gave_way += len(merged) - len(done.placed)
-        if done.snapshot is not None:
-            self._commits += 1
-            self._snapshot = done.snapshot
-
-    def result(self) -> CompactResult:
-        """Reports all commits, without their cost."""
-        return result_of_compaction(
-            self._placed, snapshot=self._snapshot, commits=self._commits, gave_way=self._gave_way
-        )
-
-
 class _Compaction:
     """One compaction, in the driver."""
 
     def __init__(self, job: Job, view: View, tasks: Sequence[CompactionTask]) -> None:
         self._job, self._view, self._tasks = job, view, tasks
-        self._commits = MergeCommits(job, view)
+        self._commits = MergedCommits(job.core, view)
 
     def run(self, task_bytes: int | None) -> CompactResult:
         """Merges all units, and commits them wave by wave."""
@@ -181,4 +155,4 @@ class _Compaction:
     def _commit(self, units: Sequence[tuple[int, list[UploadedFiles]]]) -> None:
         # A task's parts are in the order of their keys.
         merged = [MergedRuns(task=self._tasks[at], files=UploadedFiles.joined(parts)) for at, parts in units]
-        self._commits.make(merged)
+        self._job.call(self._commits.commit, merged)

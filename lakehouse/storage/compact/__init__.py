@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from lakehouse.storage.compact.clustering import ClusterOrder, Curve, cut_at, parse_order, range_bounds
     from lakehouse.storage.compact.executor import (
         CompactResult,
-        commit_merged,
+        MergedCommits,
         compact_table,
         cut_task,
         merge_task,
         plan_table,
-        result_of_compaction,
         result_of_plan,
     )
     from lakehouse.storage.compact.plan import CompactionTask, plan_rewrite
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from lakehouse.storage.compact.run_merger import MergedRuns
 
 __all__ = [
-    "ClusterOrder", "CompactResult", "CompactionTask", "Curve", "MergedRuns", "RescaleReport",
-    "commit_merged", "compact_table", "cut_at", "cut_task", "merge_task", "parse_order",
-    "plan_rewrite", "plan_table", "range_bounds", "result_of_compaction", "result_of_plan",
-    "rows_with_places", "sampled", "watched", "write_in_order",
+    "ClusterOrder", "CompactResult", "CompactionTask", "Curve", "MergedCommits", "MergedRuns",
+    "RescaleReport", "compact_table", "cut_at", "cut_task", "merge_task", "parse_order", "plan_rewrite",
+    "plan_table", "range_bounds", "result_of_plan", "rows_with_places", "sampled", "watched",
+    "write_in_order",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -42,10 +41,7 @@ __getattr__, __dir__ = door(
         "background": "watched",
         "clustered_files": "rows_with_places sampled write_in_order",
         "clustering": "ClusterOrder Curve cut_at parse_order range_bounds",
-        "executor": (
-            "CompactResult commit_merged compact_table cut_task merge_task plan_table "
-            "result_of_compaction result_of_plan"
-        ),
+        "executor": "CompactResult MergedCommits compact_table cut_task merge_task plan_table result_of_plan",
         "plan": "CompactionTask plan_rewrite",
         "rescaling": "RescaleReport",
         "run_merger": "MergedRuns",

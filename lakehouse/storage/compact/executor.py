@@ -42,15 +42,13 @@ from lakehouse.storage.tables.view import View
 
 __all__ = [
     "CompactResult",
-    "Placement",
+    "MergedCommits",
     "ReplaceRuns",
-    "commit_merged",
     "compact_table",
     "cut_task",
     "fits",
     "merge_task",
     "plan_table",
-    "result_of_compaction",
     "result_of_plan",
     "run_tasks",
 ]
@@ -181,22 +179,6 @@ def result_of_plan(tasks: Sequence[CompactionTask], snapshot: int) -> CompactRes
     )
 
 
-def result_of_compaction(
-    placed: Sequence[MergedRuns], *, snapshot: int, commits: int, gave_way: int
-) -> CompactResult:
-    """Returns the result of tasks that commits put in place, the last of which made ``snapshot``."""
-    files = _files_of(placed)
-    return dataclasses.replace(
-        result_of_plan([merged.task for merged in placed], snapshot),
-        changed=commits > 0,
-        gave_way=gave_way,
-        commits=commits,
-        files_out=len(files.entries),
-        rows_out=files.rows,
-        bytes_out=files.bytes,
-    )
-
-
 async def merge_task(
     table: OpenTable,
     task: CompactionTask,
@@ -300,35 +282,48 @@ class ReplaceRuns:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Outcome of the commit of merged tasks."""
-
-    placed: tuple[MergedRuns, ...] = ()
-    """Tasks whose outputs a snapshot has now; the others gave way, and their files are deleted."""
-    snapshot: int | None = None
-    """Id of the snapshot that was made; None = none was."""
-
-
-async def commit_merged(table: OpenTable, view: View, merged: Sequence[MergedRuns]) -> Placement:
-    """Puts merged tasks in place by one commit; those that no longer fit give way.
+class MergedCommits:
+    """Commits of the merged tasks of one compaction, and what has come of them.
 
     Args:
         table: the table.
-        view: the state they were planned in.
-        merged: the merged tasks.
+        view: the state that the tasks were planned in.
     """
-    change = ReplaceRuns(merged, view.schema)
-    files = _files_of(merged)
-    try:
-        commit = table.commit(change, view=view, uploaded_ms=files.first_upload_ms)
-        done = await keep_committed(table, lambda: files.paths, commit)
-    except ConflictError:
+
+    def __init__(self, table: OpenTable, view: View) -> None:
+        self._table, self._view, self._snapshot = table, view, view.snapshot.id
+        self._placed: list[MergedRuns] = []
+        self._commits = self._gave_way = 0
+
+    async def commit(self, merged: Sequence[MergedRuns]) -> tuple[MergedRuns, ...]:
+        """Puts merged tasks in place by one commit; returns those that fit, the others give way."""
+        change, files = ReplaceRuns(merged, self._view.schema), _files_of(merged)
+        commit = self._table.commit(change, view=self._view, uploaded_ms=files.first_upload_ms)
+        placed: tuple[MergedRuns, ...] = ()
+        try:
+            done = await keep_committed(self._table, lambda: files.paths, commit)
+            if done.changed:
+                placed, self._snapshot = change.placed, done.snapshot.id
+                self._commits += 1
         # Too many races were lost, the uploads are older than the orphan horizon, or their schema was undone.
-        return Placement()
-    if not done.changed:
-        return Placement()
-    return Placement(placed=change.placed, snapshot=done.snapshot.id)
+        except ConflictError:
+            pass
+        self._placed += placed
+        self._gave_way += len(merged) - len(placed)
+        return placed
+
+    def result(self) -> CompactResult:
+        """Returns the result of all commits."""
+        files = _files_of(self._placed)
+        return dataclasses.replace(
+            result_of_plan([merged.task for merged in self._placed], self._snapshot),
+            changed=self._commits > 0,
+            gave_way=self._gave_way,
+            commits=self._commits,
+            files_out=len(files.entries),
+            rows_out=files.rows,
+            bytes_out=files.bytes,
+        )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -338,8 +333,6 @@ class _Waiting:
     merged: MergedRuns
     taken: bool = False
     """True once a commit has taken it along."""
-    placed: bool = False
-    """True when that commit put it in place."""
     error: BaseException | None = None
     """Error of the commit that took it along."""
 
@@ -368,23 +361,16 @@ class _Compaction:
         self._turn = anyio.Lock()
         self._waiting: list[_Waiting] = []
         self._rows = sum(task.rows for task in tasks)
-        self._commits = 0
-        self._snapshot = view.snapshot.id
+        self._commits = MergedCommits(table, view)
 
     async def run(self) -> CompactResult:
         """Runs every task; the first error ends it, and files that are in no snapshot are deleted."""
-        placed: list[MergedRuns] = []
-        gave_way = 0
-        results = map_bounded(self._do, self._tasks, self._at_once, ordered=False)
-        async with aclosing(results):
-            async for merged, is_placed in results:
-                if is_placed:
-                    placed.append(merged)
-                else:
-                    gave_way += 1
-        return result_of_compaction(placed, snapshot=self._snapshot, commits=self._commits, gave_way=gave_way)
+        async with aclosing(map_bounded(self._do, self._tasks, self._at_once, ordered=False)) as tasks:
+            async for _ in tasks:
+                pass
+        return self._commits.result()
 
-    async def _do(self, task: CompactionTask) -> tuple[MergedRuns, bool]:
+    async def _do(self, task: CompactionTask) -> None:
         table, view, read = self._table, self._view, 0
 
         def watch(rows: int) -> None:
@@ -401,10 +387,10 @@ class _Compaction:
             watch=watch,
         )
         watch(task.rows)
-        return merged, await self._commit(merged)
+        await self._commit(merged)
 
-    async def _commit(self, merged: MergedRuns) -> bool:
-        """Puts a task in place, together with all that wait by then; False = it gave way."""
+    async def _commit(self, merged: MergedRuns) -> None:
+        """Puts a task in place, unless it gives way, together with all that wait by then."""
         mine = _Waiting(merged=merged)
         self._waiting.append(mine)
         try:
@@ -420,22 +406,16 @@ class _Compaction:
                 await delete_files(self._table.env.store, self._table.root, merged.files.paths)
         if mine.error is not None:
             raise mine.error
-        return mine.placed
 
     async def _commit_batch(self, batch: Sequence[_Waiting]) -> None:
         for waiting in batch:
             waiting.taken = True
         try:
-            done = await commit_merged(self._table, self._view, [waiting.merged for waiting in batch])
+            await self._commits.commit([waiting.merged for waiting in batch])
         except BaseException as error:
             for waiting in batch:
                 waiting.error = error
             raise
-        if done.snapshot is not None:
-            self._commits += 1
-            self._snapshot = done.snapshot
-        for waiting in batch:
-            waiting.placed = any(waiting.merged is placed for placed in done.placed)
 
 
 def _files_of(merged: Iterable[MergedRuns]) -> UploadedFiles:

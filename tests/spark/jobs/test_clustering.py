@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,9 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.io.work.progress import Progress
 from lakehouse.io.work.threads import in_own_thread
-from lakehouse.spark.jobs import clustering as jobs_rewrite
 from lakehouse.spark.jobs.clustering import rewrite
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
+from lakehouse.storage.compact import MergedCommits, MergedRuns
 from lakehouse.storage.table import Table
 from lakehouse.storage.write import conditional_writes as reading_writes
 
@@ -145,13 +145,13 @@ def test_rows_keep_the_snapshot_they_came_with(spark: SparkSession, connection: 
 
 def late(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
     """Does something when executors are done and nothing is committed yet."""
-    commit = jobs_rewrite.MergeCommits.make
+    commit = MergedCommits.commit
 
-    def then(self: Any, merged: Any) -> None:
-        meanwhile()
-        commit(self, merged)
+    async def then(self: MergedCommits, merged: Sequence[MergedRuns]) -> tuple[MergedRuns, ...]:
+        await in_own_thread(meanwhile)
+        return await commit(self, merged)
 
-    monkeypatch.setattr(jobs_rewrite.MergeCommits, "make", then)
+    monkeypatch.setattr(MergedCommits, "commit", then)
 
 
 def test_a_delete_meanwhile_stays_deleted(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakehouse.config import TableSettings
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.schema.types import KIND_FIELD, SEQUENCE_FIELD
-from lakehouse.storage.compact.executor import commit_merged, cut_task, merge_task, plan_table
+from lakehouse.storage.compact.executor import MergedCommits, cut_task, merge_task, plan_table
 from lakehouse.storage.compact.plan import CompactionTask
 from lakehouse.storage.compact.run_merger import MergedRuns
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange
@@ -127,7 +127,7 @@ async def test_the_parts_are_the_whole(engine: str, layout: dict[str, Any], newe
         together = MergedRuns(task=task, files=UploadedFiles.joined(part.files for part in parts))
         assert await merged_rows(table, view, together) == await merged_rows(table, view, whole)
         assert {one.level for one in together.files.entries} == {one.level for one in whole.files.entries}
-        assert (await commit_merged(core, view, [together])).placed == (together,)
+        assert await MergedCommits(core, view).commit([together]) == (together,)
     assert (await table.verify(deep=True)).ok
 
 

@@ -21,7 +21,7 @@ from lakehouse.format.schema.types import SEQUENCE_FIELD
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
-from lakehouse.storage.compact.executor import commit_merged, merge_task, plan_table
+from lakehouse.storage.compact.executor import MergedCommits, merge_task, plan_table
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner, runs_in_order
 from lakehouse.storage.metadata.run_order import hull, interval
 from lakehouse.storage.table import Table
@@ -202,8 +202,7 @@ async def _compacted(store: ObjectStore, memory_bytes: int) -> tuple[list[Any], 
         core, task, schema=view.schema, time_ms=view.snapshot.time_ms, memory_bytes=memory_bytes
     )
     assert merged.task == task
-    placed = await commit_merged(core, view, [merged])
-    assert placed.placed == (merged,)
+    assert await MergedCommits(core, view).commit([merged]) == (merged,)
     view = await core.newest()
     rows: list[Any] = []
     for one in sorted(await view.files(), key=lambda one: one.min_key or b""):
