@@ -103,4 +103,4 @@ async def write_in_order(
     """
     form = FileFormat(options.file_format)
     cutter = FileCutter(table.env.store, table.root, schema, options, format=form, level=Level.COMPACTED)
-    return await cutter.upload(cutter.cut(PartitionRows(partition=partition, source=joined(rows))))
+    return await cutter.upload(cutter.cut([(PartitionRows(partition=partition, source=joined(rows)), None)]))

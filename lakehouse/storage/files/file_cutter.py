@@ -91,15 +91,20 @@ class FileCutter:
             run = 0 if self._schema.primary_key else number
         return FileRows(part, run, number)
 
-    async def cut(self, part: PartitionRows, run: int | None = None) -> AsyncGenerator[FileRows, None]:
-        """Yields the files of rows that are all at hand, of about one size."""
-        if not self._schema.primary_key:
-            # Without a key rows belong to no bucket: they are spread evenly.
-            part = dataclasses.replace(part, bucket=self.count % self._schema.buckets)
-        while len(part):
-            rows = -(-len(part) // await self._files_in(part))
-            yield self.file(part.slice(0, rows), run)
-            part = part.slice(rows, len(part) - rows)
+    async def cut(self, parts: Iterable[tuple[PartitionRows, int | None]]) -> AsyncGenerator[FileRows, None]:
+        """Yields the files of parts that are at hand, those of a part of about one size.
+
+        Args:
+            parts: the rows of each part, and the number of its run as for :meth:`file`.
+        """
+        for part, run in parts:
+            if not self._schema.primary_key:
+                # Without a key rows belong to no bucket: they are spread evenly.
+                part = dataclasses.replace(part, bucket=self.count % self._schema.buckets)
+            while len(part):
+                rows = -(-len(part) // await self._files_in(part))
+                yield self.file(part.slice(0, rows), run)
+                part = part.slice(rows, len(part) - rows)
 
     async def _files_in(self, part: PartitionRows) -> int:
         """Returns the number of files for the rows of a part."""
@@ -179,7 +184,7 @@ class FileCutter:
         self._uploaded.set()
         return file.number, entry
 
-    async def uploaded(self, count: int) -> None:
+    async def wait_for(self, count: int) -> None:
         """Waits until the first ``count`` files are uploaded, so that nothing holds their rows."""
         while self._under_way and min(self._under_way) < count:
             self._uploaded = anyio.Event()

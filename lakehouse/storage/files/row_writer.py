@@ -121,12 +121,11 @@ class _Write:
             async for buffer in buffers:
                 # Memory holds no more buffers than these: wait for the oldest.
                 while len(under_way) >= _BUFFERS_UNDER_WAY:
-                    await self._cutter.uploaded(under_way.popleft())
-                parts = await in_thread(self._parts, buffer)
-                while parts:
-                    async with contextlib.aclosing(self._cutter.cut(*parts.popleft())) as files:
-                        async for file in files:
-                            yield file
+                    await self._cutter.wait_for(under_way.popleft())
+                files = self._cutter.cut(await in_thread(self._parts, buffer))
+                async with contextlib.aclosing(files):
+                    async for file in files:
+                        yield file
                 under_way.append(self._cutter.count)
 
     async def _buffers(self, data: object) -> AsyncGenerator[list[pa.Table], None]:
@@ -147,7 +146,7 @@ class _Write:
         if collected:
             yield collected
 
-    def _parts(self, collected: list[pa.Table]) -> deque[tuple[PartitionRows, int | None]]:
+    def _parts(self, collected: list[pa.Table]) -> list[tuple[PartitionRows, int | None]]:
         """Returns the parts of a buffer, which is emptied, with the numbers of their runs."""
         given = rows = joined(collected)
         if not self._deletes:
@@ -158,7 +157,7 @@ class _Write:
             assert key is not None
             raise same_key_error(key)
         if self._codec is None:
-            return deque((part, None) for part in parts)
+            return [(part, None) for part in parts]
         names = self._schema.primary_key
         units = [self._unit(part) for part in parts]
         ranges: dict[object, tuple[bytes, bytes]] = {}
@@ -167,7 +166,7 @@ class _Write:
             before_low, before_high = ranges.get(unit, (low, high))
             ranges[unit] = min(low, before_low), max(high, before_high)
         runs = {unit: self._runs.next(unit, *ends) for unit, ends in ranges.items()}
-        return deque((part, runs[unit]) for unit, part in zip(units, parts, strict=True))
+        return [(part, runs[unit]) for unit, part in zip(units, parts, strict=True)]
 
     def _unit(self, part: PartitionRows) -> object:
         """Returns the merge unit of a part."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,7 +35,6 @@ from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.commit.committer import Base, Committed
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.files.file_cutter import FileCutter
-from lakehouse.storage.files.file_writer import FileRows
 from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.merge.engines import folded_input
 from lakehouse.storage.metadata.run_order import interval
@@ -212,9 +211,10 @@ class _Flush:
         for numbers in planned:
             rows = await in_thread(segment_rows, await segments(numbers), self._view.schema)
             self.rows += rows.num_rows
-            files = await self.cutter.upload(_files(rows, self._view.schema, self.cutter))
+            parts = await in_thread(_parts, rows, self._view.schema) if rows.num_rows else []
+            files = await self.cutter.upload(self.cutter.cut((part, None) for part in parts))
             self._groups.append(_Group(numbers=numbers, entries=files.entries))
-            del rows
+            del rows, parts
         uploaded_ms = self.cutter.first_upload_ms
         return await self._table.commit(self, view=self._view, uploaded_ms=uploaded_ms, tail=tail)
 
@@ -255,14 +255,6 @@ def _parted(starts: Sequence[Position], lo: Position, hi: Position) -> bool:
     if hi[0] == 0:
         return lo[0] != 0 and bool(starts) and starts[-1] > lo
     return bisect.bisect(starts, lo) != bisect.bisect(starts, hi)
-
-
-async def _files(rows: pa.Table, schema: TableSchema, cutter: FileCutter) -> AsyncGenerator[FileRows, None]:
-    """Yields the files of one group's rows, by partition, bucket and size."""
-    for part in await in_thread(_parts, rows, schema) if rows.num_rows else ():
-        async with aclosing(cutter.cut(part)) as files:
-            async for file in files:
-                yield file
 
 
 def _parts(rows: pa.Table, schema: TableSchema) -> list[PartitionRows]:

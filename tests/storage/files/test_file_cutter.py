@@ -66,7 +66,7 @@ async def test_rows_at_hand_become_files_of_equal_length() -> None:
     """There is no small rest, and every row is in one file, in order."""
     store = memory_store()
     cutter = cutter_of(store)
-    files = await cutter.upload(cutter.cut(PartitionRows(source=rows_from(0, ROWS))))
+    files = await cutter.upload(cutter.cut([(PartitionRows(source=rows_from(0, ROWS)), None)]))
     lengths = [entry.rows for entry in files.entries]
     assert len(lengths) > 3
     assert max(lengths) - min(lengths) <= 0.1 * max(lengths)
@@ -85,7 +85,7 @@ async def test_files_are_handed_out_in_order_whichever_is_first_in_the_store() -
             return await super().put(key, data)
 
     cutter = cutter_of(FirstIsLast(memory_store()), at_once=4)
-    files = await cutter.upload(cutter.cut(PartitionRows(source=rows_from(0, ROWS))))
+    files = await cutter.upload(cutter.cut([(PartitionRows(source=rows_from(0, ROWS)), None)]))
     keys = [entry.min_key or b"" for entry in files.entries]
     assert len(keys) > 3
     assert keys == sorted(keys)
@@ -94,10 +94,10 @@ async def test_files_are_handed_out_in_order_whichever_is_first_in_the_store() -
 async def test_runs_keep_the_order_of_rows_without_a_key() -> None:
     """Files of one part are in one bucket and have a run each, so that their rows can follow each other."""
     cutter = cutter_of(memory_store(), schema=KEYLESS)
-    first = await cutter.upload(cutter.cut(PartitionRows(source=rows_from(0, ROWS))))
+    first = await cutter.upload(cutter.cut([(PartitionRows(source=rows_from(0, ROWS)), None)]))
     count = len(first.entries)
     assert [(entry.run, entry.bucket) for entry in first.entries] == [(run, 0) for run in range(count)]
-    then = await cutter.upload(cutter.cut(PartitionRows(source=rows_from(0, 1))))
+    then = await cutter.upload(cutter.cut([(PartitionRows(source=rows_from(0, 1)), None)]))
     assert [(entry.run, entry.bucket) for entry in then.entries] == [(count, count % 3)]
 
 
@@ -133,7 +133,7 @@ async def test_a_source_that_fails_leaves_nothing() -> None:
 
     store = RecordingStore(memory_store())
     cutter = cutter_of(store, room=1 << 30)
-    await cutter.upload(cutter.cut(PartitionRows(source=rows_from(0, ROWS))))
+    await cutter.upload(cutter.cut([(PartitionRows(source=rows_from(0, ROWS)), None)]))
     with pytest.raises(KeyError, match="mine"):
         await cutter.upload(cutter.collect(failing(), whole))
     assert store.kinds()["put"] > 6
@@ -145,7 +145,7 @@ async def test_a_store_that_fails_leaves_nothing() -> None:
     inner = memory_store()
     cutter = cutter_of(FaultyStore(inner, [Fault(kind=FaultKind.FAIL_AFTER, verb="put", at=3)]))
     with pytest.raises(UnavailableError):
-        await cutter.upload(cutter.cut(PartitionRows(source=rows_from(0, ROWS))))
+        await cutter.upload(cutter.cut([(PartitionRows(source=rows_from(0, ROWS)), None)]))
     assert await keys_in(inner) == []
 
 
@@ -157,7 +157,7 @@ async def test_uploads_can_be_waited_for() -> None:
     async def files() -> AsyncGenerator[Any, None]:
         for number in range(6):
             if number > 2:
-                await cutter.uploaded(number - 2)
+                await cutter.wait_for(number - 2)
                 done.append(len(cutter.paths))
             yield cutter.file(PartitionRows(source=rows_from(number, 1)))
 
