@@ -51,9 +51,8 @@ class FilesChange(Change, Protocol):
     written: UploadedFiles
     """Files that the last draft adds, and the number of rows that the commit reports."""
 
-    @property
     def uploaded(self) -> Sequence[str]:
-        """Paths of all files that were uploaded for it, for whatever head."""
+        """Returns the paths of all files that were uploaded for it, for whatever head."""
         return self.written.paths
 
 

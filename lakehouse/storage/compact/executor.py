@@ -398,7 +398,14 @@ class _Compaction:
                 # Whoever had the turn before may have committed this task along with its own.
                 if not mine.taken:
                     batch, self._waiting = self._waiting, []
-                    await self._commit_batch(batch)
+                    for waiting in batch:
+                        waiting.taken = True
+                    try:
+                        await self._commits.commit([waiting.merged for waiting in batch])
+                    except BaseException as error:
+                        for waiting in batch:
+                            waiting.error = error
+                        raise
         finally:
             # Cancelled before any commit could refer to the files.
             if not mine.taken:
@@ -406,16 +413,6 @@ class _Compaction:
                 await delete_files(self._table.env.store, self._table.root, merged.files.paths)
         if mine.error is not None:
             raise mine.error
-
-    async def _commit_batch(self, batch: Sequence[_Waiting]) -> None:
-        for waiting in batch:
-            waiting.taken = True
-        try:
-            await self._commits.commit([waiting.merged for waiting in batch])
-        except BaseException as error:
-            for waiting in batch:
-                waiting.error = error
-            raise
 
 
 def _files_of(merged: Iterable[MergedRuns]) -> UploadedFiles:

@@ -139,9 +139,8 @@ class _ReplaceMatching(FilesChange):
         self.written = new
         """Rows and files that the last draft adds; of a delete, the rows that it removes."""
 
-    @property
     def uploaded(self) -> Sequence[str]:
-        """Paths of the new rows' files, and of all that were uploaded by this change, for any base."""
+        """Returns the paths of the new rows' files, and of all that were uploaded for any base."""
         return UploadedFiles.joined(self._uploads).paths
 
     async def draft(self, base: Base) -> Draft | None:

@@ -18,8 +18,7 @@ from operator import attrgetter
 
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import TableSchema
-from lakehouse.io.cost import measure
-from lakehouse.io.work import beside
+from lakehouse.io.work import beside, measured
 from lakehouse.storage.commit.changes import FilesChange
 from lakehouse.storage.commit.committer import Committed
 from lakehouse.storage.files.uploaded_files import UploadedFiles
@@ -33,6 +32,7 @@ from lakehouse.storage.write.table_write import WriterId, commit_flushed
 __all__ = ["commit_uploaded", "in_runs"]
 
 
+@measured
 async def commit_uploaded(
     table: OpenTable,
     change: FilesChange,
@@ -61,9 +61,8 @@ async def commit_uploaded(
                 table, change, view=view, tail=log_tail, writer=writer, message=message
             )
 
-    with measure() as cost:
-        done = await keep_committed(table, lambda: change.uploaded, commit())
-    return dataclasses.replace(result_of(done, change.written), cost=cost)
+    done = await keep_committed(table, change.uploaded, commit())
+    return result_of(done, change.written)
 
 
 def in_runs(written: Sequence[UploadedFiles], schema: TableSchema) -> UploadedFiles:

@@ -27,6 +27,7 @@ from lakehouse.format.metadata import (
     Position,
     RowKind,
     SegmentRange,
+    Snapshot,
     WalSegment,
 )
 from lakehouse.format.schema import TableSchema
@@ -126,7 +127,10 @@ async def flush_table(
             first = None if view.snapshot.wal is None else view.snapshot.wal.upto + 1
             grace_s = view.options.delete_grace_s
             async with holding(table, view.snapshot.id, grace_s=grace_s, segment=first):
-                done = await _flush_once(table, view, tail, upto, segments or _from_store(table, view))
+                change = _Flush(table, view)
+                commit = change.commit(tail, upto, segments or _from_store(table, view))
+                committed = await keep_committed(table, change.uploaded, commit)
+            done = result_of(committed, UploadedFiles(entries=committed.entries, rows=change.rows))
             result = done if result is None else _sum(result, done)
             if not done.changed:
                 break
@@ -153,24 +157,16 @@ def _sum(earlier: CommitResult, later: CommitResult) -> CommitResult:
     )
 
 
-async def _flush_once(
-    table: OpenTable, view: View, tail: Tail | None, upto: int | None, segments: Segments
-) -> CommitResult:
-    """Uploads the groups that can be flushed in the view, and commits those that still can at the head."""
-    ranges = covered(view.snapshot, tail, at=view.snapshot.id + 1)
-    if upto is not None:
-        ranges = tuple(
-            kept
-            for segment_range in ranges
-            for kept in segment_range.without(
-                range(max(segment_range.first, upto + 1), segment_range.last + 1)
-            )
-        )
-    planned = plan_groups(ranges, await view.files(), max_bytes=view.options.write_buffer_bytes)
-    change = _Flush(table, view)
-    commit = change.commit(planned, segments, tail)
-    done = await keep_committed(table, lambda: change.cutter.paths, commit)
-    return result_of(done, UploadedFiles(entries=done.entries, rows=change.rows))
+def _ranges(snapshot: Snapshot, tail: Tail | None, upto: int | None) -> tuple[SegmentRange, ...]:
+    """Returns the segments that can be flushed once the snapshot's child covers the tail."""
+    ranges = covered(snapshot, tail, at=snapshot.id + 1)
+    if upto is None:
+        return ranges
+    return tuple(
+        kept
+        for segments in ranges
+        for kept in segments.without(range(max(segments.first, upto + 1), segments.last + 1))
+    )
 
 
 def _from_store(table: OpenTable, view: View) -> Segments:
@@ -195,7 +191,7 @@ class _Flush:
         self._groups: list[_Group] = []
         self.rows = 0
         """Number of rows that were uploaded."""
-        self.cutter = FileCutter(
+        self._cutter = FileCutter(
             table.env.store,
             table.root,
             view.schema,
@@ -204,19 +200,22 @@ class _Flush:
             at_once=table.env.settings.table.write_concurrency,
         )
 
-    async def commit(
-        self, planned: Iterable[tuple[int, ...]], segments: Segments, tail: Tail | None
-    ) -> Committed:
-        """Uploads the rows of planned groups, and commits those that can still be flushed at the head."""
-        for numbers in planned:
-            rows = await in_thread(segment_rows, await segments(numbers), self._view.schema)
+    async def commit(self, tail: Tail | None, upto: int | None, segments: Segments) -> Committed:
+        """Uploads the groups that can be flushed in the view, and commits those that still can be."""
+        view = self._view
+        ranges, most = _ranges(view.snapshot, tail, upto), view.options.write_buffer_bytes
+        for numbers in plan_groups(ranges, await view.files(), max_bytes=most):
+            rows = await in_thread(segment_rows, await segments(numbers), view.schema)
             self.rows += rows.num_rows
-            parts = await in_thread(_parts, rows, self._view.schema) if rows.num_rows else []
-            files = await self.cutter.upload(self.cutter.cut((part, None) for part in parts))
+            parts = await in_thread(_parts, rows, view.schema) if rows.num_rows else []
+            files = await self._cutter.upload(self._cutter.cut((part, None) for part in parts))
             self._groups.append(_Group(numbers=numbers, entries=files.entries))
             del rows, parts
-        uploaded_ms = self.cutter.first_upload_ms
-        return await self._table.commit(self, view=self._view, uploaded_ms=uploaded_ms, tail=tail)
+        return await self._table.commit(self, view=view, uploaded_ms=self._cutter.first_upload_ms, tail=tail)
+
+    def uploaded(self) -> Sequence[str]:
+        """Returns the paths of all files that were uploaded."""
+        return self._cutter.paths
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns the groups that are still unflushed and undivided; the cover alone when none is."""

@@ -88,9 +88,8 @@ class _KeepMissing(FilesChange):
         self.written = UploadedFiles()
         """Files that the last draft adds."""
 
-    @property
     def uploaded(self) -> Sequence[str]:
-        """Paths of all files that were uploaded, for any base."""
+        """Returns the paths of all files that were uploaded, for any base."""
         return UploadedFiles.joined(self._uploads).paths
 
     @property

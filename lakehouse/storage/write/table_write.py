@@ -88,7 +88,7 @@ class TableWrite(ABC):
         commit = commit_flushed(
             self.table, change, view=view, tail=tail, writer=self.writer, message=self.message
         )
-        done = await keep_committed(self.table, lambda: change.uploaded, commit)
+        done = await keep_committed(self.table, change.uploaded, commit)
         return result_of(done, change.written)
 
 
