@@ -99,7 +99,8 @@ class FileCutter:
         """
         for part, run in parts:
             if not self._schema.primary_key:
-                # Without a key rows belong to no bucket: they are spread evenly.
+                # Without a key rows belong to no bucket: parts are spread evenly. The files of a part share
+                # one, since files at one interval are ordered by bucket first.
                 part = dataclasses.replace(part, bucket=self.count % self._schema.buckets)
             while len(part):
                 rows = -(-len(part) // await self._files_in(part))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +49,23 @@ async def test_a_flush_covers_and_flushes_in_one_commit() -> None:
     assert (file.lo, file.hi, file.rows) == ((head.id, 0, 1), (head.id, 0, 4), 1)
     assert await rows_of(store) == [(1, "a", 3)]
     await vanish(writer)
+
+
+async def test_rows_without_a_key_keep_their_order_in_the_files_of_a_flush() -> None:
+    """Files at one interval are ordered by bucket and run: they share the one and count the other."""
+    lake = process(await restored({}))
+    await lake.create_database("db")
+    schema = pa.schema({"number": pa.int64(), "noise": pa.binary()})
+    table = await lake.create_table(NAME, schema, bucket=3, options={"file.target_bytes": 1 << 20})
+    chance = random.Random(1)
+    rows = [{"number": number, "noise": chance.randbytes(1_000)} for number in range(4_000)]
+    async with table.writer() as writer:
+        await (await writer.put(rows))
+    files = await (await table.core.newest()).files()
+    assert len(files) > 2
+    assert len({(file.lo, file.hi, file.bucket) for file in files}) == 1
+    found = await table.scan(columns=["number"]).to_arrow()
+    assert found.column("number").to_pylist() == list(range(4_000))
 
 
 async def test_segments_around_a_commit_are_flushed_apart() -> None:
