@@ -90,11 +90,11 @@ INDEXES = (
     Mutant(
         rule="indexes: a rebuild brings files back that are gone",
         path="lakehouse/storage/maintenance/index_rebuild.py",
-        old="        self.replaced: tuple[FileEntry, ...] = ()\n\n"
+        old=" = {entry.path: entry.index for entry in entries}\n\n"
         "    async def draft(self, base: Base) -> Draft | None:\n"
         '        """Returns the live entries with their new indexes; None when all files are gone."""\n'
         "        live = await base.manifests.entries(base.snapshot)\n",
-        new="        self.replaced: tuple[FileEntry, ...] = ()\n        self.given = entries\n\n"
+        new=" = {entry.path: entry.index for entry in entries}\n        self.given = entries\n\n"
         "    async def draft(self, base: Base) -> Draft | None:\n        live = self.given\n",
         tests=(f"{_REBUILD}::test_files_that_go_meanwhile_are_passed_over",),
     ),

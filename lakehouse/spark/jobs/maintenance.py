@@ -30,6 +30,7 @@ from lakehouse.storage.maintenance import (
     ExpireReport,
     FileCheck,
     FileFindings,
+    IndexedFile,
     IndexWork,
     OrphanReport,
     OrphanSweep,
@@ -289,10 +290,6 @@ def _rows(work: IndexWork) -> int:
     return work.entry.rows if work.definitions else 0
 
 
-_Indexed = tuple[FileEntry, int | None]
-"""An entry with its index, and when the upload was answered (ms since 1970); None = there was no upload."""
-
-
 class _Rebuild:
     """One rebuild, in the driver."""
 
@@ -302,18 +299,11 @@ class _Rebuild:
 
     def run(self, units: Sequence[Sequence[IndexWork]]) -> RebuildResult:
         """Indexes all files, and commits them wave by wave."""
-        work = partial(_index_one, self._view.schema)
+        work = partial(index_one, schema=self._view.schema)
         self._job.run("index rows", work, units, self._commit, weight=_rows)
         return self._done
 
-    def _commit(self, results: Sequence[tuple[int, list[_Indexed]]]) -> None:
-        entries = [entry for _, [(entry, _)] in results]
-        uploads = [uploaded for _, [(_, uploaded)] in results if uploaded is not None]
-        committed = self._job.call(
-            commit_indexes, self._job.core, self._view, entries, min(uploads, default=None)
-        )
+    def _commit(self, results: Sequence[tuple[int, list[IndexedFile]]]) -> None:
+        indexed = [file for _, [file] in results]
+        committed = self._job.call(commit_indexes, self._job.core, self._view, indexed)
         self._done = self._done.then(committed)
-
-
-async def _index_one(schema: TableSchema, table: OpenTable, work: IndexWork) -> _Indexed:
-    return await index_one(table, schema, work)

@@ -14,6 +14,7 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
     from lakehouse.storage.maintenance.index_rebuild import (
+        IndexedFile,
         IndexWork,
         RebuildResult,
         commit_indexes,
@@ -44,6 +45,7 @@ __all__ = [
     "FileCheck",
     "FileFindings",
     "IndexWork",
+    "IndexedFile",
     "Loss",
     "LossKind",
     "OrphanReport",
@@ -74,7 +76,9 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "expire": "ExpireReport expire_snapshots",
-        "index_rebuild": "IndexWork RebuildResult commit_indexes index_one plan_rebuild planned_rebuild",
+        "index_rebuild": (
+            "IndexWork IndexedFile RebuildResult commit_indexes index_one plan_rebuild planned_rebuild"
+        ),
         "orphans": "PathSpan OrphanReport OrphanSweep begin_sweep needed_paths spans_of sweep_span",
         "partition_expiry": "PartitionExpiryReport",
         "purge": "PurgeReport purge_dropped",

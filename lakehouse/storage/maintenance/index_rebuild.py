@@ -40,6 +40,7 @@ from lakehouse.storage.tables.view import View
 
 __all__ = [
     "IndexWork",
+    "IndexedFile",
     "RebuildResult",
     "commit_indexes",
     "index_one",
@@ -164,12 +165,12 @@ async def plan_rebuild(view: View, where: Expr | None, *, every: bool = False) -
     return work
 
 
-async def index_one(table: OpenTable, schema: TableSchema, work: IndexWork) -> tuple[FileEntry, int | None]:
-    """Indexes a file and uploads its index file, in any process that has the work.
+IndexedFile = tuple[FileEntry, int | None]
+"""An entry with its new index, and the time in ms at which its upload was answered; None = there was none."""
 
-    Returns:
-        The entry with its new index, and when the store answered the upload.
-    """
+
+async def index_one(table: OpenTable, work: IndexWork, *, schema: TableSchema) -> IndexedFile:
+    """Indexes a file and uploads its index file, in any process that has the work."""
     entry, definitions = work.entry, work.definitions
     if not definitions:
         return dataclasses.replace(entry, index=None), None
@@ -194,19 +195,17 @@ async def _rows(
         yield await reader.read(fields, [number])
 
 
-async def commit_indexes(
-    table: OpenTable, view: View, entries: Sequence[FileEntry], uploaded_ms: int | None
-) -> RebuildResult:
+async def commit_indexes(table: OpenTable, view: View, indexed: Sequence[IndexedFile]) -> RebuildResult:
     """Commits data files' new indexes; files that are gone are passed over, and their index files deleted.
 
     Args:
         table: the table.
         view: the state they were planned in.
-        entries: entries of the files, with indexes that are in the store.
-        uploaded_ms: when the first of these uploads was answered, by the store's clock.
+        indexed: the files, with indexes that are in the store.
     """
-    change = _ReplaceIndexes(entries)
-    commit = table.commit(change, view=view, uploaded_ms=uploaded_ms)
+    entries = [entry for entry, _ in indexed]
+    uploads = [uploaded_ms for _, uploaded_ms in indexed if uploaded_ms is not None]
+    commit = table.commit(_ReplaceIndexes(entries), view=view, uploaded_ms=min(uploads, default=None))
     committed = await keep_committed(table, lambda: _index_paths(entries), commit)
     kept = {entry.path for entry in committed.entries}
     new = [entry for entry in entries if entry.path in kept and entry.index is not None]
@@ -229,32 +228,29 @@ class _Rebuild:
 
     async def run(self, work: Sequence[IndexWork]) -> RebuildResult:
         """Runs all the work; on failure deletes the index files that are in no snapshot."""
-        waiting: list[FileEntry] = []
-        uploads: list[int] = []
+        waiting: list[IndexedFile] = []
         try:
-            index = partial(index_one, self._table, self._view.schema)
+            index = partial(index_one, self._table, schema=self._view.schema)
             results = map_bounded(index, work, _AT_ONCE, ordered=False)
             async with aclosing(results):
-                async for entry, uploaded_ms in results:
-                    waiting.append(entry)
-                    if uploaded_ms is not None:
-                        uploads.append(uploaded_ms)
+                async for indexed in results:
+                    waiting.append(indexed)
                     self._reporter.step("index files", 1, len(work))
                     if len(waiting) >= _COMMIT_FILES:
                         batch, waiting = waiting, []
-                        await self._commit(batch, min(uploads, default=None))
-                        uploads = []
+                        await self._commit(batch)
             if waiting:
                 batch, waiting = waiting, []
-                await self._commit(batch, min(uploads, default=None))
+                await self._commit(batch)
         except BaseException:
             # Only the files of no batch: the commit of a batch has decided about its own.
-            await delete_files(self._table.env.store, self._table.root, _index_paths(waiting))
+            paths = _index_paths([entry for entry, _ in waiting])
+            await delete_files(self._table.env.store, self._table.root, paths)
             raise
         return self._done
 
-    async def _commit(self, entries: Sequence[FileEntry], uploaded_ms: int | None) -> None:
-        self._done = self._done.then(await commit_indexes(self._table, self._view, entries, uploaded_ms))
+    async def _commit(self, indexed: Sequence[IndexedFile]) -> None:
+        self._done = self._done.then(await commit_indexes(self._table, self._view, indexed))
 
 
 def _index_paths(entries: Sequence[FileEntry]) -> list[str]:
@@ -268,14 +264,13 @@ class _ReplaceIndexes:
 
     def __init__(self, entries: Sequence[FileEntry]) -> None:
         self._indexes: dict[str, IndexRef | None] = {entry.path: entry.index for entry in entries}
-        self.replaced: tuple[FileEntry, ...] = ()
 
     async def draft(self, base: Base) -> Draft | None:
         """Returns the live entries with their new indexes; None when all files are gone."""
         live = await base.manifests.entries(base.snapshot)
-        self.replaced = tuple(
+        replaced = tuple(
             dataclasses.replace(entry, index=self._indexes[entry.path])
             for entry in live
             if entry.path in self._indexes
         )
-        return Draft(kind=CommitKind.INDEX, replaced=self.replaced) if self.replaced else None
+        return Draft(kind=CommitKind.INDEX, replaced=replaced) if replaced else None
