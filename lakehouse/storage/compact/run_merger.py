@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.config import TableSettings
 from lakehouse.format.metadata import KIND_COLUMN, FileFormat, Level, RowKind
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.io.store import ObjectStore
@@ -36,7 +35,6 @@ from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
 from lakehouse.storage.metadata.run_order import Unit
 from lakehouse.storage.rows.partitioner import PartitionRows, partition_rows
 from lakehouse.storage.rows.row_size import RowSize, group_rows
-from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import Lifetime, may_drop_hidden
 
 __all__ = ["MergedRuns", "merge_runs"]
@@ -178,42 +176,31 @@ class _Writing:
             room=max(1, memory // _FILE_SHARE),
         )
         settings = dataclasses.replace(self.source.settings, scan_memory_bytes=max(1, memory // _SCAN_SHARE))
-        shows = self.shows if may_drop_hidden(self.schema) else None
-        scan = _scan(self.schema, task, self.source, settings, shows, self.keys)
+        shows = self.shows if task.bottom and may_drop_hidden(self.schema) else None
+        scan = lineage_scan(
+            task.inputs,
+            self.schema,
+            self.source,
+            interval=task.interval,
+            kinds=not task.bottom and any(entry.deletes or entry.updates for entry in task.inputs),
+            where=None if shows is None else shows.where,
+            keys=self.keys,
+            settings=settings,
+        )
 
         async def tables() -> AsyncGenerator[pa.Table, None]:
-            async with aclosing(scan.tables()) as tables:
-                async for table in tables:
+            async with aclosing(scan.tables()) as merged:
+                async for table in merged:
                     if self.watch is not None:
                         self.watch(scan.report.rows_read)
                     yield table
+                    # Dropped before the next one is awaited, or two tables would be in memory.
                     del table
 
         files = await cutter.upload(cutter.collect(tables(), partial(_parted, self.schema, task.unit)))
         lo, hi = task.interval
         entries = tuple(dataclasses.replace(entry, lo=lo, hi=hi) for entry in files.entries)
         return MergedRuns(task=task, files=dataclasses.replace(files, entries=entries))
-
-
-def _scan(
-    schema: TableSchema,
-    task: CompactionTask,
-    source: RunSource,
-    settings: TableSettings,
-    shows: Lifetime | None,
-    keys: KeyRange,
-) -> Scan:
-    """Returns the scan that yields the rows of the output."""
-    return lineage_scan(
-        task.inputs,
-        schema,
-        source,
-        interval=task.interval,
-        kinds=not task.bottom and any(entry.deletes or entry.updates for entry in task.inputs),
-        where=shows.where if shows is not None and task.bottom else None,
-        keys=keys,
-        settings=settings,
-    )
 
 
 def _parted(schema: TableSchema, unit: Unit, table: pa.Table) -> list[PartitionRows]:
