@@ -44,7 +44,7 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata import LiveFiles, SegmentRange, Snapshot
+from lakehouse.format.metadata import FileEntry, LiveFiles, SegmentRange, Snapshot
 from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched, Stored
 from lakehouse.io.store import ObjectStore
