@@ -337,7 +337,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
         )
         await self._needs_key("get", view)
-        async with explain_expiry(self._table.history, view.snapshot.id, segment=view.first_segment):
+        async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
             yield Lookup(await view.entries(), view.schema, self._table, shows=view.shows)
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:
@@ -427,7 +427,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         target = (await self._table.view(snapshot=snapshot, timestamp=timestamp, tag=tag)).snapshot
 
         async def schema(base: Base) -> Any:
-            return await restored_schema(self._table.schemas, self._table.history, base.snapshot, target)
+            return await restored_schema(self._table.schemas, self._table.snapshots, base.snapshot, target)
 
         return await commit_change(self._table, Rollback(target=target, schema=schema))
 

@@ -43,7 +43,7 @@ class TableColumns:
             from lakehouse import AddColumn, RenameColumn
             await table.alter(AddColumn("note", "string"), RenameColumn("amount", "total"))
         """
-        return await commit_change(self._table, Alter(self._table.schemas, self._table.history, changes))
+        return await commit_change(self._table, Alter(self._table.schemas, self._table.snapshots, changes))
 
     async def add_column(
         self,

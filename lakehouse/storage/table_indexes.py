@@ -95,4 +95,4 @@ class TableIndexes:
         return await rebuild_indexes(self._table, where, every=every, dry_run=dry_run, progress=progress)
 
     async def _change_indexes(self, change: IndexChange) -> CommitResult:
-        return await commit_change(self._table, Alter(self._table.schemas, self._table.history, (change,)))
+        return await commit_change(self._table, Alter(self._table.schemas, self._table.snapshots, (change,)))

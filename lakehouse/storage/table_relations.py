@@ -41,7 +41,7 @@ class TableRelations:
         """
         head = (await self._table.newest()).snapshot
         kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
-        read = partial(self._table.history.snapshot, head=head)
+        read = partial(self._table.snapshots.snapshot, head=head)
         snapshots = [snapshot async for snapshot in map_bounded(read, kept, self._read_concurrency)]
         schemas = {snapshot.schema.path: snapshot.schema for snapshot in snapshots}
         read_schemas = map_bounded(self._table.schemas.read, schemas.values(), self._read_concurrency)

@@ -249,7 +249,7 @@ async def an_hour_passes(store: ObjectStore) -> None:
         await table.append([dict(zip(names, row.values(), strict=False))])
     done = await core.commit(Expire(), view=await core.known())
     for number in range(1, done.snapshot.id - 1):
-        await store.delete(core.history.log.key(number))
+        await store.delete(core.snapshots.log.key(number))
 
 
 class Stalls(StoreDecorator):

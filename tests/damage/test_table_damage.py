@@ -95,12 +95,12 @@ async def _known() -> Known:
         await table.delete(keys=[{"id": 3, "part": "b"}, {"id": 4, "part": "a"}])
         await table.append([{"id": 60, "part": "a", "v": 6.0, "c": 1}])
     core = table._table
-    head = (await core.history.head()).snapshot
-    hinted = (await core.history.snapshot(5, (await core.history.head()).snapshot)).token
+    head = (await core.snapshots.head()).snapshot
+    hinted = (await core.snapshots.snapshot(5, (await core.snapshots.head()).snapshot)).token
     await store.put(f"{core.root}/snapshot/LATEST", encode_hint(5, hinted, core.uuid))
     rows, needs = {}, {}
     for number in range(1, head.id + 1):
-        one = await core.history.snapshot(number, head)
+        one = await core.snapshots.snapshot(number, head)
         rows[number] = await rows_in(table, number)
         paths = {entry.path for entry in await core.manifests.entries(one)}
         paths |= {ref.path for ref in one.manifests} | {one.schema.path}

@@ -15,7 +15,7 @@ from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.metadata.caches import TableCaches
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.metadata.schemas import Schemas
-from lakehouse.storage.metadata.snapshots import History
+from lakehouse.storage.metadata.snapshots import Snapshots
 from lakehouse.storage.tables.recheck import Recheck
 from lakehouse.storage.wal.log import Wal
 from lakehouse.storage.wal.segment_runs import SegmentRuns
@@ -35,7 +35,7 @@ async def create_table(store: ObjectStore) -> None:
         table=TABLE,
         schema=SchemaRef(id=0, path="schema/schema-none"),
     )
-    await committer(store).history.append(first)
+    await committer(store).snapshots.append(first)
 
 
 class TestTable:
@@ -55,7 +55,7 @@ class TestTable:
         policy = RetryPolicy(attempts=4, base_s=0, cap_s=0, deadline_s=60, clock=clock)
         self.store = RetryingStore(store, policy)
         caches = TableCaches(CacheBudget())
-        self.history = History(
+        self.snapshots = Snapshots(
             self.store, ROOT, table=TABLE, clock=clock, deadline_s=deadline_s, cache=caches.snapshots
         )
         self.manifests = Manifests(self.store, ROOT, TABLE, caches.manifests)
@@ -63,13 +63,13 @@ class TestTable:
         self.committer = Committer(
             self.store,
             ROOT,
-            history=self.history,
+            snapshots=self.snapshots,
             manifests=self.manifests,
             schemas=Schemas(self.store, ROOT, TABLE, caches.schemas),
             wal=wal,
             runs=SegmentRuns(wal, ROOT, caches.runs.blocks),
             clock=clock,
-            guard=Recheck(self.store, ROOT, self.history, wal, clock, None, concurrency=4).before_write,
+            guard=Recheck(self.store, ROOT, self.snapshots, wal, clock, None, concurrency=4).before_write,
         )
         self.max_retries = max_retries
 
@@ -85,7 +85,7 @@ class TestTable:
 
     async def paths(self) -> list[str]:
         """Names of the live files."""
-        head = await self.history.head()
+        head = await self.snapshots.head()
         return [one.path for one in await self.manifests.entries(head.snapshot)]
 
 

@@ -232,7 +232,7 @@ class MaintainedTable(RuleBasedStateMachine):
             self.run_async(calls[what]())
         self.faulty.planned, self.faulty.power = [], True
         self.handles = [self.run_async(self.opened()) for _ in range(2)]
-        head = self.run_async(self.handles[0]._table.history.head()).snapshot
+        head = self.run_async(self.handles[0]._table.snapshots.head()).snapshot
         if head.id > newest:
             self.remember(head.id)
         self.earliest = head.earliest

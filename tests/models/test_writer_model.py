@@ -140,7 +140,7 @@ class StreamedTable(RuleBasedStateMachine):
             for number in range(1, head.id + 1):
                 if number in self.upto:
                     continue
-                snapshot = await core.history.snapshot(number, head)
+                snapshot = await core.snapshots.snapshot(number, head)
                 upto = snapshot.wal.upto if snapshot.wal is not None else 0
                 self.upto[number] = upto
                 if number not in self.past:
@@ -240,7 +240,7 @@ class StreamedTable(RuleBasedStateMachine):
         async def work() -> None:
             done = await self.handles[who].flush()
             core = self.reader._table
-            snapshot = await core.history.snapshot(done.snapshot, (await core.newest()).snapshot)
+            snapshot = await core.snapshots.snapshot(done.snapshot, (await core.newest()).snapshot)
             assert not snapshot.segments
 
         self.run_async(work())
@@ -416,7 +416,7 @@ class StreamedTable(RuleBasedStateMachine):
 
         async def kind_of(number: int) -> CommitKind:
             core = (await self.opened())._table
-            return (await core.history.snapshot(number, (await core.newest()).snapshot)).kind
+            return (await core.snapshots.snapshot(number, (await core.newest()).snapshot)).kind
 
         snapshot = self.run_async(work())
         last = self.run_async(self.reader.current_snapshot())

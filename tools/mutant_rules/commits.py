@@ -69,7 +69,7 @@ COMMITS = (
     Mutant(
         rule="deadline: a commit is sent on old knowledge",
         path="lakehouse/storage/commit/committer.py",
-        old="        if self._clock.steady() - head.seen_at > self._history.deadline_s:\n"
+        old="        if self._clock.steady() - head.seen_at > self._snapshots.deadline_s:\n"
         "            # Nothing",
         new="        if False:\n            # Nothing",
         tests=(f"{_COMMIT}::test_no_commit_is_sent_on_old_knowledge",),
@@ -77,10 +77,10 @@ COMMITS = (
     Mutant(
         rule="deadline: a late answer is believed",
         path="lakehouse/storage/commit/committer.py",
-        old="        if self._clock.steady() - head.seen_at > self._history.deadline_s:\n"
-        "            self._history.forget()\n            return await self._settle_late",
+        old="        if self._clock.steady() - head.seen_at > self._snapshots.deadline_s:\n"
+        "            self._snapshots.forget()\n            return await self._settle_late",
         new="        if False:\n"
-        "            self._history.forget()\n            return await self._settle_late",
+        "            self._snapshots.forget()\n            return await self._settle_late",
         tests=(
             f"{_COMMIT}::test_a_late_answer_is_not_believed",
             f"{_CUTS}::test_a_call_that_wakes_up_after_expiry_tells_the_truth",
@@ -89,8 +89,8 @@ COMMITS = (
     Mutant(
         rule="deadline: a lost race makes knowledge younger",
         path="lakehouse/storage/commit/committer.py",
-        old="            return self._history.note(self._history.decoded(winner), head.seen_at)",
-        new="            return self._history.note(self._history.decoded(winner), began)",
+        old="            return self._snapshots.note(self._snapshots.decoded(winner), head.seen_at)",
+        new="            return self._snapshots.note(self._snapshots.decoded(winner), began)",
         tests=(f"{_COMMIT}::test_the_deadline_counts_from_the_head_and_not_from_a_lost_race",),
     ),
     Mutant(
@@ -149,7 +149,7 @@ COMMITS = (
     Mutant(
         rule="guard of a stalled reader: a gap below an old head is damage",
         path="lakehouse/storage/metadata/expiry_guard.py",
-        old="            newer = await history.newer_than(head.id)\n",
+        old="            newer = await snapshots.newer_than(head.id)\n",
         new="            newer = None\n",
         tests=(
             f"{_RETAINED}::test_whoever_lists_the_log_late_begins_anew",
@@ -159,7 +159,7 @@ COMMITS = (
     Mutant(
         rule="guard of a stalled reader: what a commit finds missing of an old head is damage",
         path="lakehouse/storage/commit/committer.py",
-        old="await self._history.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None",
+        old="await self._snapshots.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None",
         new="None",
         tests=(
             f"{_RETAINED}::test_whoever_lists_the_log_late_begins_anew[tag]",
@@ -232,8 +232,8 @@ COMMITS = (
     Mutant(
         rule="the store's Date: a pin ends by a machine's clock",
         path="lakehouse/storage/tables/pins.py",
-        old="await table.history.store_now_ms(view.snapshot)",
-        new="table.history.time.now_ms()",
+        old="await table.snapshots.store_now_ms(view.snapshot)",
+        new="table.snapshots.time.now_ms()",
         tests=(f"{_TIME}::test_a_pin_lasts_as_long_as_it_says",),
     ),
     Mutant(

@@ -29,7 +29,7 @@ LOG = (
     Mutant(
         rule="tail read after the call began: a commit covers what was known of the log before",
         path="lakehouse/storage/tables/open_tables.py",
-        old="        return await from_head(self.history, view.snapshot, self.wal.tail)",
+        old="        return await from_head(self.snapshots, view.snapshot, self.wal.tail)",
         new="        return Tail(after=view.snapshot.wal.upto)",
         tests=(f"{_WRITER}::test_commits_stand_above_what_was_acknowledged_before",),
     ),
@@ -201,7 +201,7 @@ LOG = (
     Mutant(
         rule="orphans: what expired snapshots keep for their grace is swept",
         path="lakehouse/storage/maintenance/orphans.py",
-        old="    waiting = [number async for number, _ in history.log.sizes() if number not in kept]",
+        old="    waiting = [number async for number, _ in snapshots.log.sizes() if number not in kept]",
         new="    waiting: list[int] = []",
         tests=(f"{_ORPHANS}::test_what_any_snapshot_object_refers_to_stays",),
     ),

@@ -193,8 +193,8 @@ class RunFooter(FileFooter):
             or not parsed.rows == sum(head.kinds) == metadata.num_rows
         ):
             raise CorruptionError(
-                f"{PIECES_KEY} tells of {parsed.rows} rows in {pieces.sizes.shape} chunks up to byte {end}, "
-                f"Parquet of {metadata.num_rows} in {shape} up to byte {start}",
+                f"{PIECES_KEY} says {parsed.rows} rows in {pieces.sizes.shape} chunks up to byte {end}, "
+                f"Parquet {metadata.num_rows} in {shape} up to byte {start}",
                 offset=start,
             )
         return parsed

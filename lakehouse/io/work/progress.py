@@ -1,4 +1,4 @@
-"""Progress of long work: what is told to whoever wants to know how far it has got."""
+"""Progress of long work, reported to callers that asked for it."""
 
 from __future__ import annotations
 

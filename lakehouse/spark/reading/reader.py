@@ -174,7 +174,7 @@ class LakehouseReader(TableReader, DataSourceReader):  # type: ignore[misc]
             columns=columns_asked(self._struct, view.schema),
             where=shown_where(where, view.shows),
             segment=view.first_segment,
-            planned_ms=table.history.time.now_ms(),
+            planned_ms=table.snapshots.time.now_ms(),
             pin=f"pin-{uuid.uuid4().hex}",
         )
         if self._options.pin_s is not None:
@@ -230,7 +230,7 @@ async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, 
         plan.snapshot,
         grace_s=grace_s_of(plan.schema),
         segment=plan.segment,
-        age_s=(table.history.time.now_ms() - plan.planned_ms) / 1000,
+        age_s=(table.snapshots.time.now_ms() - plan.planned_ms) / 1000,
         pin=plan.pin,
     )
     async with hold, aclosing(scan.tables()) as tables:

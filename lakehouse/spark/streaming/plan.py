@@ -21,8 +21,8 @@ from lakehouse.spark.streaming.offsets import StreamOffset
 from lakehouse.storage.cdc import (
     Increment,
     Limit,
+    added_by,
     appended_in,
-    brought_by,
     changed_pieces,
     check_kept,
     file_pieces,
@@ -170,7 +170,7 @@ class StreamPlan:
             async for snapshot in snapshots:
                 if snapshot.id > last:
                     break
-                more = brought_by(snapshot)
+                more = added_by(snapshot)
                 files, rows, size = files + more[0], rows + more[1], size + more[2]
                 if limit.exceeded(files, rows, size):
                     if snapshot.id == first:
@@ -264,7 +264,7 @@ class StreamPlan:
         """Returns ranges of keys to read a group in; groups of several pieces are small."""
         if len(group) > 1 or group[0].size < LARGE * step:
             return [EVERY_KEY]
-        files = group[0].brought
+        files = group[0].added_files
         pieces = await pieces_of(self._table, self._read_with, files[:OPENED_MAX])
         return cut_files(files, step, pieces)
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lakehouse.storage.cdc.increments import (
         Increment,
         Limit,
+        added_by,
         appended_in,
-        brought_by,
         changed_pieces,
         file_pieces,
         read_snapshots,
@@ -26,8 +26,19 @@ if TYPE_CHECKING:
     from lakehouse.storage.cdc.snapshot_diff import CHANGE_COLUMN, net_changes
 
 __all__ = [
-    "CHANGE_COLUMN", "ChangeBatch", "Increment", "Limit", "appended_in", "brought_by", "changed_pieces",
-    "check_kept", "file_pieces", "net_changes", "read_snapshots", "state_pieces", "token_of",
+    "CHANGE_COLUMN",
+    "ChangeBatch",
+    "Increment",
+    "Limit",
+    "added_by",
+    "appended_in",
+    "changed_pieces",
+    "check_kept",
+    "file_pieces",
+    "net_changes",
+    "read_snapshots",
+    "state_pieces",
+    "token_of",
     "view_behind",
 ]  # fmt: skip
 
@@ -36,7 +47,7 @@ __getattr__, __dir__ = door(
     {
         "follow": "ChangeBatch check_kept token_of view_behind",
         "increments": (
-            "Increment Limit appended_in brought_by changed_pieces file_pieces read_snapshots state_pieces"
+            "Increment Limit appended_in added_by changed_pieces file_pieces read_snapshots state_pieces"
         ),
         "snapshot_diff": "CHANGE_COLUMN net_changes",
     },

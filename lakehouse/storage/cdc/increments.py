@@ -29,8 +29,8 @@ from lakehouse.storage.tables.open_tables import OpenTable
 __all__ = [
     "Increment",
     "Limit",
+    "added_by",
     "appended_in",
-    "brought_by",
     "changed_pieces",
     "file_pieces",
     "read_snapshots",
@@ -48,7 +48,7 @@ class Increment:
     """Files of the piece in the later state."""
 
     @property
-    def brought(self) -> tuple[FileEntry, ...]:
+    def added_files(self) -> tuple[FileEntry, ...]:
         """Files that only the later state has."""
         had = {entry.path for entry in self.before}
         return tuple(entry for entry in self.after if entry.path not in had)
@@ -56,7 +56,7 @@ class Increment:
     @property
     def size(self) -> int:
         """Bytes of the files that only the later state has, which a reader must read."""
-        return sum(entry.size for entry in self.brought)
+        return sum(entry.size for entry in self.added_files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,10 @@ class Limit:
         """Returns the end, exclusive, of the pieces that may be taken from ``begin`` on."""
         files = rows = size = 0
         for at in range(begin, len(pieces)):
-            brought = pieces[at].brought
-            files += len(brought)
-            rows += sum(entry.rows for entry in brought)
-            size += sum(entry.size for entry in brought)
+            added = pieces[at].added_files
+            files += len(added)
+            rows += sum(entry.rows for entry in added)
+            size += sum(entry.size for entry in added)
             if self.exceeded(files, rows, size):
                 return max(at, begin + 1)
         return len(pieces)
@@ -152,7 +152,7 @@ async def appended_in(table: OpenTable, snapshot: Snapshot) -> tuple[FileEntry, 
     )
 
 
-def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
+def added_by(snapshot: Snapshot) -> tuple[int, int, int]:
     """Estimates how many files, rows and bytes a reader of changes must read because of a commit."""
     segments = [covered for covered in snapshot.segments if covered.at in (None, snapshot.id)]
     files = sum(covered.last - covered.first + 1 for covered in segments)
@@ -165,7 +165,7 @@ def brought_by(snapshot: Snapshot) -> tuple[int, int, int]:
 
 async def read_snapshots(table: OpenTable, first: int, head: Snapshot) -> AsyncGenerator[Snapshot, None]:
     """Yields the snapshots from an id up to the head, in order; some are read ahead."""
-    read, at_once = partial(table.history.snapshot, head=head), table.settings.read_concurrency
+    read, at_once = partial(table.snapshots.snapshot, head=head), table.settings.read_concurrency
     snapshots = map_bounded(read, range(first, head.id + 1), at_once)
     async with aclosing(snapshots):
         async for snapshot in snapshots:

@@ -14,7 +14,7 @@ from lakehouse.format.metadata import CommitKind, SchemaRef, Snapshot
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.metadata.schemas import Schemas
-from lakehouse.storage.metadata.snapshots import History
+from lakehouse.storage.metadata.snapshots import Snapshots
 from lakehouse.storage.schema.evolution import SchemaChange, evolve
 
 __all__ = ["Alter", "restored_schema"]
@@ -25,14 +25,14 @@ class Alter:
 
     Args:
         schemas: the table's schema objects.
-        history: the table's snapshots; its clock dates the new schema.
+        snapshots: those of the table; its clock dates the new schema.
         changes: changes to apply, in this order.
     """
 
     blind: ClassVar[bool] = False
 
-    def __init__(self, schemas: Schemas, history: History, changes: Sequence[SchemaChange]) -> None:
-        self._schemas, self._history, self._changes = schemas, history, changes
+    def __init__(self, schemas: Schemas, snapshots: Snapshots, changes: Sequence[SchemaChange]) -> None:
+        self._schemas, self._snapshots, self._changes = schemas, snapshots, changes
 
     async def draft(self, base: Base) -> Draft | None:
         """Writes the changed schema and returns a draft that refers to it; None when nothing changes."""
@@ -43,13 +43,13 @@ class Alter:
             return None
         # Written anew for each head: the id and the ancestors depend on the schema that was there before.
         ref = await self._schemas.write(
-            changed, time_ms=self._history.time.now_ms(), before=(before, base.snapshot.schema)
+            changed, time_ms=self._snapshots.time.now_ms(), before=(before, base.snapshot.schema)
         )
         return Draft(kind=CommitKind.ALTER, schema=ref)
 
 
 async def restored_schema(
-    schemas: Schemas, history: History, base: Snapshot, target: Snapshot
+    schemas: Schemas, snapshots: Snapshots, base: Snapshot, target: Snapshot
 ) -> SchemaRef | None:
     """Writes a copy of the target's schema with the id after the head's; None when both are the same.
 
@@ -66,4 +66,4 @@ async def restored_schema(
         highest_field_id=before.schema.highest_field_id,
         highest_index_id=before.schema.highest_index_id,
     )
-    return await schemas.write(again, time_ms=history.time.now_ms(), before=(wanted, target.schema))
+    return await schemas.write(again, time_ms=snapshots.time.now_ms(), before=(wanted, target.schema))

@@ -54,7 +54,7 @@ from lakehouse.storage.commit.spilled_manifest import SpilledManifest, write_man
 from lakehouse.storage.files.rebucket import Resplit
 from lakehouse.storage.metadata.manifests import Manifests, with_position
 from lakehouse.storage.metadata.schemas import Schemas
-from lakehouse.storage.metadata.snapshots import Head, History
+from lakehouse.storage.metadata.snapshots import Head, Snapshots
 from lakehouse.storage.wal.log import Wal
 from lakehouse.storage.wal.segment_runs import SegmentRuns
 from lakehouse.storage.wal.tail import Tail, covered
@@ -156,7 +156,7 @@ class Committer:
     Args:
         store: store of the table.
         root: the table's directory.
-        history: the table's snapshots.
+        snapshots: those of the table.
         manifests: the table's manifests, for its live files.
         schemas: the table's schema objects.
         wal: the table's write-ahead log.
@@ -170,7 +170,7 @@ class Committer:
         store: ObjectStore,
         root: str,
         *,
-        history: History,
+        snapshots: Snapshots,
         manifests: Manifests,
         schemas: Schemas,
         wal: Wal,
@@ -179,7 +179,7 @@ class Committer:
         guard: Callable[[], Awaitable[None]],
     ) -> None:
         self._store, self._root = store, root
-        self._history, self._manifests, self._schemas = history, manifests, schemas
+        self._snapshots, self._manifests, self._schemas = snapshots, manifests, schemas
         self._wal, self._runs = wal, runs
         self._clock, self._guard = clock, guard
         # Commits of one process would only lose races against each other.
@@ -231,7 +231,7 @@ class Committer:
             attempt, began = 0, self._clock.steady()
             # A blind change is the same on every head, so the known one will do: asking would cost as much as
             # a lost race.
-            head = await (self._history.known_head() if change.blind else self._history.head())
+            head = await (self._snapshots.known_head() if change.blind else self._snapshots.head())
             while True:
                 await self._guard()
                 done = await self._attempt(call, head, attempt)
@@ -241,7 +241,7 @@ class Committer:
                 attempt += 1
                 # A blind change can only have come second: it goes on until the deadline, however often that
                 # was.
-                late = self._clock.steady() - began > self._history.deadline_s
+                late = self._clock.steady() - began > self._snapshots.deadline_s
                 if attempt > max_retries and (late or not change.blind):
                     raise ConflictError(
                         f"{attempt} attempts to commit to {self._root} each came second; the head is "
@@ -254,7 +254,7 @@ class Committer:
         """Makes one attempt; returns the outcome, or the newer head to try again on."""
         base, writer = head.snapshot, call.writer
         if not call.undrops:
-            self._history.check_live(base)
+            self._snapshots.check_live(base)
         if writer is not None:
             recorded = await self._recorded(base, writer)
             if recorded is not None:
@@ -265,17 +265,17 @@ class Committer:
         except (FormatError, NotFoundError):
             # The objects that it decides from may have expired while it was held up.
             call.expired += 1
-            newer = await self._history.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None
+            newer = await self._snapshots.newer_than(base.id) if call.expired <= _EXPIRED_MAX else None
             if newer is None:
                 raise
             return newer
         if child is None:
             return Committed(snapshot=base, changed=False, attempts=attempt)
-        if self._clock.steady() - head.seen_at > self._history.deadline_s:
+        if self._clock.steady() - head.seen_at > self._snapshots.deadline_s:
             # Nothing was sent: look again. By now the next number may have been used, expired and freed, and
             # a create of it would succeed beside what was built upon it.
-            self._history.forget()
-            return await self._history.head()
+            self._snapshots.forget()
+            return await self._snapshots.head()
         began = self._clock.steady()
         try:
             stored = await self._append(child, writer)
@@ -283,13 +283,13 @@ class Committer:
             if attempt % 2:
                 await self._step_aside(self._clock.steady() - began)
             return await self._behind(lost, head, hurry=call.change.blind and attempt % 2 == 0)
-        self._history.time.learn(stored.store_time_ms)
+        self._snapshots.time.learn(stored.store_time_ms)
         # A late success proves nothing: see _settle_late.
-        if self._clock.steady() - head.seen_at > self._history.deadline_s:
-            self._history.forget()
+        if self._clock.steady() - head.seen_at > self._snapshots.deadline_s:
+            self._snapshots.forget()
             return await self._settle_late(child, writer)
-        self._history.note(child, head.seen_at)
-        self._history.hint()
+        self._snapshots.note(child, head.seen_at)
+        self._snapshots.hint()
         return Committed(snapshot=child, changed=True, attempts=attempt + 1)
 
     async def _child(self, call: _Call, base: Snapshot, attempt: int) -> Snapshot | None:
@@ -320,7 +320,7 @@ class Committer:
             base,
             draft,
             token=call.token,
-            now_ms=await self._history.stamp_ms(base),
+            now_ms=await self._snapshots.stamp_ms(base),
             message=call.message,
             manifest=await call.spilled.of(draft.added, base),
             fold=await self._folded(base) if draft.files is None else None,
@@ -360,7 +360,7 @@ class Committer:
         stored: Stored | None = None
         note = None if writer is None else f"sequence {writer[1]} of writer {writer[0]!r}"
         with anyio.CancelScope(shield=True):
-            stored = await self._history.append(child, note=note)
+            stored = await self._snapshots.append(child, note=note)
         assert stored is not None
         return stored
 
@@ -383,12 +383,12 @@ class Committer:
         winner = lost.context.get("winner")
         began = self._clock.steady()
         if not isinstance(winner, Fetched):
-            return await self._history.head()
+            return await self._snapshots.head()
         if hurry:
             # The winner need not be the newest by now. When ``head`` was read, no later snapshot existed
             # yet, so the deadline counts from then.
-            return self._history.note(self._history.decoded(winner), head.seen_at)
-        return self._history.note(await self._history.newest_from(winner), began)
+            return self._snapshots.note(self._snapshots.decoded(winner), head.seen_at)
+        return self._snapshots.note(await self._snapshots.newest_from(winner), began)
 
     async def _settle_late(self, child: Snapshot, writer: tuple[str, int] | None) -> Committed:
         """Decides by the writer's recorded sequence whether a commit with a late answer was made.
@@ -398,14 +398,14 @@ class Committer:
         unread: LakehouseError | None = None
         if writer is not None:
             try:
-                recorded = await self._recorded((await self._history.head()).snapshot, writer)
+                recorded = await self._recorded((await self._snapshots.head()).snapshot, writer)
                 if recorded is not None:
                     return Committed(snapshot=recorded, changed=True)
             except LakehouseError as error:
                 unread = error
         raise CommitUnknownError(
             f"the answer to the commit of snapshot {child.id} of {self._root} came later than "
-            f"commit.deadline_s ({self._history.deadline_s:g} s) after its head was read, so it proves "
+            f"commit.deadline_s ({self._snapshots.deadline_s:g} s) after its head was read, so it proves "
             f"nothing. Look for token {child.token} among the snapshots; a commit with (writer, sequence) "
             "can be repeated.",
             snapshot=child.id,
@@ -418,7 +418,7 @@ class Committer:
         if mark is None or mark.sequence < writer[1]:
             return None
         try:
-            return await self._history.snapshot(mark.snapshot, base)
+            return await self._snapshots.snapshot(mark.snapshot, base)
         except (FormatError, NotFoundError):
             # Long expired; the head holds its rows.
             return base
@@ -440,7 +440,7 @@ class Committer:
         refs = [await write_manifest(self._store, self._root, base, entries) for entries in fold.outputs]
         self._fold = dataclasses.replace(fold, manifests=tuple(refs))
         # Manifests older than that may have been deleted as orphans.
-        self._fold_ends = now + self._history.deadline_s
+        self._fold_ends = now + self._snapshots.deadline_s
         return self._fold
 
 

@@ -224,7 +224,7 @@ class _Rescale:
                 buckets=self._buckets,
                 caches=table.env.caches.runs,
                 settings=settings,
-                stands=cluster.span,
+                span=cluster.span,
             )
             self.uploaded += split.paths
             splits.append(split if cluster.is_oldest else _above(split))
@@ -233,7 +233,7 @@ class _Rescale:
 
     async def draft(self, base: Base) -> Draft | None:
         """Drafts nothing when somebody else has already changed the number of buckets."""
-        schemas, history = self._table.schemas, self._table.history
+        schemas, snapshots = self._table.schemas, self._table.snapshots
         before = await schemas.read(base.snapshot.schema)
         if before.schema.buckets == self._buckets:
             return None
@@ -246,7 +246,7 @@ class _Rescale:
             added=self._used.entries,
             removed=tuple(todo),
             schema=await schemas.write(
-                changed, time_ms=history.time.now_ms(), before=(before, base.snapshot.schema)
+                changed, time_ms=snapshots.time.now_ms(), before=(before, base.snapshot.schema)
             ),
             uploaded_ms=self._used.first_upload_ms,
         )

@@ -45,7 +45,7 @@ async def split_run(
     buckets: int,
     caches: RunCaches,
     settings: TableSettings,
-    stands: tuple[Position | None, Position | None] | None = None,
+    span: tuple[Position | None, Position | None] | None = None,
 ) -> UploadedFiles:
     """Writes the rows of some files anew, split into so many buckets.
 
@@ -57,10 +57,10 @@ async def split_run(
         buckets: the new number of buckets.
         caches: caches of data files.
         settings: bounds on memory and concurrency.
-        stands: first and last position of the output; None = those of the input.
+        span: first and last position of the output; None = those of the input.
     """
     first = inputs[0]
-    lo, hi = (first.lo, first.hi) if stands is None else stands
+    lo, hi = (first.lo, first.hi) if span is None else span
     target = dataclasses.replace(schema, buckets=buckets)
     options = TableOptions.parse(schema.options)
     level = min(entry.level for entry in inputs)

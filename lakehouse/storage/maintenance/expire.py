@@ -25,7 +25,7 @@ from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.maintenance.reachable import PathSet, Reachable, paths_of
 from lakehouse.storage.metadata.paths import SNAPSHOT_PREFIX, join, segment_path, snapshot_path
-from lakehouse.storage.metadata.snapshots import History
+from lakehouse.storage.metadata.snapshots import Snapshots
 from lakehouse.storage.tables.arguments import check_count, check_seconds
 from lakehouse.storage.tables.open_tables import OpenTable
 
@@ -75,7 +75,7 @@ class ExpireReport(DryRunReport):
 class _Expire:
     """Change that raises the earliest snapshot which exists for readers."""
 
-    history: History
+    snapshots: Snapshots
     retain: int | None
     older_than_ms: int | None
     blind: ClassVar[bool] = False
@@ -93,7 +93,7 @@ class _Expire:
             return head.earliest
         earliest = head.id if self.retain is None else head.id - self.retain + 1
         if self.older_than_ms is not None:
-            last = await or_none(self.history.at_time(self.older_than_ms - 1, head))
+            last = await or_none(self.snapshots.at_time(self.older_than_ms - 1, head))
             if last is None:
                 return head.earliest  # none is that old
             earliest = min(earliest, last.id + 1)
@@ -114,7 +114,7 @@ async def expire_snapshots(
     retain = check_count("retain", retain)
     grace_s = check_seconds("grace_s", grace_s)
     view = await table.newest()
-    change = _Expire(history=table.history, retain=retain, older_than_ms=older_than_ms)
+    change = _Expire(snapshots=table.snapshots, retain=retain, older_than_ms=older_than_ms)
     before, head = view.snapshot, view.snapshot
     earliest = await change.earliest(head)
     if not dry_run and earliest > head.earliest:
@@ -140,7 +140,7 @@ class _Listed:
     @classmethod
     async def of(cls, table: OpenTable, upto: int, now_ms: int) -> _Listed:
         """Lists the snapshot objects up to an id, inclusive; one request for a thousand."""
-        listed, log = cls(), table.history.log
+        listed, log = cls(), table.snapshots.log
         async for stored in table.env.store.list(join(table.root, SNAPSHOT_PREFIX)):
             number = log.number(stored.key)
             if number is None:
@@ -174,7 +174,7 @@ class _Run:
             grace_s: seconds since an object became unreachable; 0 = delete at once.
             earliest: the head's earliest id, or with ``dry_run`` what it would be.
         """
-        now_ms = await self._table.history.store_now_ms(self._head)
+        now_ms = await self._table.snapshots.store_now_ms(self._head)
         listed = await _Listed.of(self._table, self._head.id, now_ms)
         then = await self._as_of(listed, now_ms - int(grace_s * 1000)) if grace_s else self._head
         # Tagged then or now: a tag dropped within the grace still protects, a new one does so already.
@@ -261,11 +261,11 @@ class _Run:
 
     async def _read(self, number: int) -> Snapshot | None:
         """Reads a snapshot; None when it was deleted meanwhile, which happens to expired ones."""
-        history, head = self._table.history, self._head
+        snapshots, head = self._table.snapshots, self._head
         if number >= head.earliest or any(ref.snapshot == number for ref in head.refs.values()):
-            return await history.snapshot(number, head)
-        fetched = await history.log.find(number)
-        return history.decoded(fetched) if fetched is not None else None
+            return await snapshots.snapshot(number, head)
+        fetched = await snapshots.log.find(number)
+        return snapshots.decoded(fetched) if fetched is not None else None
 
     async def _read_all(self, numbers: Sequence[int]) -> list[Snapshot | None]:
         """Reads expired snapshots; None for each that is deleted or damaged."""

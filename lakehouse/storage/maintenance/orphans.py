@@ -184,7 +184,7 @@ async def begin_sweep(table: OpenTable, *, older_than_ms: int | None, dry_run: b
     """Commits the horizon, without which nothing may be deleted."""
     view = await table.newest()
     head = view.snapshot
-    now_ms = await table.history.store_now_ms(head)
+    now_ms = await table.snapshots.store_now_ms(head)
     horizon_ms = now_ms - int(view.options.orphan_min_age_s * 1000)
     if older_than_ms is not None:
         # A horizon in the future would refuse writes that have not begun yet.
@@ -205,17 +205,17 @@ async def needed_paths(table: OpenTable, sweep: OrphanSweep, reporter: ProgressR
 
     Call it when the sweep has begun, and before anything is listed.
     """
-    needed, history, head = Reachable(table.manifests, table.schemas), table.history, sweep.head
+    needed, snapshots, head = Reachable(table.manifests, table.schemas), table.snapshots, sweep.head
     tagged = {ref.snapshot for ref in head.refs.values()}
     kept = {*tagged, *range(head.earliest, head.id + 1)}
-    waiting = [number async for number, _ in history.log.sizes() if number not in kept]
+    waiting = [number async for number, _ in snapshots.log.sizes() if number not in kept]
 
     async def read(number: int) -> Snapshot | None:
         if number in kept:
-            return await history.snapshot(number, head)
+            return await snapshots.snapshot(number, head)
         try:
-            fetched = await history.log.find(number)
-            return history.decoded(fetched) if fetched is not None else None
+            fetched = await snapshots.log.find(number)
+            return snapshots.decoded(fetched) if fetched is not None else None
         except FormatError:
             return None  # expired and damaged: nobody can read it
 

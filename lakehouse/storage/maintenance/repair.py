@@ -136,14 +136,14 @@ class _Repair:
 
     async def _newest(self) -> tuple[int, Snapshot]:
         """Returns the highest id that was committed, and the newest snapshot that can be read."""
-        history = self._table.history
-        numbers = [number for number, _ in await history.log.listed()]
+        snapshots = self._table.snapshots
+        numbers = [number for number, _ in await snapshots.log.listed()]
         began = self._table.env.clock.steady()
         newest = await self._newest_committed(numbers[-1]) if numbers else 0
         for number in reversed(numbers):
             try:
-                fetched = await history.log.find(number)
-                if fetched is None and history.is_late(began):
+                fetched = await snapshots.log.find(number)
+                if fetched is None and snapshots.is_late(began):
                     raise UnavailableError(
                         f"snapshot {number} of {self._table.root} is gone since it was listed, and that was "
                         "longer ago than the commit deadline: it may have expired. Repair again.",
@@ -152,7 +152,7 @@ class _Repair:
                     )
                 if fetched is None:
                     continue
-                return newest, history.check_live(history.decoded(fetched))
+                return newest, snapshots.check_live(snapshots.decoded(fetched))
             except FormatError as error:
                 self._lose(Loss(kind=LossKind.COMMIT, object=snapshot_path(number), reason=error.message))
         raise CorruptionError(
@@ -162,7 +162,7 @@ class _Repair:
 
     async def _newest_committed(self, newest: int) -> int:
         """Returns the highest committed id, which may be above the highest listed; notes lost snapshots."""
-        hint = await self._table.history.lost_above(newest)
+        hint = await self._table.snapshots.lost_above(newest)
         if hint is None:
             return newest
         if hint.snapshot - newest > _LOST_MAX:
@@ -212,7 +212,7 @@ class _Repair:
             return best
         self._schema = await self._table.schemas.write(
             again,
-            time_ms=self._table.history.time.now_ms(),
+            time_ms=self._table.snapshots.time.now_ms(),
             before=(best, SchemaRef(id=best.schema.id, path=path)),
         )
         return await self._table.schemas.read(self._schema)
@@ -250,7 +250,7 @@ class _Repair:
         except FormatError as error:
             rebuilt = await self._rebuilt(snapshot, ref)
             if rebuilt is None:
-                reason = f"{error.message} Its {ref.entries:,} files are told by nothing else."
+                reason = f"{error.message} No other object names its {ref.entries:,} files."
                 self._lose(Loss(kind=LossKind.MANIFEST, object=ref.path, rows=ref.rows, reason=reason))
             else:
                 self._recovered += len(rebuilt)
@@ -285,10 +285,10 @@ class _Repair:
         return rebuilt if same else None
 
     async def _read(self, number: int) -> Snapshot | None:
-        history = self._table.history
+        snapshots = self._table.snapshots
         try:
-            fetched = await history.log.find(number)
-            return history.decoded(fetched) if fetched is not None else None
+            fetched = await snapshots.log.find(number)
+            return snapshots.decoded(fetched) if fetched is not None else None
         except FormatError:
             return None
 
@@ -380,16 +380,16 @@ class _Repair:
         Lost ids above the highest existing one are filled too: a process that knows of nothing newer would
         commit there, and its commit would be overlooked.
         """
-        history, head, kept = self._table.history, base, tuple(self._kept(entries))
-        there = await history.log.newest(after=base.id)
+        snapshots, head, kept = self._table.snapshots, base, tuple(self._kept(entries))
+        there = await snapshots.log.newest(after=base.id)
         if there is not None:
-            fetched = await history.log.find(there)
+            fetched = await snapshots.log.find(there)
             token = (fetched.token if fetched is not None else None) or ""
             head = dataclasses.replace(base.with_positions(), id=there, token=token)
         for _ in range(head.id, newest):
             head = await self._create_behind(head, kept, segments, "in place of a lost snapshot")
         child = await self._create_behind(head, kept, segments)
-        history.forget()
+        snapshots.forget()
         return child
 
     async def _create_behind(
@@ -400,13 +400,13 @@ class _Repair:
         message: str | None = None,
     ) -> Snapshot:
         """Creates the next snapshot, with the state that could be read."""
-        history = self._table.history
+        snapshots = self._table.snapshots
         state = await self._state(head.with_positions(), kept, segments)
         draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema)
-        now_ms = history.time.now_ms()
+        now_ms = snapshots.time.now_ms()
         child = child_of(head, draft, token=new_token(), now_ms=now_ms, message=message)
         try:
-            await history.append(child)
+            await snapshots.append(child)
         except ConflictError as lost:
             raise ConflictError(
                 f"somebody else has made snapshot {child.id} of {self._table.root}: repair it again",

@@ -128,7 +128,7 @@ class _Verification:
         numbers = sorted(tagged | set(range(min(head.earliest, head.id), newest + 1)))
         if wanted is not None:
             if wanted not in numbers:
-                await self._table.history.snapshot(wanted, head)
+                await self._table.snapshots.snapshot(wanted, head)
             numbers = [wanted]
         self._check_log(head, newest, hinted)
         before: Snapshot | None = None
@@ -151,26 +151,26 @@ class _Verification:
 
     async def _head(self) -> tuple[Snapshot, int]:
         """Returns the newest snapshot that can be read, and the highest existing id."""
-        history = self._table.history
-        newest = await history.log.newest()
+        snapshots = self._table.snapshots
+        newest = await snapshots.log.newest()
         if newest is None:
-            return (await history.head()).snapshot, 0
+            return (await snapshots.head()).snapshot, 0
         number = newest
         while True:
             _, snapshot = await self._read(number)
             if snapshot is not None:
-                return history.check_live(snapshot), newest
+                return snapshots.check_live(snapshot), newest
             if number == 1:
                 raise NotFoundError(f"none of the snapshots of {self._table.root} can be read")
             number -= 1
 
     async def _read(self, number: int) -> tuple[int, Snapshot | None]:
         """Reads a snapshot; returns its id and None, and notes the damage, when it cannot be read."""
-        history = self._table.history
+        snapshots = self._table.snapshots
         try:
-            fetched = await history.log.find(number)
+            fetched = await snapshots.log.find(number)
             if fetched is not None:
-                return number, history.decoded(fetched)
+                return number, snapshots.decoded(fetched)
             self.damages.add(snapshot_path(number), Problem.MISSING, "there is no such object", [number])
         except FormatError as error:
             self.damages.add(snapshot_path(number), Problem.UNREADABLE, error.message, [number])
@@ -178,7 +178,7 @@ class _Verification:
 
     async def _expired(self, numbers: Sequence[int]) -> tuple[int, ...]:
         try:
-            head = (await self._table.history.head()).snapshot
+            head = (await self._table.snapshots.head()).snapshot
         except FormatError:
             return ()
         kept = {ref.snapshot for ref in head.refs.values()}

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.metadata import Snapshot
-from lakehouse.storage.metadata.snapshots import History
+from lakehouse.storage.metadata.snapshots import Snapshots
 
 __all__ = ["explain_expiry", "from_head"]
 
@@ -25,11 +25,11 @@ _HEADS = 3
 """Newer heads that are tried before a missing object is called damage."""
 
 
-async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot], Awaitable[R]]) -> R:
+async def from_head(snapshots: Snapshots, head: Snapshot, read: Callable[[Snapshot], Awaitable[R]]) -> R:
     """Reads what a head refers to; if some of it is missing and there is a newer head, reads from that.
 
     Args:
-        history: the table's snapshots.
+        snapshots: those of the table.
         head: a snapshot that was the newest one not long ago.
         read: the read to be done; it is called again with a newer head.
     """
@@ -38,7 +38,7 @@ async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot],
             return await read(head)
         # An object that is missing looks like damage, and is none if a newer head has let it expire.
         except FormatError:
-            newer = await history.newer_than(head.id)
+            newer = await snapshots.newer_than(head.id)
             if newer is None:
                 raise
             head = newer.snapshot
@@ -48,26 +48,26 @@ async def from_head(history: History, head: Snapshot, read: Callable[[Snapshot],
 
 @contextlib.asynccontextmanager
 async def explain_expiry(
-    history: History, *snapshots: int, segment: int | None = None
+    snapshots: Snapshots, *ids: int, segment: int | None = None
 ) -> AsyncGenerator[None, None]:
     """Re-raises a missing object as "snapshot N expired" where that is the cause.
 
     Args:
-        history: the table's snapshots.
-        snapshots: ids of the snapshots that the block reads.
+        snapshots: those of the table.
+        ids: the snapshots that the block reads.
         segment: the first segment of the write-ahead log that is read above the snapshots.
     """
     try:
         yield
     except (FormatError, NotFoundError) as error:
-        for snapshot in snapshots:
-            head = await history.outlives(snapshot, segment=segment)
+        for snapshot in ids:
+            head = await snapshots.outlives(snapshot, segment=segment)
             if head is None:
                 continue
-            earliest = history.check_live(head.snapshot).earliest
-            what = f"snapshot {snapshot} of {history.root} expired"
+            earliest = snapshots.check_live(head.snapshot).earliest
+            what = f"snapshot {snapshot} of {snapshots.root} expired"
             if snapshot >= earliest:
-                what = f"the write-ahead log above snapshot {snapshot} of {history.root} was flushed"
+                what = f"the write-ahead log above snapshot {snapshot} of {snapshots.root} was flushed"
             raise NotFoundError(
                 f"{what} while it was read, and some of it is "
                 f"deleted; there are snapshots from {earliest} on. Read again. What is read for long stays "

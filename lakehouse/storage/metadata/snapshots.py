@@ -40,7 +40,7 @@ from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.metadata.store_clock import StoreTime, ask_store_ms
 
-__all__ = ["Head", "History", "Spawn"]
+__all__ = ["Head", "Snapshots", "Spawn"]
 
 _HINT_EVERY_S = 1.0
 """Minimum seconds between two hints of this process."""
@@ -61,7 +61,7 @@ class Head:
     """Latest moment at which it is known to have been the newest, by the steady clock in seconds."""
 
 
-class History:
+class Snapshots:
     """Reads the snapshots of one table.
 
     Args:
@@ -131,7 +131,7 @@ class History:
     def adopt_deadline(self, deadline_s: float, *, snapshot: int) -> None:
         """Takes over ``commit.deadline_s`` from a snapshot's options, unless a newer snapshot's is in force.
 
-        Commits of views of several ages share this history. An older view must not judge by a longer
+        Commits of views of several ages share these snapshots. An older view must not judge by a longer
         deadline what was learnt under a shorter one.
         """
         if snapshot >= self._deadline_of:
@@ -254,7 +254,7 @@ class History:
                     raise self._missing_error(numbers[-1])
                 return None
         raise UnavailableError(
-            f"the newest snapshot of {self.root} cannot be told: {_LOOKS} times, an answer took longer than "
+            f"the newest snapshot of {self.root} was not found: {_LOOKS} times, an answer took longer than "
             f"commit.deadline_s ({self.deadline_s:g} s). Try again when the store is quicker.",
             kind="timeout",
             key=self.root,

@@ -48,9 +48,9 @@ async def create_table(env: Environment, names: Names, name: TableName, schema: 
     )
     await table.before_write()
     began = env.clock.steady()
-    stored = await table.history.append(first)
-    table.history.time.learn(stored.store_time_ms)
+    stored = await table.snapshots.append(first)
+    table.snapshots.time.learn(stored.store_time_ms)
     await names.claim(name, pointer, first=True)
-    table.history.note(first, began)
+    table.snapshots.note(first, began)
     env.opened[table_id] = table
     return table

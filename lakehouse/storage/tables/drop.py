@@ -131,14 +131,14 @@ async def drop_table(table: OpenTable) -> Snapshot:
         NotFoundError: nothing is left of the table.
         CommitUnknownError: the table is dropped, but its streaming writer may not have ended.
     """
-    head = (await table.history.head()).snapshot
+    head = (await table.snapshots.head()).snapshot
     if head.kind is not CommitKind.DROP:
         # Before the commit, so that it covers everything that the streaming writer had acknowledged.
         await _fence_off(table, head)
         try:
             head = (await table.commit(DropTable(), view=await table.view_of(head))).snapshot
         except NotFoundError:
-            head = (await table.history.head()).snapshot
+            head = (await table.snapshots.head()).snapshot
             if head.kind is not CommitKind.DROP:
                 raise
     try:
@@ -155,7 +155,7 @@ async def drop_table(table: OpenTable) -> Snapshot:
 
 async def _fence_off(table: OpenTable, head: Snapshot) -> None:
     if head.wal is not None:
-        await table.take_log_over(head, deadline_s=table.history.deadline_s)
+        await table.take_log_over(head, deadline_s=table.snapshots.deadline_s)
 
 
 async def give_back(table: OpenTable, names: Names, *, cascade: str | None = None) -> None:
@@ -166,7 +166,7 @@ async def give_back(table: OpenTable, names: Names, *, cascade: str | None = Non
             table.name,
             seen,
             state=NameState.DROPPED,
-            time_ms=table.history.time.now_ms(),
+            time_ms=table.snapshots.time.now_ms(),
             token=seen.token,
             cascade=cascade,
         )

@@ -78,7 +78,7 @@ async def holding(
     hold = _Hold(table, snapshots, grace_s, pin)
     hold.pin_after(max(0.0, until_pinned_s(grace_s) - age_s))
     try:
-        async with explain_expiry(table.history, *snapshots, segment=segment):
+        async with explain_expiry(table.snapshots, *snapshots, segment=segment):
             yield
     finally:
         await hold.end()

@@ -32,7 +32,7 @@ from lakehouse.storage.metadata.expiry_guard import from_head
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.metadata.paths import join
 from lakehouse.storage.metadata.schemas import Schemas
-from lakehouse.storage.metadata.snapshots import History, Spawn
+from lakehouse.storage.metadata.snapshots import Snapshots, Spawn
 from lakehouse.storage.metadata.store_clock import StoreTime
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.rows.missing_columns import Missing
@@ -130,7 +130,7 @@ class OpenTable:
         self.listeners: list[CommitListener] = []
         """Listeners, called in this order after every commit that this process makes."""
         store, caches = env.store, env.caches
-        self.history = History(
+        self.snapshots = Snapshots(
             store,
             self.root,
             table=self.uuid,
@@ -147,7 +147,7 @@ class OpenTable:
         self._committer = Committer(
             store,
             self.root,
-            history=self.history,
+            snapshots=self.snapshots,
             manifests=self.manifests,
             schemas=self.schemas,
             wal=self.wal,
@@ -158,7 +158,7 @@ class OpenTable:
         self.recheck = Recheck(
             store,
             self.root,
-            self.history,
+            self.snapshots,
             self.wal,
             env.clock,
             env.spawn,
@@ -189,13 +189,13 @@ class OpenTable:
         return await self._remembered()
 
     async def _remembered(self) -> View:
-        known = (await self.history.known_head()).snapshot
-        return await from_head(self.history, known, self.view_of)
+        known = (await self.snapshots.known_head()).snapshot
+        return await from_head(self.snapshots, known, self.view_of)
 
     async def newest(self) -> View:
         """Reads the newest state there is."""
-        head = (await self.history.head()).snapshot
-        return await from_head(self.history, head, self._live_view)
+        head = (await self.snapshots.head()).snapshot
+        return await from_head(self.snapshots, head, self._live_view)
 
     async def view(
         self,
@@ -222,19 +222,19 @@ class OpenTable:
         if sum(argument is not None for argument in (snapshot, timestamp, tag)) > 1:
             raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
         try:
-            head = self.history.check_live((await self.history.head()).snapshot)
+            head = self.snapshots.check_live((await self.snapshots.head()).snapshot)
         except FormatError:
             if snapshot is None:
                 raise
             # A damaged head takes no older snapshot with it.
-            head = await self.history.newest_sound()
+            head = await self.snapshots.newest_sound()
             if snapshot > head.id:
                 raise
 
         def of(head: Snapshot) -> Awaitable[View]:
-            return self._view_under(self.history.check_live(head), snapshot, timestamp, tag)
+            return self._view_under(self.snapshots.check_live(head), snapshot, timestamp, tag)
 
-        return await from_head(self.history, head, of)
+        return await from_head(self.snapshots, head, of)
 
     async def _view_under(
         self, head: Snapshot, snapshot: int | None, timestamp: dt.datetime | int | str | None, tag: str | None
@@ -248,13 +248,13 @@ class OpenTable:
                 )
             snapshot = ref.snapshot
         if snapshot is not None:
-            return await self.view_of(await self.history.snapshot(snapshot, head))
+            return await self.view_of(await self.snapshots.snapshot(snapshot, head))
         if timestamp is not None:
-            return await self.view_of(await self.history.at_time(time_ms_of(timestamp), head))
+            return await self.view_of(await self.snapshots.at_time(time_ms_of(timestamp), head))
         return await self.view_of(head)
 
     def _live_view(self, head: Snapshot) -> Awaitable[View]:
-        return self.view_of(self.history.check_live(head))
+        return self.view_of(self.snapshots.check_live(head))
 
     async def view_of(self, snapshot: Snapshot) -> View:
         """Returns a snapshot with its schema."""
@@ -274,7 +274,7 @@ class OpenTable:
             view = await self.newest()
         if view.snapshot.wal is None:
             return view
-        return await from_head(self.history, view.snapshot, self._fresh_above)
+        return await from_head(self.snapshots, view.snapshot, self._fresh_above)
 
     async def _fresh_above(self, known: Snapshot) -> View:
         """Returns the newest state and the log above it, listed from the end of a known snapshot's cover."""
@@ -294,12 +294,12 @@ class OpenTable:
         """
         if view.snapshot.wal is None:
             return None
-        return await from_head(self.history, view.snapshot, self.wal.tail)
+        return await from_head(self.snapshots, view.snapshot, self.wal.tail)
 
     async def take_log_over(self, head: Snapshot, *, deadline_s: float) -> WalAppender:
         """Fences off the log's current writer and returns the only appender; the head has a log."""
         over = partial(take_over, self.wal, clock=self.env.clock, deadline_s=deadline_s)
-        return await from_head(self.history, head, over)
+        return await from_head(self.snapshots, head, over)
 
     @property
     def settings(self) -> TableSettings:
@@ -373,7 +373,7 @@ class OpenTable:
         """
         self.expect_commit()
         options = view.options
-        self.history.adopt_deadline(options.commit_deadline_s, snapshot=view.snapshot.id)
+        self.snapshots.adopt_deadline(options.commit_deadline_s, snapshot=view.snapshot.id)
         done = await self._committer.commit(
             change,
             writer=writer,
@@ -410,6 +410,6 @@ def shared_table(env: Environment, name: TableName, pointer: NamePointer) -> Ope
 async def is_dropped(table: OpenTable) -> bool:
     """Returns whether a table's newest snapshot is a drop, or there is none."""
     try:
-        return (await table.history.head()).snapshot.kind is CommitKind.DROP
+        return (await table.snapshots.head()).snapshot.kind is CommitKind.DROP
     except NotFoundError:
         return True

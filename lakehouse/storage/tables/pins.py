@@ -26,7 +26,7 @@ async def make_pin(table: OpenTable, snapshot: int, *, name: str, ttl_s: float) 
         ttl_s: seconds until the pin ends by itself.
     """
     view = await table.known()
-    expires = await table.history.store_now_ms(view.snapshot) + int(ttl_s * 1000)
+    expires = await table.snapshots.store_now_ms(view.snapshot) + int(ttl_s * 1000)
     ref = Ref(snapshot=snapshot, kind=RefKind.PIN, expires_ms=expires)
     await table.commit(ChangeRefs(make={name: ref}), view=view)
 

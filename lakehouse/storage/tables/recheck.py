@@ -24,7 +24,7 @@ from lakehouse.io.work import map_bounded
 from lakehouse.log import get_logger
 from lakehouse.storage.metadata.acknowledged import Acknowledged, Written
 from lakehouse.storage.metadata.dense_log import DenseLog
-from lakehouse.storage.metadata.snapshots import History, Spawn
+from lakehouse.storage.metadata.snapshots import Snapshots, Spawn
 from lakehouse.storage.wal.log import Wal
 
 __all__ = ["Recheck"]
@@ -61,7 +61,7 @@ class Recheck:
     Args:
         store: the store that holds the table.
         root: the table's directory.
-        history: the table's snapshots.
+        snapshots: those of the table.
         wal: the table's write-ahead log.
         clock: measures the time since the last check.
         spawn: starts background work; None = the check waits until the connection is closed.
@@ -72,14 +72,14 @@ class Recheck:
         self,
         store: ObjectStore,
         root: str,
-        history: History,
+        snapshots: Snapshots,
         wal: Wal,
         clock: Clock,
         spawn: Spawn | None,
         *,
         concurrency: int,
     ) -> None:
-        self._store, self._root, self._history = store, root, history
+        self._store, self._root, self._snapshots = store, root, snapshots
         self._clock, self._spawn, self._concurrency = clock, spawn, concurrency
         self._looked_s = clock.steady()
         self._error: CorruptionError | None = None
@@ -87,7 +87,7 @@ class Recheck:
         if not store.capabilities.commit_proven:
             wal.log.ours = Acknowledged()
             self._logs = [
-                _Checked(name="snapshot", log=history.log, ours=history.remember(), is_past=_is_expired),
+                _Checked(name="snapshot", log=snapshots.log, ours=snapshots.remember(), is_past=_is_expired),
                 _Checked(name="WAL segment", log=wal.log, ours=wal.log.ours, is_past=_is_flushed),
             ]
 
@@ -172,16 +172,16 @@ class Recheck:
         for number, fetched in zip(numbers, [fetched async for fetched in reads], strict=True):
             if fetched is None:
                 ours.saw_nothing(number)
-            elif log is self._history.log:
+            elif log is self._snapshots.log:
                 # A damaged snapshot tells nothing of the one before it, and hides no loss of another.
                 with contextlib.suppress(FormatError):
-                    self._history.decoded(fetched)  # notes the snapshot that it builds on
+                    self._snapshots.decoded(fetched)  # notes the snapshot that it builds on
 
     async def _pardon_past(self) -> None:
         """Forgets objects that were rightly deleted: of expired snapshots, and of dropped tables."""
-        self._history.forget()
+        self._snapshots.forget()
         try:
-            head = (await self._history.head()).snapshot
+            head = (await self._snapshots.head()).snapshot
         except NotFoundError:
             # Without a head the table was dropped and purged.
             head = None

@@ -172,7 +172,7 @@ class _Attempt:
 
     async def _commit(self, table: OpenTable) -> None:
         """Makes the commit after the drop, if the drop is the newest snapshot."""
-        known = await or_none(table.history.head())
+        known = await or_none(table.snapshots.head())
         if known is None:
             raise _purged_error(self._name)
         head = known.snapshot

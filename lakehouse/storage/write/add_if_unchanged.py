@@ -84,7 +84,7 @@ class AddIfUnchanged(FilesChange):
             return True
         for number in range(read.id + 1, head.id + 1):
             try:
-                between = await self._table.history.snapshot(number, head)
+                between = await self._table.snapshots.snapshot(number, head)
             except NotFoundError:
                 return True  # expired meanwhile: its changes cannot be known
             traits = traits_of(between.kind)

@@ -11,8 +11,8 @@ import pytest
 from lakehouse.storage.cdc.increments import (
     Increment,
     Limit,
+    added_by,
     appended_in,
-    brought_by,
     changed_pieces,
     read_snapshots,
     state_pieces,
@@ -65,8 +65,8 @@ async def test_only_pieces_that_differ() -> None:
     await table.append(rows(20, 30))
     await table.upsert(rows(3, 4, v=1))
     (piece,) = await pieces_of(table, 3, 4)
-    assert [len(one) for one in (piece.before, piece.after, piece.brought)] == [1, 2, 1]
-    assert piece.size == piece.brought[0].size
+    assert [len(one) for one in (piece.before, piece.after, piece.added_files)] == [1, 2, 1]
+    assert piece.size == piece.added_files[0].size
     assert await pieces_of(table, 4, 4) == []
 
 
@@ -97,7 +97,7 @@ async def test_what_a_commit_brings() -> None:
     await table.upsert(rows(2, 3))
     await table.compact(full=True)
     head = (await table.core.newest()).snapshot
-    brought = [brought_by(one) async for one in read_snapshots(table.core, 1, head)]
+    brought = [added_by(one) async for one in read_snapshots(table.core, 1, head)]
     assert [one[:2] for one in brought] == [(0, 0), (1, 2), (1, 2), (0, 0)]
     assert brought[1][2] > 0
 

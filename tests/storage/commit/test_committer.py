@@ -73,9 +73,9 @@ async def test_commits_of_many_processes_all_count() -> None:
     await asyncio.gather(*(run(number, table) for number, table in enumerate(processes)))
     fresh = TestTable(store)
     assert sorted(await fresh.paths()) == sorted(f"{n}-{t}" for n in range(8) for t in range(10))
-    head = (await fresh.history.head()).snapshot
+    head = (await fresh.snapshots.head()).snapshot
     assert head.id == 81
-    tokens = {(await fresh.history.snapshot(number, head)).token for number in range(1, 82)}
+    tokens = {(await fresh.snapshots.snapshot(number, head)).token for number in range(1, 82)}
     assert len(tokens) == 81
 
 
@@ -95,7 +95,7 @@ async def test_a_lost_race_costs_few_requests() -> None:
     inner, other = await opened()
     store = RecordingStore(inner)
     table = TestTable(store)
-    await table.history.head()
+    await table.snapshots.head()
     await other.add("theirs")
     store.calls.clear()
     await table.add("mine")
@@ -107,7 +107,7 @@ async def test_losing_twice_looks_for_the_head() -> None:
     inner, other = await opened()
     store = RecordingStore(inner)
     table = TestTable(store)
-    await table.history.head()
+    await table.snapshots.head()
     for number in range(9):
         await other.add(f"theirs-{number}")
     store.calls.clear()
@@ -195,7 +195,7 @@ async def test_an_unknown_commit_is_settled_by_its_sequence() -> None:
         ]
         faulty = FaultyStore(inner)
         table = TestTable(faulty)
-        await table.history.head()
+        await table.snapshots.head()
         faulty.planned = faults
         with pytest.raises(CommitUnknownError):
             await table.add("a", writer=("w", 1))
@@ -235,7 +235,7 @@ async def test_no_commit_is_sent_on_old_knowledge() -> None:
     clock = ManualClock(skip=True)
     store = RecordingStore(inner)
     table = TestTable(store, clock=clock, deadline_s=300)
-    await table.history.head()
+    await table.snapshots.head()
     store.calls.clear()
     change = Stalling(clock, 301, ["a"])
     await table.committer.commit(change)
@@ -300,7 +300,7 @@ async def test_the_deadline_counts_from_the_head_and_not_from_a_lost_race() -> N
     clock = ManualClock(skip=True)
     store = RecordingStore(inner)
     table = TestTable(store, clock=clock, deadline_s=300)
-    await table.history.head()
+    await table.snapshots.head()
     await clock.advance(200)
     await TestTable(inner, clock=clock).add("theirs")
 
@@ -324,15 +324,15 @@ async def test_many_small_commits_fold_into_manifests() -> None:
     for number in range(300):
         await table.add(f"f{number}")
     fresh = TestTable(store)
-    head = (await fresh.history.head()).snapshot
+    head = (await fresh.snapshots.head()).snapshot
     assert len(head.added) <= 129
     assert len(head.manifests) == 2
     for number in (1, 100, 131, 200, 301):
-        snapshot = await fresh.history.snapshot(number, head)
+        snapshot = await fresh.snapshots.snapshot(number, head)
         entries = await fresh.manifests.entries(snapshot)
         assert sorted(one.path for one in entries) == sorted(f"f{n}" for n in range(number - 1))
         assert all(one.lo == (one.at, 1, 0) and one.path == f"f{one.at - 2}" for one in entries if one.at)
-    size = len((await store.get(fresh.history.log.key(head.id))).data)
+    size = len((await store.get(fresh.snapshots.log.key(head.id))).data)
     assert size < 64 * 1024
 
 
@@ -365,7 +365,7 @@ async def test_removed_files_stay_removed_through_folds() -> None:
     )
     fresh = TestTable(store)
     assert set(await fresh.paths()) == expected
-    head = (await fresh.history.head()).snapshot
+    head = (await fresh.snapshots.head()).snapshot
     assert head.total.files == len(expected)
     assert len(head.removed) <= 513
 
@@ -375,11 +375,11 @@ async def test_a_large_commit_lists_its_files_in_a_manifest() -> None:
     inner, other = await opened()
     store = RecordingStore(inner)
     table = TestTable(store)
-    await table.history.head()
+    await table.snapshots.head()
     await other.add("theirs")
     await table.add(*(f"f{n}" for n in range(500)))
     assert sum(call.verb == "put" for call in store.calls) == 1
-    head = (await TestTable(inner).history.head()).snapshot
+    head = (await TestTable(inner).snapshots.head()).snapshot
     assert not [one for one in head.added if one.path != "theirs"]
     entries = await other.manifests.entries(head)
     assert len(entries) == 501
@@ -423,7 +423,7 @@ async def test_tags_are_made_once_and_dropped() -> None:
 async def test_a_dropped_table_takes_no_commits() -> None:
     """A process that still has the table open is told that it was dropped."""
     store, table = await opened()
-    await table.history.head()
+    await table.snapshots.head()
     await TestTable(store).committer.commit(DropTable())
     with pytest.raises(NotFoundError, match="dropped by snapshot 2"):
         await table.add("a")
@@ -434,11 +434,11 @@ async def test_a_cancelled_commit_waits_for_its_answer() -> None:
     inner, _ = await opened()
     slow = FaultyStore(inner)
     table = TestTable(slow)
-    await table.history.head()
+    await table.snapshots.head()
     slow.planned = [Fault(kind=FaultKind.DELAY, verb="put_if_absent", seconds=0.2)]
     with anyio.move_on_after(0.05):
         await table.add("a")
-    known = (await table.history.known_head()).snapshot
+    known = (await table.snapshots.known_head()).snapshot
     assert known.id == 2
     assert await table.paths() == ["a"]
 
@@ -450,8 +450,8 @@ async def test_time_goes_forward_whatever_clocks_say() -> None:
     for now in (2_000_000_000_000, 1_000_000_000_000, 3_000_000_000_000):
         await TestTable(inner, clock=ManualClock(now, skip=True)).add(f"{now}")
     fresh = TestTable(inner)
-    head = (await fresh.history.head()).snapshot
-    times = [(await fresh.history.snapshot(number, head)).time_ms for number in range(1, head.id + 1)]
+    head = (await fresh.snapshots.head()).snapshot
+    times = [(await fresh.snapshots.snapshot(number, head)).time_ms for number in range(1, head.id + 1)]
     assert times == sorted(set(times))
 
 
@@ -461,15 +461,15 @@ async def test_snapshots_are_found_by_time() -> None:
     await create_table(inner)
     for second in range(1, 30):
         await TestTable(inner, clock=ManualClock(second * 1_000_000, skip=True)).add(f"{second}")
-    history = TestTable(inner).history
-    head = (await history.head()).snapshot
-    times = {n: (await history.snapshot(n, head)).time_ms for n in range(1, 31)}
+    snapshots = TestTable(inner).snapshots
+    head = (await snapshots.head()).snapshot
+    times = {n: (await snapshots.snapshot(n, head)).time_ms for n in range(1, 31)}
     for number, time_ms in times.items():
-        assert (await history.at_time(time_ms, head)).id == number
+        assert (await snapshots.at_time(time_ms, head)).id == number
         if number > 1:
-            assert (await history.at_time(time_ms - 1, head)).id == number - 1
+            assert (await snapshots.at_time(time_ms - 1, head)).id == number - 1
     with pytest.raises(NotFoundError, match="as old as"):
-        await history.at_time(999, head)
+        await snapshots.at_time(999, head)
 
 
 @pytest.mark.parametrize("hint", [b"", b"rubbish", b"7", b"99999999", b"3" * 30])
@@ -479,7 +479,7 @@ async def test_a_wrong_hint_does_no_harm(hint: bytes) -> None:
     for number in range(9):
         await table.add(f"{number}")
     await store.put(f"{ROOT}/snapshot/LATEST", hint)
-    assert (await TestTable(store).history.head()).snapshot.id == 10
+    assert (await TestTable(store).snapshots.head()).snapshot.id == 10
 
 
 async def test_a_snapshot_in_anothers_place_is_noticed() -> None:
@@ -487,10 +487,10 @@ async def test_a_snapshot_in_anothers_place_is_noticed() -> None:
     store, table = await opened()
     await table.add("a")
     await table.add("b")
-    log = table.history.log
+    log = table.snapshots.log
     await store.put(log.key(3), (await store.get(log.key(2))).data)
     with pytest.raises(LakehouseError, match="snapshot-00000000000000000003"):
-        await TestTable(store).history.head()
+        await TestTable(store).snapshots.head()
 
 
 async def test_foreign_objects_beside_snapshots_are_ignored() -> None:
@@ -504,7 +504,7 @@ async def test_foreign_objects_beside_snapshots_are_ignored() -> None:
         "snapshot-0000000000000000000٣",
     ):
         await store.put(f"{ROOT}/snapshot/{name}", b"x")
-    assert (await TestTable(store).history.head()).snapshot.id == 2
+    assert (await TestTable(store).snapshots.head()).snapshot.id == 2
 
 
 async def test_too_many_lost_races_are_a_conflict() -> None:
@@ -530,11 +530,11 @@ async def test_an_unavailable_store_is_said_to_be() -> None:
     inner, _ = await opened()
     faulty = FaultyStore(inner)
     table = TestTable(faulty)
-    await table.history.head()
+    await table.snapshots.head()
     faulty.planned = [Fault(kind=FaultKind.THROTTLE, verb="put_if_absent") for _ in range(9)]
     with contextlib.suppress(UnavailableError, CommitUnknownError):
         await table.add("a")
     await faulty.land()
-    key = table.history.log.key(2)
+    key = table.snapshots.log.key(2)
     with pytest.raises(NotFoundError):
         decode_snapshot((await inner.get(key)).data, key=key)

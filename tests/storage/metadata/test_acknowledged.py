@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.storage.metadata.acknowledged import Acknowledged, AcknowledgedSnapshots, Written
@@ -143,6 +143,7 @@ class Made:
         return one is not None
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_no_history_hides_a_loss(rng: random.Random, ignored: float) -> None:
     """Whoever overwrites what, each process names all of its snapshots that the newest does not hold."""

@@ -143,8 +143,8 @@ async def hinted() -> tuple[ObjectStore, str, int]:
 
 
 async def _token(table: Table, number: int) -> str:
-    head = (await table._table.history.head()).snapshot
-    return (await table._table.history.snapshot(number, head)).token
+    head = (await table._table.snapshots.head()).snapshot
+    return (await table._table.snapshots.snapshot(number, head)).token
 
 
 WRITES: dict[str, Callable[[Table], Awaitable[object]]] = {
@@ -236,10 +236,10 @@ async def test_repair_goes_on_above_lost_snapshots_and_gives_no_id_out_again() -
 
 async def table_before(table: Table, number: int) -> Table:
     """The table, whose process has known this snapshot as the newest since a moment ago."""
-    history = table._table.history
-    fetched = await history.log.find(number)
+    snapshots = table._table.snapshots
+    fetched = await snapshots.log.find(number)
     assert fetched is not None
-    history.note(history.decoded(fetched), table._table.env.clock.steady())
+    snapshots.note(snapshots.decoded(fetched), table._table.env.clock.steady())
     return table
 
 

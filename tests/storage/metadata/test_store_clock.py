@@ -68,7 +68,7 @@ def clock_of(store: TimedStore, off_s: int) -> ManualClock:
 
 async def newest_ms(table: Table) -> int:
     """Time of the newest snapshot."""
-    return (await table._table.history.head()).snapshot.time_ms
+    return (await table._table.snapshots.head()).snapshot.time_ms
 
 
 # --- reads that do not tell the time --------------------------------------------------------------
@@ -161,7 +161,7 @@ async def test_a_wrong_clock_on_a_real_store(minio: ServerInfo, fast: str) -> No
             now_ms = time.time_ns() // 1_000_000
             assert abs(await newest_ms(table) - now_ms) < 60_000
             async with table.pin(ttl_s=60):
-                [pin] = (await table._table.history.head()).snapshot.refs.values()
+                [pin] = (await table._table.snapshots.head()).snapshot.refs.values()
                 assert pin.expires_ms is not None
                 assert abs(pin.expires_ms - now_ms - 60_000) < 60_000
 
@@ -226,7 +226,7 @@ async def test_files_of_a_directory_tell_the_time(tmp_path: Path, monkeypatch: p
         done = await ahead.expire_snapshots()
         assert (done.snapshots, done.files) == (0, 0)
     await (await table_of(store)).upsert(some((7, "a", 7)))
-    head = (await (await table_of(store))._table.history.head()).snapshot
+    head = (await (await table_of(store))._table.snapshots.head()).snapshot
     assert head.orphan_horizon_ms is not None
     assert head.orphan_horizon_ms < real() // 1_000_000
 

@@ -80,6 +80,6 @@ async def test_an_older_view_does_not_bring_its_deadline_back() -> None:
     older = await core.newest()
     await table.set_option("commit.deadline_s", 7)
     await table.upsert([{"id": 1}])
-    assert core.history.deadline_s == 7
+    assert core.snapshots.deadline_s == 7
     await core.commit(ChangeRefs(make={"v1": Ref(snapshot=1)}), view=older)
-    assert core.history.deadline_s == 7
+    assert core.snapshots.deadline_s == 7

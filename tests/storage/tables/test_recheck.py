@@ -117,7 +117,7 @@ async def test_a_loss_is_reported_once_and_later_ones_are_added() -> None:
         table = await table_of(lake)
         done = [(await table.append(row(1, number))).snapshot or 0 for number in range(3)]
         for gone in (2, 1):
-            await base.delete(table.core.history.log.key(done[gone]))
+            await base.delete(table.core.snapshots.log.key(done[gone]))
             for is_new in (True, False):
                 asked.clear()
                 with pytest.raises(CorruptionError) as lost:
@@ -180,7 +180,7 @@ async def test_a_snapshot_that_is_gone_is_reported() -> None:
     table = await table_of(lake)
     await table.append(row(1))
     done = await table.append(row(1, 1))
-    await base.delete(table.core.history.log.key(done.snapshot))
+    await base.delete(table.core.snapshots.log.key(done.snapshot))
     with pytest.raises(CorruptionError, match="acknowledged") as lost:
         await lake.__aexit__(None, None, None)
     assert done.snapshot in lost.value.context["snapshots"]
@@ -232,7 +232,7 @@ async def test_stores_that_are_safe_as_they_are_built_are_not_looked_after() -> 
         asked.clear()
         await table.append(row(1))
     assert "list" not in asked.kinds()
-    assert table.core.history.log.ours is None
+    assert table.core.snapshots.log.ours is None
 
 
 async def test_a_store_that_is_away_at_the_end_is_only_said(caplog: pytest.LogCaptureFixture) -> None:
