@@ -13,7 +13,7 @@ reported as the newest has an object that was read or created here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 from lakehouse.io.protocols import Buffer, Fetched, Stored
 from lakehouse.io.store import ObjectStore
@@ -76,9 +76,9 @@ class DenseLog:
             self.ours.saw(number, fetched.token, fetched.version)
         return fetched
 
-    async def find(self, number: int) -> Fetched | None:
+    def find(self, number: int) -> Awaitable[Fetched | None]:
         """Reads the object of that number; None when there is none."""
-        return await or_none(self.read(number))
+        return or_none(self.read(number))
 
     async def sizes(self, *, after: int = 0) -> AsyncIterator[tuple[int, int]]:
         """Yields the numbers that a listing shows above ``after``, ascending, each with its object's bytes.
