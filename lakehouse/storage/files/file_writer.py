@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any
 
 import google_crc32c
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.format.keys import RowKeyCodec, partition_dir, stats_of
-from lakehouse.format.metadata import KIND_COLUMN, ColumnStats, FileEntry, FileFormat, Level, RowKind
+from lakehouse.format.metadata import ColumnStats, FileEntry, FileFormat, Level
 from lakehouse.format.parquet import ParquetOptions, encode_parquet
 from lakehouse.format.schema import TableOptions, TableSchema
 from lakehouse.format.sstable import SstableOptions, encode_sstable
@@ -26,8 +25,10 @@ from lakehouse.io.protocols import Stored
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.storage.indexes.build import BuiltIndex, build_index, definitions_for, rows_at_hand
+from lakehouse.storage.merge.ordering import kind_counts
 from lakehouse.storage.metadata.paths import index_path, join, new_data_path
 from lakehouse.storage.metadata.store_clock import answered_ms
+from lakehouse.storage.rows.fit_to_schema import with_columns
 from lakehouse.storage.rows.partitioner import PartitionRows
 from lakehouse.storage.rows.row_size import group_rows
 from lakehouse.storage.rows.take import take_rows
@@ -185,18 +186,18 @@ class FileWriter:
     async def _indexed(self, rows: pa.Table, path: str) -> BuiltIndex | None:
         """Builds the index file of a data file, if it gets one."""
         schema = self._schema
-        deletes, _ = _counts(rows)
+        deletes, _ = kind_counts(rows)
         definitions = definitions_for(schema, self._options, rows=rows.num_rows, deletes=deletes)
         if not definitions:
             return None
         uuid_text = path.rpartition("/")[2].partition(".")[0]
-        filled = _filled(rows, self._arrow)
+        filled = with_columns(rows, self._arrow)
         return await build_index(
             partial(rows_at_hand, filled), schema, definitions, path=index_path(uuid_text), of=path
         )
 
     def _encoded(self, rows: pa.Table) -> memoryview:
-        rows = _filled(rows, self._arrow)
+        rows = with_columns(rows, self._arrow)
         if self._format is FileFormat.SSTABLE:
             return memoryview(encode_sstable(rows, self._schema, self._sstable))
         groups = group_rows(self._options, rows.nbytes / max(1, rows.num_rows))
@@ -217,7 +218,7 @@ class FileWriter:
         low, high = None, None
         if self._codec is not None:
             low, high = PartitionRows(source=rows).key_range(self._codec, self._schema.primary_key)
-        deletes, updates = _counts(rows)
+        deletes, updates = kind_counts(rows)
         return FileEntry(
             path=path,
             partition=part.partition,
@@ -244,20 +245,3 @@ class FileWriter:
 
 async def _called(work: Callable[[], Awaitable[Any]]) -> Any:
     return await work()
-
-
-def _counts(rows: pa.Table) -> tuple[int, int]:
-    """Returns the numbers of rows of kind DELETE and of kind UPDATE."""
-    if KIND_COLUMN not in rows.column_names:
-        return 0, 0
-    counts = np.bincount(rows.column(KIND_COLUMN).to_numpy(), minlength=len(RowKind))
-    return int(counts[RowKind.DELETE]), int(counts[RowKind.UPDATE])
-
-
-def _filled(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Returns rows with all wanted columns; missing ones are null."""
-    missing = [place for place, name in enumerate(wanted.names) if name not in rows.column_names]
-    for place in missing:
-        field = wanted.field(place).with_nullable(True)
-        rows = rows.add_column(place, field, pa.nulls(rows.num_rows, field.type))
-    return rows

@@ -20,7 +20,7 @@ from lakehouse.format.metadata import KIND_COLUMN, RowKind
 from lakehouse.kernels.arrays import I64, U8, U64, Mask
 from lakehouse.storage.rows.key_arrays import KeyArray
 
-__all__ = ["MergeOrder", "kinds_of", "merge_order", "survivors", "with_kinds"]
+__all__ = ["MergeOrder", "kind_counts", "kinds_of", "merge_order", "survivors", "with_kinds"]
 
 _WORD = 8
 _KIND = pa.field(KIND_COLUMN, pa.int8(), nullable=False)
@@ -78,6 +78,15 @@ def kinds_of(tables: Sequence[pa.Table]) -> U8 | None:
         for table in tables
     ]
     return np.concatenate(parts)
+
+
+def kind_counts(rows: pa.Table) -> tuple[int, int]:
+    """Returns the numbers of rows of kind DELETE and of kind UPDATE."""
+    kinds = kinds_of([rows])
+    if kinds is None:
+        return 0, 0
+    counts = np.bincount(kinds, minlength=len(RowKind))
+    return int(counts[RowKind.DELETE]), int(counts[RowKind.UPDATE])
 
 
 def with_kinds(rows: pa.Table, kinds: U8 | RowKind | None) -> pa.Table:

@@ -39,7 +39,7 @@ from lakehouse.format.schema import (
 from lakehouse.storage.rows.lossless_casts import Misfit, fit_values, pieces, plain
 from lakehouse.suggest import suggestion
 
-__all__ = ["conform", "conform_value"]
+__all__ = ["conform", "conform_value", "with_columns"]
 
 _SHOWN_MAX = 40
 """Maximum characters of a value in an error message."""
@@ -73,6 +73,14 @@ def conform(table: pa.Table, schema: TableSchema, *, first_row: int = 0, partial
             columns.append(_default_column(field, target.type, table.num_rows, where))
         wanted.append(target)
     return pa.Table.from_arrays(columns, schema=pa.schema(wanted) if partial else schema.arrow())
+
+
+def with_columns(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Returns the rows with all wanted columns; those that are missing are null."""
+    for place, field in enumerate(wanted):
+        if field.name not in rows.column_names:
+            rows = rows.add_column(place, field.with_nullable(True), pa.nulls(rows.num_rows, field.type))
+    return rows
 
 
 def conform_value(value: Any, field: Field) -> Any:

@@ -16,19 +16,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.cache import CacheRegion
 from lakehouse.config import TableSettings
 from lakehouse.format.keys import RowKeyCodec, stats_of
-from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind, SegmentRange, WalSegment
+from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, SegmentRange, WalSegment
 from lakehouse.format.schema import Field, TableSchema, project
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.merge.engines import folded_input
-from lakehouse.storage.merge.ordering import kinds_of, with_kinds
+from lakehouse.storage.merge.ordering import kind_counts, kinds_of, with_kinds
 from lakehouse.storage.metadata.paths import segment_path
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.partitioner import joined, partition_rows
@@ -179,8 +178,7 @@ def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
     runs = []
     for place, part in enumerate(parts):
         table = part.rows()
-        kinds = kinds_of([table])
-        counts = np.bincount(kinds, minlength=len(RowKind)) if kinds is not None else np.zeros(3, int)
+        deletes, updates = kind_counts(table)
         low, high = (None, None) if codec is None else part.key_range(codec, schema.primary_key)
         runs.append(
             _Run(
@@ -192,8 +190,8 @@ def _cut(segments: Sequence[WalSegment], schema: TableSchema) -> _Runs:
                     format=FileFormat.WAL,
                     size=table.nbytes,
                     rows=table.num_rows,
-                    deletes=int(counts[RowKind.DELETE]),
-                    updates=int(counts[RowKind.UPDATE]),
+                    deletes=deletes,
+                    updates=updates,
                     min_key=low,
                     max_key=high,
                     stats=stats_of(table, schema.fields),

@@ -12,6 +12,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import in_thread
 from lakehouse.storage.merge.intake import RowIntake
 from lakehouse.storage.merge.ordering import with_kinds
+from lakehouse.storage.rows.fit_to_schema import with_columns
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing
 
@@ -63,10 +64,7 @@ def _batch(tables: Sequence[pa.Table], schema: TableSchema) -> WalBatch:
     names = schema.arrow().names
     filled = []
     for table in tables:
-        for place, name in enumerate(names):
-            if name not in table.column_names:
-                field = schema.arrow().field(place).with_nullable(True)
-                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+        table = with_columns(table, schema.arrow())
         if kinds and KIND_COLUMN not in table.column_names:
             table = with_kinds(table, None)
         # Keys to delete come in the order of the primary key.

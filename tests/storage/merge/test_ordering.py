@@ -21,7 +21,7 @@ from lakehouse.format.schema.types import (
     StringType,
     arrow_type,
 )
-from lakehouse.storage.merge.ordering import kinds_of, merge_order, survivors
+from lakehouse.storage.merge.ordering import kind_counts, kinds_of, merge_order, survivors, with_kinds
 from lakehouse.storage.rows.key_arrays import KeyColumns
 
 WORDS = st.sampled_from(
@@ -145,3 +145,20 @@ def test_tables_without_kinds_hold_inserts() -> None:
     found = kinds_of([plain, marked])
     assert found is not None
     assert found.tolist() == [RowKind.INSERT, RowKind.INSERT, RowKind.DELETE, RowKind.INSERT]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "written", "counted"),
+    [
+        (None, [0, 0, 0], (0, 0)),
+        (RowKind.DELETE, [2, 2, 2], (3, 0)),
+        (np.array([0, 1, 2], np.uint8), [0, 1, 2], (1, 1)),
+    ],
+)
+def test_kinds_are_added_and_counted(kinds: Any, written: list[int], counted: tuple[int, int]) -> None:
+    """Rows get one kind for all or one for each, none meaning inserts; deletes and operands are counted."""
+    rows = pa.table({"k": pa.array([1, 2, 3])})
+    assert kind_counts(rows) == (0, 0)
+    with_them = with_kinds(rows, kinds)
+    assert with_them.column(KIND_COLUMN).to_pylist() == written
+    assert kind_counts(with_them) == counted

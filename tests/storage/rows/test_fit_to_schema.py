@@ -18,7 +18,7 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.type_notation import parse_type
 from lakehouse.format.schema.types import Field, arrow_schema, arrow_type, walk, with_ids
-from lakehouse.storage.rows.fit_to_schema import conform, conform_value
+from lakehouse.storage.rows.fit_to_schema import conform, conform_value, with_columns
 from tests.kit.type_strategies import column_sets, values_of
 
 MOMENT = dt.datetime(2026, 1, 31, 12, 0, 0, 5)
@@ -408,3 +408,11 @@ def test_defaults_that_do_not_fit(value: Any, kind: str, says: str) -> None:
     """A default the column cannot hold is refused."""
     with pytest.raises(InvalidInputError, match=says):
         conform_value(value, column(kind))
+
+
+def test_missing_columns_are_null_in_their_places() -> None:
+    """Columns that rows lack are null, also those that must not be, and stand where they are wanted."""
+    wanted = pa.schema([pa.field("a", pa.int8(), nullable=False), ("b", pa.int8()), ("c", pa.string())])
+    rows = with_columns(pa.table({"b": pa.array([1], pa.int8())}), wanted)
+    assert rows.to_pydict() == {"a": [None], "b": [1], "c": [None]}
+    assert with_columns(rows, wanted) is rows
