@@ -128,7 +128,7 @@ async def finish_write(
     *,
     apart: bool = False,
 ) -> CommitResult:
-    """Commits what the tasks uploaded.
+    """Commits what the tasks uploaded; if one of them failed, deletes it and raises.
 
     Args:
         table: the table.
@@ -139,14 +139,17 @@ async def finish_write(
     """
     schema = base.schema
     files = in_runs([*(task.written for task in done), *(task.deleted for task in done)], schema)
+    try:
+        failed = [task.error for task in done if task.error is not None]
+        if failed:
+            raise failed[0]
+        if apart and schema.primary_key and wanted.operation != "delete":
+            await refuse_shared_keys(files.entries, schema, table)
+    except LakehouseError:
+        await undo_write(table, done)
+        raise
     if not wanted.leaves_trace and not files.entries:
         return CommitResult(snapshot=base.snapshot.id, changed=False)
-    if apart and schema.primary_key and wanted.operation != "delete":
-        try:
-            await refuse_shared_keys(files.entries, schema, table)
-        except LakehouseError:
-            await undo_write(table, done)
-            raise
     change: FilesChange
     tail = base.tail
     if wanted.operation == "merge":

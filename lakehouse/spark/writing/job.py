@@ -21,7 +21,7 @@ from lakehouse.format.schema import TableOptions
 from lakehouse.spark.runtime.arrow_batches import bounded_by_rows
 from lakehouse.spark.runtime.connection import Connection, Warehouse, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
-from lakehouse.spark.writing.commit import WriteBase, WriteRequest, begin_write, finish_write, undo_write
+from lakehouse.spark.writing.commit import WriteBase, WriteRequest, begin_write, finish_write
 from lakehouse.spark.writing.shuffle import ShuffledRows
 from lakehouse.spark.writing.task import TaskFiles, WriteJob, outcomes
 from lakehouse.storage.tables import CommitResult, OpenTable, grace_s_of, holding
@@ -73,26 +73,16 @@ def run_write(
                     unique=unique or merges,
                     where=wanted.where,
                 )
-                return _done(lake, table, base, wanted, _uploaded(shuffled.rows, job))
+                done = _uploaded(shuffled.rows, job)
+                result = lake.call(finish_write, table, base, wanted, done)
+                cost = functools.reduce(operator.add, [task.cost for task in done], result.cost)
+                return dataclasses.replace(result, cost=cost)
         except ConflictError:
             newest = lake.call(begin_write, table, wanted)
             if not tries or (not merges and newest.snapshot.schema == base.snapshot.schema):
                 raise
             tries, base = tries - 1, newest
     return CommitResult(snapshot=base.recorded, changed=False)
-
-
-def _done(
-    lake: Warehouse, table: OpenTable, base: WriteBase, wanted: WriteRequest, done: list[TaskFiles]
-) -> CommitResult:
-    """Commits what the tasks uploaded; if one of them failed, deletes it and raises."""
-    failed = [message.error for message in done if message.error is not None]
-    if failed:
-        lake.call(undo_write, table, done)
-        raise failed[0]
-    result = lake.call(finish_write, table, base, wanted, done)
-    cost = functools.reduce(operator.add, [message.cost for message in done], result.cost)
-    return dataclasses.replace(result, cost=cost)
 
 
 def _held(lake: Warehouse, table: OpenTable, base: WriteBase) -> contextlib.AbstractContextManager[object]:

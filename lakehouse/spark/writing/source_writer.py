@@ -83,10 +83,6 @@ class TableTarget:
         done = _files(messages)
         with carried():
             table = self._table()
-            failed = [message.error for message in done if message.error is not None]
-            if failed:
-                self._undo(table, done)
-                raise _advised_error(failed[0])
             wanted = self.wanted if writer is None else dataclasses.replace(self.wanted, writer=writer)
             try:
                 warehouse(self._connection).call(finish_write, table, self.base, wanted, done, apart=True)
@@ -96,10 +92,7 @@ class TableTarget:
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Deletes files when some task did not end, and so nothing was committed; called in the driver."""
         if None in messages:
-            self._undo(self._table(), _files(messages))
-
-    def _undo(self, table: OpenTable, done: Sequence[TaskFiles]) -> None:
-        warehouse(self._connection).call(undo_write, table, done)
+            warehouse(self._connection).call(undo_write, self._table(), _files(messages))
 
     def _table(self) -> OpenTable:
         error = NotFoundError(
