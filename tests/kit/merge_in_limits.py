@@ -27,7 +27,7 @@ def main(url: str, limit: int) -> None:
     shares, rows = [], []
     for _ in range(2):
         done = house.call(merge_part, core, MergePart(task=task, keys=EVERY_KEY, **about))
-        rows.append(sum(one.rows for one in done.files.entries))
+        rows.append(sum(one.rows for one in done.entries))
         shares.append(house.call(memory_of_task, core, 1))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     sys.stdout.write(json.dumps({"rows": rows, "shares": shares, "peak": peak}) + "\n")
