@@ -318,7 +318,7 @@ COMMITS = (
         path="lakehouse/storage/commit/changes.py",
         old="            if not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:",
         new="            if False:",
-        tests=(f"{_COMMIT}::test_tags_are_made_once_and_dropped",),
+        tests=("tests/storage/commit/test_changes.py::test_tags_are_made_once_and_dropped",),
     ),
     # --- what others commit -----------------------------------------------------------
     Mutant(

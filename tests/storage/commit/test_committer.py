@@ -15,9 +15,9 @@ from lakehouse.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakehouse.format.metadata.snapshot import CommitKind, Ref, decode_snapshot
+from lakehouse.format.metadata.snapshot import CommitKind, decode_snapshot
 from lakehouse.io import ObjectStore
-from lakehouse.storage.commit.changes import ChangeRefs, DropTable
+from lakehouse.storage.commit.changes import DropTable
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.testing import (
@@ -318,24 +318,6 @@ async def test_the_deadline_counts_from_the_head_and_not_from_a_lost_race() -> N
     assert await table.paths() == ["theirs", "mine"]
 
 
-async def test_many_small_commits_fold_into_manifests() -> None:
-    """Snapshots stay short and the files of every snapshot stay the same, over hundreds of commits."""
-    store, table = await opened()
-    for number in range(300):
-        await table.add(f"f{number}")
-    fresh = TestTable(store)
-    head = (await fresh.snapshots.head()).snapshot
-    assert len(head.added) <= 129
-    assert len(head.manifests) == 2
-    for number in (1, 100, 131, 200, 301):
-        snapshot = await fresh.snapshots.snapshot(number, head)
-        entries = await fresh.manifests.entries(snapshot)
-        assert sorted(one.path for one in entries) == sorted(f"f{n}" for n in range(number - 1))
-        assert all(one.lo == (one.at, 1, 0) and one.path == f"f{one.at - 2}" for one in entries if one.at)
-    size = len((await store.get(fresh.snapshots.log.key(head.id))).data)
-    assert size < 64 * 1024
-
-
 class Remove:
     """Takes files of certain names away."""
 
@@ -370,22 +352,6 @@ async def test_removed_files_stay_removed_through_folds() -> None:
     assert len(head.removed) <= 513
 
 
-async def test_a_large_commit_lists_its_files_in_a_manifest() -> None:
-    """Files that are too many for a snapshot go into one manifest, written once however often it is tried."""
-    inner, other = await opened()
-    store = RecordingStore(inner)
-    table = TestTable(store)
-    await table.snapshots.head()
-    await other.add("theirs")
-    await table.add(*(f"f{n}" for n in range(500)))
-    assert sum(call.verb == "put" for call in store.calls) == 1
-    head = (await TestTable(inner).snapshots.head()).snapshot
-    assert not [one for one in head.added if one.path != "theirs"]
-    entries = await other.manifests.entries(head)
-    assert len(entries) == 501
-    assert {one.lo for one in entries if one.path != "theirs"} == {(3, 1, 0)}
-
-
 async def test_old_uploads_are_refused() -> None:
     """Files whose upload began before the orphan horizon are not committed, on no attempt."""
     _, table = await opened()
@@ -402,22 +368,6 @@ async def test_old_uploads_are_refused() -> None:
         await table.add("a", uploaded_ms=10_000_000)
     await table.add("b", uploaded_ms=10_000_000 + 16 * 60_000)
     assert await table.paths() == ["b"]
-
-
-async def test_tags_are_made_once_and_dropped() -> None:
-    """A tag names one snapshot; making it for another is an error, and so is dropping what is not there."""
-    _, table = await opened()
-    await table.add("a")
-    commit = table.committer.commit
-    await commit(ChangeRefs(make={"v1": Ref(snapshot=1)}))
-    assert not (await commit(ChangeRefs(make={"v1": Ref(snapshot=1)}))).changed
-    with pytest.raises(LakehouseError, match="already"):
-        await commit(ChangeRefs(make={"v1": Ref(snapshot=2)}))
-    with pytest.raises(NotFoundError, match="there are 1 to 3"):
-        await commit(ChangeRefs(make={"v2": Ref(snapshot=9)}))
-    await commit(ChangeRefs(drop=["v1"]))
-    with pytest.raises(NotFoundError, match="no tag 'v1'"):
-        await commit(ChangeRefs(drop=["v1"]))
 
 
 async def test_a_dropped_table_takes_no_commits() -> None:
