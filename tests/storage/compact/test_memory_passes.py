@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,19 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.config import Settings
-from lakehouse.errors import UnavailableError
-from lakehouse.format.metadata.file_entry import SEQUENCE_COLUMN, FileEntry, FileFormat, Level
-from lakehouse.format.schema.types import SEQUENCE_FIELD
-from lakehouse.io import ObjectStore
+from lakehouse.format.metadata.file_entry import FileEntry, FileFormat
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
-from lakehouse.storage.compact.executor import MergedCommits, merge_task, plan_table
 from lakehouse.storage.compact.memory_passes import MergePass, PassPlanner, runs_in_order
-from lakehouse.storage.metadata.run_order import hull, interval
-from lakehouse.storage.table import Table
-from lakehouse.testing import Fault, FaultKind, FaultyStore
+from lakehouse.storage.metadata.run_order import hull
 from tests.kit.memory_pools import counted_pool
-from tests.kit.worlds import NAME, process, restored, saved
+from tests.kit.worlds import NAME, restored
 
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.int64()})
 _MIB = 1024 * 1024
@@ -175,94 +168,6 @@ def _after(
 
 
 # --- the merge ------------------------------------------------------------------------
-
-
-async def _filled(store: ObjectStore, runs: int, options: dict[str, object], **layout: Any) -> Table:
-    """A table of some small runs of random rows and deletions."""
-    lake = process(store)
-    await lake.create_database("db")
-    table = await lake.create_table(NAME, SCHEMA, primary_key="id", options=options, **layout)
-    drawn = random.Random(runs)
-    for number in range(runs):
-        ids = drawn.sample(range(400), 40)
-        rows = [{"id": one, "part": drawn.choice("ab"), "v": drawn.randrange(9) + number} for one in ids]
-        await table.append(rows)
-        if number % 5 == 4:
-            await table.delete(keys=[{"id": drawn.randrange(400)} for _ in range(9)])
-    return table
-
-
-async def _compacted(store: ObjectStore, memory_bytes: int) -> tuple[list[Any], list[Any], set[str]]:
-    """Rows with where they come from, what entries say, and all data files, after a compaction."""
-    table = await process(store).table(NAME)
-    core = table._table
-    view = await core.newest()
-    (task,) = await plan_table(view, full=True)
-    merged = await merge_task(
-        core, task, schema=view.schema, time_ms=view.snapshot.time_ms, memory_bytes=memory_bytes
-    )
-    assert merged.task == task
-    assert await MergedCommits(core, view).commit([merged]) == (merged,)
-    view = await core.newest()
-    rows: list[Any] = []
-    for one in sorted(await view.files(), key=lambda one: one.min_key or b""):
-        reader = await core.open(one, view.schema)
-        rows += (await reader.read([*view.schema.fields, SEQUENCE_FIELD])).to_pylist()
-    said = [(one.level, one.deletes, one.updates, interval(one)) for one in merged.files.entries]
-    return sorted(rows, key=lambda one: one["id"]), said, {one.key async for one in store.list("db/")}
-
-
-_LAYOUTS: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
-    "deduplicate": ({}, {}),
-    "sst": ({"file.format": "sst"}, {}),
-    "partial update": ({"merge-engine": "partial-update"}, {}),
-    "rows move between partitions": ({}, {"partition_by": ["part"]}),
-}
-
-
-@pytest.mark.parametrize("layout", ["deduplicate", "sst", "rows move between partitions"])
-async def test_passes_leave_what_one_merge_leaves(layout: str) -> None:
-    """Rows, where each comes from, levels and intervals are the same; files between passes are gone."""
-    options, given = _LAYOUTS[layout]
-    world_store = await restored({})
-    await _filled(world_store, 20, options, **given)
-    world = await saved(world_store)
-    at_once, in_passes = await restored(world), await restored(world)
-    rows, said, files = await _compacted(at_once, 64 * _MIB)
-    found, told, left = await _compacted(in_passes, 2_000)
-    assert found == rows
-    assert len({one[SEQUENCE_COLUMN] for one in rows}) > 10
-    assert set(told) == set(said) == {(Level.BOTTOM, 0, 0, said[0][-1])}
-    made = [one for one in left if "/data/" in one and one not in world]
-    assert len(made) == len(told)
-    assert len([one for one in files if "/data/" in one and one not in world]) == len(said)
-
-
-async def test_a_merge_that_fails_between_passes_leaves_no_file() -> None:
-    """Whichever upload fails, of whatever pass, every file that was made is deleted."""
-    store = await restored({})
-    await _filled(store, 12, {})
-    world = await saved(store)
-    for number in itertools.count():
-        tried = await restored(world)
-        faulty = FaultyStore(tried)
-        table = await process(faulty).table(NAME)
-        view = await table._table.newest()
-        (task,) = await plan_table(view, full=True)
-        # Every attempt at it fails, so that the merge does.
-        first = faulty.operations + 3 * number
-        faulty.planned = [
-            Fault(kind=FaultKind.THROTTLE, at=first + one, verb="put", key="/data/") for one in range(40)
-        ]
-        try:
-            await merge_task(
-                table._table, task, schema=view.schema, time_ms=view.snapshot.time_ms, memory_bytes=2_000
-            )
-        except UnavailableError:
-            assert {one.key async for one in tried.list("")} == set(world)
-        else:
-            break
-    assert number > 10
 
 
 @pytest.mark.timeout(120)
