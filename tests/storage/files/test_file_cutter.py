@@ -164,11 +164,3 @@ async def test_uploads_can_be_waited_for() -> None:
     await cutter.upload(files())
     assert all(paths >= number for number, paths in enumerate(done, start=1))
     assert cutter.count == 6
-
-
-async def test_rows_are_handed_over_once() -> None:
-    """Nobody else holds the rows of a file that is being written."""
-    file = cutter_of(memory_store()).file(PartitionRows(source=rows_from(0, 1)))
-    assert len(file.take()) == 1
-    with pytest.raises(AssertionError):
-        file.take()

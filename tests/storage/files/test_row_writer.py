@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.config import IoSettings, TableSettings
+from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.storage.files.row_writer import write_rows
@@ -169,15 +169,6 @@ async def test_files_are_cut_at_the_target_size() -> None:
     assert len(sizes) > 3
     assert max(sizes) < 130_000
     assert min(sizes) > 50_000
-
-
-async def test_a_file_too_large_for_one_put_goes_in_parts() -> None:
-    """Large files are uploaded in parts, and read back whole."""
-    store = RecordingStore(memory_store(IoSettings(single_put_max_bytes=10_000, part_bytes=50_000)))
-    schema = schema_of()
-    written = await write_rows(store, ROOT, schema, OPTIONS, _rows(20_000))
-    assert [call.verb for call in store.calls].count("multipart_start") == 1
-    assert len(await fold_files(store, written, schema)) == 20_000
 
 
 async def test_several_files_are_under_way_at_once() -> None:
