@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.errors import ConflictError, InvalidInputError
-from lakehouse.format.puffin.footer import PuffinFooter
 from lakehouse.format.schema.index_definition import by_id, target_text
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
@@ -103,18 +102,6 @@ async def test_definitions_are_part_of_the_schema() -> None:
 # --- files ----------------------------------------------------------------------------
 
 
-async def test_files_below_the_least_rows_get_none() -> None:
-    """A data file of fewer rows than index.min_rows has no index file, one of as many has."""
-    table = await table_with({"host": "bloom"}, files=0, options={"index.min_rows": 500})
-    await table.append(rows(499))
-    await table.append(rows(500))
-    files = (await table.files()).sort_by("stored_rows").to_pylist()
-    assert [(one["stored_rows"], one["indexes"], one["index_path"] is None) for one in files] == [
-        (499, [], True),
-        (500, [1], False),
-    ]
-
-
 async def test_an_index_costs_its_own_put_and_no_read() -> None:
     """A write with indexes makes one request more for each file, and reads nothing."""
     store = RecordingStore(memory_store())
@@ -126,28 +113,6 @@ async def test_an_index_costs_its_own_put_and_no_read() -> None:
     data, index = sorted(keys)
     assert data.split("/")[-1].removesuffix(".parquet") == index.split("/")[-1].removesuffix(".puffin")
     assert "get" not in store.kinds()
-
-
-async def test_any_reader_of_puffin_reads_the_files() -> None:
-    """An index file is a puffin file whose blobs are named after field ids."""
-    store = memory_store()
-    table = await table_with(
-        {"host": "bloom", "n": "inverted", "message": "fulltext", "payload#/user/id": "bloom"},
-        store=store,
-        files=1,
-    )
-    (file,) = (await table.files()).to_pylist()
-    data = (await store.get(f"{table.location.removeprefix(store.url).strip('/')}/{file['index_path']}")).data
-    footer = PuffinFooter.parse(data, len(data))
-    assert isinstance(footer, PuffinFooter)
-    assert [blob.type for blob in footer.blobs] == [
-        "greptime-inverted-index-v1",
-        "greptime-fulltext-index-bloom-4",
-        "greptime-bloom-filter-v1-2",
-        "greptime-bloom-filter-v1-5#%2Fuser%2Fid",
-    ]
-    assert footer.properties["lakehouse.indexes"] == "1,2,3,4"
-    assert footer.properties["lakehouse.file"] == file["path"]
 
 
 async def test_a_failed_write_leaves_no_index_file() -> None:
@@ -193,54 +158,7 @@ async def test_a_crash_between_uploads_leaves_only_orphans(refused: str) -> None
     assert {one["index_path"] for one in (await fresh.files()).to_pylist()} <= keys
 
 
-async def test_a_row_that_an_expression_fails_on_fails_no_write() -> None:
-    """Where an expression cannot be computed the file goes without that index, and keeps the others."""
-    table = await table_with({"n * n * n * n * n * n * n * n": "inverted", "host": "bloom"}, files=0)
-    await table.append(rows(500))
-    (file,) = (await table.files()).to_pylist()
-    assert file["indexes"] == [2]
-    assert await table.scan(f"host = 'Host-{value(7)}'").count() == 1
-
-
 # --- pruning --------------------------------------------------------------------------
-
-ASKED = {
-    "host": ("bloom", "host = 'Host-{n}'"),
-    "n": ("inverted", "n = {n}"),
-    "lower(host)": ("inverted", "lower(host) = 'host-{n}'"),
-    "upper(host)": ("bloom", "upper(host) in ('HOST-{n}', 'nowhere')"),
-    "payload#/user/id": ("bloom", "payload ->> '/user/id' = '{n}'"),
-    "host, n": ("bloom", "host = 'Host-{n}' and n = {n}"),
-    "message": ("fulltext", "matches(message, 'REQUEST {n}')"),
-    "place.city": ("bloom", "place.city = 'city-{n}'"),
-    "place.zip": ("inverted", "place.zip between {n} and {n}"),
-    "n + 1": ("inverted", "n + 1 = {next}"),
-}
-
-
-@pytest.mark.parametrize("target", ASKED)
-async def test_an_index_spares_files(target: str) -> None:
-    """A condition on what is indexed, and in no order, reads the file that has the row."""
-    kind, where = ASKED[target]
-    table = await table_with({target: kind})
-    scan = table.scan(where.format(n=value(1234), next=value(1234) + 1))
-    assert [one["id"] for one in await scan.to_pylist()] == [1234]
-    assert scan.report.files_pruned == {"index": 3}
-    assert scan.report.indexes_failed == 0
-
-
-async def test_ranges_and_prefixes_are_found_in_inverted_indexes() -> None:
-    """An inverted index answers ranges and prefixes."""
-    table = await table_with({"host": "inverted"})
-    hosts = [one["host"] for one in rows(2000)]
-    begin = f"Host-{value(1234)}"
-    for where, count in (
-        (f"host like '{begin}%'", sum(one.startswith(begin) for one in hosts)),
-        (f"host between '{begin}' and '{begin}0'", sum(begin <= one <= begin + "0" for one in hosts)),
-    ):
-        scan = table.scan(where)
-        assert await scan.count() == count
-        assert scan.report.files_pruned["index"] >= 1
 
 
 async def test_rows_of_a_file_are_spared_too() -> None:
@@ -267,39 +185,6 @@ async def test_what_hides_older_rows_is_read() -> None:
     scan = table.scan(f"host in ('Host-{value(1)}', 'Host-{value(70)}')")
     assert [one["id"] for one in await scan.to_pylist()] == [70]
     assert (scan.report.files_keys_only, scan.report.indexes_read) == (1, 2)
-
-
-async def test_statistics_come_first() -> None:
-    """Conditions that statistics settle, or of which no index can tell, cost no request for indexes."""
-    store = RecordingStore(memory_store())
-    await table_with({"host": "bloom", "id": "bloom"}, store=store)
-    table = await lake_on(store).table(NAME)
-    for where in (
-        "id = 700",
-        "n > 100000",
-        "host > 'Host-5'",
-        "host <> 'Host-5'",
-        "not host = 'Host-5'",
-        "id > 3",
-    ):
-        store.clear()
-        scan = table.scan(where)
-        await scan.count()
-        asked = [call for call in store.calls if "/index/" in call.key]
-        assert len(asked) <= (1 if where == "id = 700" else 0), where
-
-
-async def test_a_second_search_reads_no_index_again() -> None:
-    """What was read of an index file is remembered."""
-    store = RecordingStore(memory_store())
-    await table_with({"host": "bloom"}, store=store)
-    table = await lake_on(store).table(NAME)
-    store.clear()
-    await table.scan(f"host = 'Host-{value(1)}'").count()
-    assert sum("/index/" in call.key for call in store.calls) == 4
-    store.clear()
-    await table.scan(f"host = 'Host-{value(2)}'").count()
-    assert not any("/index/" in call.key for call in store.calls)
 
 
 async def test_an_unordered_column_reads_few_files() -> None:
