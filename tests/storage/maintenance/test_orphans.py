@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakehouse.errors import CommitUnknownError, ConflictError, CorruptionError
-from lakehouse.format.metadata.file_entry import FileEntry, IndexRef
 from lakehouse.io import ObjectStore
 from lakehouse.storage.commit import spilled_manifest
-from lakehouse.storage.maintenance.reachable import PathSet, paths_of
 from lakehouse.storage.metadata.paths import ObjectKind, object_kind
 from lakehouse.storage.table import Table
 from lakehouse.testing import ManualClock, RecordingStore
@@ -304,23 +301,3 @@ async def test_requests_of_a_sweep() -> None:
 def test_paths_tell_what_is_ours(path: str, kind: ObjectKind | None) -> None:
     """A path that is not exactly like one we write is foreign."""
     assert object_kind(path) is kind
-
-
-def test_a_path_set_knows_what_was_put_in() -> None:
-    """Every path that was put in is known, however many and in however many turns; others are not."""
-    found, every = PathSet(), [f"data/{number}" for number in range(200_000)]
-    assert found.others(["a"]) == ["a"]
-    for begin in range(0, 200_000, 1_000):
-        found.add(every[begin : begin + 1_000])
-    found.add(every[:10])
-    assert found.others(every) == []
-    assert found.others(["x", *every[:3], "y"]) == ["x", "y"]
-    assert found.others([]) == []
-
-
-def test_an_index_is_an_object_of_its_file() -> None:
-    """An entry stands for its data file and the index of it."""
-    entry = FileEntry(path="a", size=1, rows=1)
-    how: dict[str, Any] = {"path": "a", "size": 1, "rows": 1}
-    assert list(paths_of(entry)) == [("a", 1)]
-    assert list(paths_of(FileEntry(**how, index=IndexRef(path="b", size=2)))) == [("a", 1), ("b", 2)]

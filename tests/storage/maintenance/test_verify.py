@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from typing import Any
 
-import google_crc32c
 import pyarrow as pa
 import pytest
 
@@ -14,7 +12,7 @@ from lakehouse.errors import NotFoundError
 from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry
 from lakehouse.format.metadata.snapshot import Counts, ParentRef, Snapshot, decode_snapshot, encode_snapshot
 from lakehouse.io import ObjectStore
-from lakehouse.storage.maintenance.verify_report import Damage, Problem, VerifyReport
+from lakehouse.storage.maintenance.verify_report import Problem, VerifyReport
 from lakehouse.testing import RecordingStore
 from tests.damage.test_table_damage import Known, _known, damages
 from tests.kit.table_operations import LAYOUTS, OPERATIONS, build
@@ -163,12 +161,6 @@ async def test_the_report_is_a_relation(known: Known) -> None:
     assert key.removeprefix(known.root + "/") in str(report)
 
 
-def test_snapshots_are_said_as_ranges() -> None:
-    """A damage says its snapshots briefly."""
-    one = Damage(object="a", problem=Problem.MISSING, detail="gone", snapshots=(1, 2, 3, 7))
-    assert str(one) == "a: gone (snapshots 1-3, 7)"
-
-
 # --- what is well-formed and wrong ----------------------------------------------------
 
 
@@ -243,23 +235,3 @@ async def test_rows_of_another_bucket_are_found() -> None:
         wrong = {name: change(last) for name, change in changes.items()}
         report = await verified(_rewritten(world, root, 4, **_entry(**wrong)), deep=True)
         assert (last.path, Problem.ROWS) in {(one.object, one.problem) for one in report.damages}
-
-
-async def test_large_files_are_checked_by_their_checksum() -> None:
-    """Of a file that is read in pieces every byte counts, also one that no row needs."""
-    store = await restored({})
-    lake = process(store)
-    await lake.create_database("db")
-    table = await lake.create_table("db.t", pa.schema({"id": pa.int64(), "s": pa.string()}), primary_key="id")
-    texts = [random.Random(number).randbytes(10).hex() for number in range(40_000)]
-    rows = pa.table({"id": pa.array(range(40_000)), "s": texts})
-    await table.append(rows)
-    assert (await table.verify(deep=True)).ok
-    world = await saved(store)
-    (key,) = [key for key in world if "/data/" in key]
-    data = bytearray(world[key])
-    assert len(data) > 300_000
-    data[1] ^= 1
-    report = await verified({**world, key: bytes(data)}, deep=True)
-    assert [one.problem for one in report.damages] == [Problem.UNREADABLE]
-    assert f"{google_crc32c.value(bytes(data)):08x}" in str(report)
