@@ -1,50 +1,122 @@
-"""Tests of which items overlap: groups for merging, cutting and comparing."""
+"""Plans of scans: which files are read, which for their keys alone, and which are left out."""
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from lakehouse.expr.bounds import Verdict
+from lakehouse.format.metadata import FileEntry
+from lakehouse.storage.files.reader import Piece
+from lakehouse.storage.scan.file_plan import FilePlan, Judged, overlapping, plan_files
+from tests.kit.written_files import schema_of
 
-from lakehouse.storage.metadata.run_order import apart
-
-
-def _ends(item: tuple[int, int]) -> tuple[int, int]:
-    return item
-
-
-def test_what_a_long_item_covers_stays_with_it() -> None:
-    """An item that ends before the one after it begins is in its group all the same if a longer one is."""
-    items = [(0, 9), (1, 2), (4, 5), (10, 11)]
-    assert list(apart(items, _ends)) == [items[:3], items[3:]]
+KEYED, KEYLESS = schema_of(), schema_of(primary_key=())
 
 
-def test_ends_that_are_the_same_overlap() -> None:
-    """An item that begins where another ends is in its group."""
-    assert list(apart([(0, 3), (3, 4), (5, 5)], _ends)) == [[(0, 3), (3, 4)], [(5, 5)]]
+def file(path: str, at: int, low: bytes = b"", high: bytes = b"", **about: Any) -> FileEntry:
+    """Returns a file of keys from ``low`` to ``high`` that a commit added."""
+    return FileEntry(path=path, size=1, rows=1, at=at, min_key=low, max_key=high, **about)
 
 
-def test_without_ends_every_item_is_alone() -> None:
-    """What has no ends is a group of its own, between others too."""
-    found = list(apart([(0, 9), None, None, (1, 2), (2, 3)], lambda item: item))
-    assert found == [[(0, 9)], [None], [None], [(1, 2), (2, 3)]]
+class Verdicts:
+    """A condition that is known of files by their paths; of all others some rows match."""
+
+    def __init__(self, known: Mapping[str, Verdict], excluded: Mapping[str, str] | None = None) -> None:
+        self._known, self._excluded = known, excluded or {}
+
+    def excludes_keys(self, entry: FileEntry) -> str | None:
+        """Returns why the file has none of the keys."""
+        return self._excluded.get(entry.path)
+
+    def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
+        """Excludes nothing."""
+        return False
+
+    def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
+        """Returns what is known of the file."""
+        return self._known.get(entry.path, Verdict.SOME), "stats"
+
+    def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
+        """Returns what is known of the files."""
+        return Judged.of([self.judge(entry) for entry in entries])
+
+    def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
+        """Returns what is known of the piece's file."""
+        return self.judge(entry)[0]
 
 
-def test_nothing_has_no_groups() -> None:
-    """Of no items there are no groups."""
-    assert list(apart([], _ends)) == []
+def shown(plan: FilePlan) -> list[list[tuple[str, int, bool]]]:
+    """Returns the files of each unit with their ages and whether their rows are wanted."""
+    return [[(one.entry.path, one.age, one.wanted) for one in unit.files] for unit in plan.units]
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=30))
-def test_groups_are_apart_and_small(lengths: list[tuple[int, int]]) -> None:
-    """Groups hold all items in order, none overlaps another, and in each every item overlaps one."""
-    items = sorted((low, low + length) for low, length in lengths)
-    groups = list(apart(items, _ends))
-    assert [item for group in groups for item in group] == items
-    for one, other in itertools.pairwise(groups):
-        assert max(high for _, high in one) < other[0][0]
-    for group in groups:
-        for at, (low, high) in enumerate(group):
-            others = group[:at] + group[at + 1 :]
-            assert not others or any(begin <= high and low <= end for begin, end in others)
+def test_without_a_condition_every_file_is_read() -> None:
+    """Files come by unit and first key, with the ages of their runs."""
+    files = [file("b", 2, b"a", b"c"), file("c", 1, b"k", b"m", bucket=1), file("a", 1, b"b", b"d")]
+    plan = plan_files(files, KEYED)
+    assert shown(plan) == [[("b", 1, True), ("a", 0, True)], [("c", 0, True)]]
+    assert (plan.considered, plan.pruned, plan.keys_only) == (3, {}, 0)
+
+
+def test_a_file_without_a_match_is_read_for_its_keys_where_it_may_hide_rows() -> None:
+    """A newer file that overlaps an older wanted one is read for its keys; an older one is left out."""
+    files = [file("old", 1, b"a", b"c"), file("wanted", 2, b"a", b"m"), file("new", 3, b"k", b"z")]
+    plan = plan_files(files, KEYED, Verdicts({"old": Verdict.NONE, "new": Verdict.NONE}))
+    assert shown(plan) == [[("wanted", 1, True), ("new", 2, False)]]
+    assert (plan.pruned, plan.keys_only) == ({"stats": 1}, 1)
+
+
+def test_files_without_a_wanted_key_are_left_out_at_once() -> None:
+    """A file that has none of the keys hides none of their rows either."""
+    files = [file("old", 1, b"a", b"m"), file("new", 2, b"a", b"m")]
+    plan = plan_files(files, KEYED, Verdicts({}, {"new": "bucket"}))
+    assert shown(plan) == [[("old", 0, True)]]
+    assert plan.pruned == {"bucket": 1}
+
+
+def test_a_file_that_nothing_overlaps_is_answered_by_its_statistics() -> None:
+    """Where all rows of a file match and no other file may have its keys, its entry says what it has."""
+    files = [file("a", 1, b"a", b"c"), file("b", 1, b"k", b"m"), file("c", 2, b"m", b"z")]
+    plan = plan_files(files, KEYED, Verdicts(dict.fromkeys("abc", Verdict.ALL)))
+    answers = {one.entry.path: one.answered_by_stats for unit in plan.units for one in unit.files}
+    assert answers == {"a": True, "b": False, "c": False}
+
+
+def test_rows_that_are_folded_decide_for_each_other() -> None:
+    """Where rows of a key are folded, a file without a match is left out only if nothing overlaps it."""
+    folding = dataclasses.replace(KEYED, options={"merge_engine": "partial-update"})
+    files = [file("old", 1, b"a", b"c"), file("new", 2, b"b", b"m"), file("apart", 1, b"x", b"z")]
+    plan = plan_files(files, folding, Verdicts(dict.fromkeys(("old", "apart"), Verdict.NONE)))
+    assert shown(plan) == [[("old", 0, True), ("new", 1, True)]]
+    assert plan.pruned == {"stats": 1}
+
+
+def test_files_without_keys_hide_nothing() -> None:
+    """In a table without a key every file without a match is left out, the others come in order of time."""
+    files = [FileEntry(path=path, size=1, rows=1, at=at) for path, at in (("c", 3), ("a", 1), ("b", 2))]
+    plan = plan_files(files, KEYLESS, Verdicts({"b": Verdict.NONE}))
+    assert shown(plan) == [[("a", 0, True), ("c", 0, True)]]
+    assert plan.pruned == {"stats": 1}
+    assert plan_files([], KEYLESS).units == ()
+
+
+def test_verdicts_come_back() -> None:
+    """Verdicts of many files are those of each, with the files that are kept and counts of the others."""
+    verdicts = [
+        (Verdict.SOME, "stats"),
+        (Verdict.NONE, "index"),
+        (Verdict.ALL, "stats"),
+        (Verdict.NONE, "index"),
+    ]
+    judged = Judged.of(verdicts)
+    assert list(judged) == verdicts
+    assert (judged.kept(), judged.pruned()) == ([0, 2], {"index": 2})
+
+
+def test_planned_files_are_grouped_by_overlap() -> None:
+    """Files that may share a key are in one group."""
+    files = [file("a", 1, b"a", b"c"), file("b", 2, b"c", b"d"), file("c", 3, b"e", b"f")]
+    (unit,) = plan_files(files, KEYED).units
+    assert [[one.entry.path for one in group] for group in overlapping(unit.files)] == [["a", "b"], ["c"]]
