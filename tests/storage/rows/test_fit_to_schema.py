@@ -145,21 +145,7 @@ LISTS = [[1], None, [], [2, 3]]
 @pytest.mark.parametrize(
     ("array", "kind", "values"),
     [
-        (pa.array([1, None], pa.uint64()), "tinyint", [1, None]),
-        (pa.array([1.0, -0.0, None]), "int", [1, 0, None]),
-        (pa.array([decimal.Decimal("2.00")]), "int", [2]),
-        (pa.array([2**53, -(2**53)]), "double", [2.0**53, -(2.0**53)]),
-        (pa.array([1.5, 0.1, float("inf")]), "float", [1.5, float(np.float32(0.1)), float("inf")]),
-        (pa.array(np.array([1.5], np.float16)), "double", [1.5]),
-        (pa.array([5, 99]), "decimal(4,2)", [decimal.Decimal("5.00"), decimal.Decimal("99.00")]),
-        (pa.array([2**64 - 1], pa.uint64()), "decimal(38,18)", [decimal.Decimal(2**64 - 1)]),
-        (pa.array([decimal.Decimal("1.500")]), "decimal(3,2)", [decimal.Decimal("1.50")]),
-        (pa.array([b"abc"], pa.binary(3)), "binary", [b"abc"]),
         (pa.array(["abc", "äöü"]), "varchar(3)", ["abc", "äöü"]),
-        (pa.array([dt.datetime(2026, 1, 31)]), "date", [dt.date(2026, 1, 31)]),
-        (pa.array([MOMENT]), "timestamp", [MOMENT.replace(tzinfo=dt.UTC)]),
-        (pa.array([MOMENT], pa.timestamp("ns")), "timestamp_ntz", [MOMENT]),
-        (pa.array([dt.time(1, 2, 3)], pa.time32("s")), "time", [dt.time(1, 2, 3)]),
         (pa.array([None, None]), "array<int>", [None, None]),
         (pa.array([None, None], pa.string()), "int", [None, None]),
         (pa.array(["b", None, "b"]).dictionary_encode(), "string", ["b", None, "b"]),
@@ -181,7 +167,7 @@ LISTS = [[1], None, [], [2, 3]]
     ],
 )
 def test_casts(array: pa.Array, kind: str, values: list[Any] | None) -> None:
-    """What the type can hold exactly is cast to it, and a double to the nearest float."""
+    """Values in layouts of other libraries are cast, nested ones with what is inside them."""
     if values is None:
         with pytest.raises(InvalidInputError):
             fitted(array, kind)
