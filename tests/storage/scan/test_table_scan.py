@@ -1,0 +1,147 @@
+"""Reads of a table: one snapshot in whatever form, and arguments that are refused before anything is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import col, lit, to_sql
+from lakehouse.storage.scan.table_scan import is_fresh, to_expr
+from lakehouse.storage.table import Table
+from lakehouse.testing import RecordingStore
+from tests.kit.streaming import made, some
+from tests.kit.worlds import table_of
+
+ROWS = [(1, "a", 10), (2, "b", None), (3, "b", 30)]
+
+
+async def filled() -> Table:
+    """Returns a table of three rows, opened by a process of its own."""
+    table = await table_of(await made("append-only"))
+    await table.append(some(*ROWS))
+    return table
+
+
+@pytest.mark.parametrize(("word", "fresh"), [("snapshot", False), ("wal", True)])
+def test_freshness_is_one_of_two_words(word: str, fresh: bool) -> None:
+    """Only ``wal`` reads the log."""
+    assert is_fresh(word) == fresh
+
+
+@pytest.mark.parametrize("word", ["WAL", "", None, True])
+def test_another_freshness_is_refused(word: Any) -> None:
+    """A word that is neither of the two is an error that says both."""
+    with pytest.raises(InvalidInputError, match="freshness is 'snapshot' or 'wal'"):
+        is_fresh(word)
+
+
+def test_a_condition_is_sql_or_an_expression() -> None:
+    """Text is parsed, an expression stays as it is, and none is none."""
+    condition = col("v") > 10
+    parsed = to_expr("v > 10")
+    assert to_expr(condition) is condition
+    assert parsed is not None
+    assert to_sql(parsed) == to_sql(condition)
+    assert to_expr(None) is None
+
+
+@pytest.mark.parametrize("where", [True, 7, ["v > 10"]])
+def test_another_condition_is_refused(where: Any) -> None:
+    """A condition that is neither text nor an expression is an error that shows what one looks like."""
+    with pytest.raises(InvalidInputError, match="a condition is SQL text"):
+        to_expr(where)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"columns": "id"}, "columns is a list of names, not the text 'id'"),
+        ({"columns": []}, r"leave it out for all, or count\(\) the rows"),
+        ({"limit": -1}, "limit is a number of rows from 0, not -1"),
+        ({"limit": True}, "not True"),
+        ({"limit": 1.5}, "not 1.5"),
+        ({"freshness": "log"}, "freshness is"),
+        ({"where": 7}, "a condition is"),
+    ],
+)
+async def test_bad_arguments_are_refused_at_once(how: dict[str, Any], said: str) -> None:
+    """A scan that makes no sense is refused when it is made, not when it is read."""
+    table = await filled()
+    with pytest.raises(InvalidInputError, match=said):
+        table.scan(**how)
+
+
+async def test_one_scan_reads_one_snapshot() -> None:
+    """A scan gives the rows of the snapshot that it first read, whatever is committed since."""
+    table = await filled()
+    scan = table.scan()
+    assert await scan.count() == 3
+    await table.append(some((4, "c", 40)))
+    assert len(await scan.to_pylist()) == 3
+    assert await table.scan().count() == 4
+
+
+async def test_every_form_has_the_same_rows() -> None:
+    """Rows are the same as an Arrow table, batches, tables, dicts and data frames, and in DuckDB."""
+    scan = (await filled()).scan("part = 'b'", columns=["v", "id"])
+    expected = [{"v": None, "id": 2}, {"v": 30, "id": 3}]
+    arrow = await scan.to_arrow()
+    assert arrow.to_pylist() == expected
+    assert await scan.to_pylist() == expected
+    assert [row async for batch in scan.batches() for row in batch.to_pylist()] == expected
+    assert [row async for table in scan.tables() for row in table.to_pylist()] == expected
+    assert (await scan.to_pandas())["id"].tolist() == [2, 3]
+    assert (await scan.to_polars()).to_dicts() == expected
+    database = await scan.to_duckdb("found")
+    assert database.sql("SELECT v, id FROM found ORDER BY id").fetchall() == [(None, 2), (30, 3)]
+    assert await scan.to_duckdb("again", database) is database
+
+
+async def test_no_rows_have_their_columns() -> None:
+    """A scan that finds nothing is a table of the columns that were asked for, with their types."""
+    found = await (await filled()).scan("v > 1000", columns=["v"]).to_arrow()
+    assert (found.num_rows, found.schema.names, found.schema.types) == (0, ["v"], [pa.int64()])
+
+
+async def test_a_limit_bounds_rows_and_their_count() -> None:
+    """With a limit there are no more rows, and ``count`` counts those."""
+    scan = (await filled()).scan(limit=2)
+    assert len(await scan.to_pylist()) == 2
+    assert await scan.count() == 2
+
+
+async def test_aggregates_count_and_compare() -> None:
+    """Counts, least and greatest values of a group leave nulls out; a count without a column does not."""
+    wanted = {"rows": "count", "given": ("count", "v"), "low": ("min", "v"), "high": ("max", "v")}
+    found = await (await filled()).scan(col("id") > 1).aggregate(wanted, group_by="part")
+    assert found.to_pylist() == [{"part": "b", "rows": 2, "given": 1, "low": 30, "high": 30}]
+
+
+async def test_aggregates_are_about_all_rows() -> None:
+    """An aggregate of a limited scan is refused."""
+    with pytest.raises(InvalidInputError, match="leave out the limit"):
+        await (await filled()).scan(limit=2).aggregate({"rows": "count"})
+
+
+async def test_a_scan_is_explained_without_opening_files() -> None:
+    """The plan says what is left out and reads no data file; a reading reports its rows afterwards."""
+    store = RecordingStore(await made("append-only"))
+    table = await table_of(store)
+    await table.append(some(*ROWS))
+    scan = table.scan(col("v") > 25)
+    store.clear()
+    plan = await scan.explain()
+    assert (plan.files, sum(plan.files_pruned.values()), plan.rows) == (2, 1, 0)
+    assert not [call for call in store.calls if "/data/" in call.key]
+    await scan.to_arrow()
+    assert (scan.report.files, scan.report.rows) == (2, 1)
+
+
+async def test_a_condition_that_is_the_same_for_all_rows() -> None:
+    """A condition without columns lets all rows pass, or none."""
+    table = await filled()
+    assert await table.scan(lit(1) == 1).count() == 3
+    assert await table.scan("1 = 2").count() == 0
