@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakehouse.expr import Expr, all_of, any_of, bind, col, lit, matching, parse_where, to_sql
 from lakehouse.expr.bounds import ColumnBounds, Verdict, judge, like_prefix
 from lakehouse.expr.nodes import Column, Compare, Constant, In, IsNull, Not
-from tests.expr.test_evaluate import OPS, TABLE, leaves
+from tests.kit.conditions import OPS, TABLE, leaves
 
 FLOATS = [0.0, -0.0, 0.5, -1.5, math.inf, -math.inf, math.nan, 3.0]
 TEXTS = ["", "a", "ab", "ab%c", "abc", "B", "ü", "ümlaut", "zz"]
@@ -30,7 +30,7 @@ POOLS: dict[str, list[Any]] = {
 
 @st.composite
 def odd_leaves(draw: st.DrawFn) -> Expr:
-    """Conditions that the ones of test_evaluate lack: NaN, columns alone, columns among each other."""
+    """Conditions that the kit's leaves lack: NaN, columns alone, columns among each other."""
     number = st.sampled_from(FLOATS)
     return draw(
         st.builds(lambda op, value: Compare(op, col("x"), lit(value)), st.sampled_from(OPS), number)

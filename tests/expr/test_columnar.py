@@ -15,7 +15,7 @@ from lakehouse.expr.bounds import ColumnBounds, Judge, Verdict
 from lakehouse.expr.columnar import UNKNOWN, VERDICTS, ColumnarBounds, ColumnarJudge, FileBounds
 from lakehouse.expr.nodes import Compare, CompareOp, Constant
 from tests.expr.test_bounds import CONDITIONS, POOLS, bounds_of
-from tests.expr.test_evaluate import TABLE
+from tests.kit.conditions import TABLE
 
 
 @st.composite

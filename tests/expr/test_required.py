@@ -9,7 +9,7 @@ from lakehouse.expr import bind, col, matching, parse_where
 from lakehouse.expr.bounds import plain_value
 from lakehouse.expr.nodes import Expr
 from lakehouse.expr.required import Required, prefix_successor, required
-from tests.expr.test_evaluate import EXPRESSIONS, TABLE
+from tests.kit.conditions import EXPRESSIONS, TABLE
 
 
 def encoded(value: object) -> bytes:
