@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import pickle
 import uuid
@@ -21,7 +22,7 @@ from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry, FileFor
 from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
 from lakehouse.format.metadata.name_pointer import DroppedTable, NameState, decode_pointer, encode_pointer
 from lakehouse.format.metadata.sealed_json import seal, unseal
-from lakehouse.format.metadata.snapshot import decode_snapshot, encode_snapshot
+from lakehouse.format.metadata.snapshot import SegmentRange, decode_snapshot, encode_snapshot
 from tests.kit.blob_samples import ROOT, flipped, spec_block, spec_bytes
 from tests.kit.table_samples import COMPACTED, ENTRY, POINTER, SNAPSHOT, TABLE
 
@@ -197,3 +198,15 @@ def test_unknown_members_are_ignored() -> None:
     """A later release may say more without making the snapshot unreadable."""
     members = unseal(encode_snapshot(SNAPSHOT), key="s", what="snapshot", newest=1)
     assert decode_snapshot(seal({**members, "mood": "good"}), key="s") == SNAPSHOT
+
+
+@given(st.integers(1, 9), st.integers(0, 9), st.sets(st.integers(1, 20)))
+def test_a_range_without_numbers_has_the_others(first: int, more: int, away: set[int]) -> None:
+    """What is left of a range are the other numbers, in order, with bytes that do not grow."""
+    one = SegmentRange(first=first, last=first + more, size=100 * (more + 1), at=5)
+    left = one.without(away)
+    numbers = [number for part in left for number in range(part.first, part.last + 1)]
+    assert numbers == [number for number in range(first, first + more + 1) if number not in away]
+    assert sum(part.size for part in left) == 100 * len(numbers)
+    assert all(part.at == 5 for part in left)
+    assert all(one.last + 1 < other.first for one, other in itertools.pairwise(left))

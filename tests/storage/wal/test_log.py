@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError, NotFoundError
-from lakehouse.format.metadata.snapshot import SegmentRange
-from lakehouse.storage.wal.tail import Tail, covered, wal_after
 from lakehouse.testing import RecordingStore, memory_store
 from tests.kit.table_logs import HEAD, covering, log_of, put, taken_over, values_in
 
@@ -79,40 +73,3 @@ async def test_a_swapped_segment_is_noticed() -> None:
     await store.put(wal.log.key(2), (await store.get(wal.log.key(3))).data)
     with pytest.raises(CorruptionError, match=r"0000002\.log holds segment 3"):
         await wal.read(2)
-
-
-# --- what a commit covers -------------------------------------------------------------
-
-
-def test_a_commit_covers_what_is_above_its_parent() -> None:
-    """The new range begins behind the parent's and says how many bytes it has; no number comes twice."""
-    tail = Tail(after=2, sizes=(10, 20, 30))
-    for upto, wanted in ((2, (3, 5, 60)), (4, (5, 5, 30))):
-        (found,) = covered(covering(upto), tail, at=None)
-        assert (found.first, found.last, found.size) == wanted
-        assert wal_after(covering(upto), tail).upto == 5  # type: ignore[union-attr]
-    for upto in (5, 9):
-        assert covered(covering(upto), tail, at=None) == ()
-        assert wal_after(covering(upto), tail).upto == upto  # type: ignore[union-attr]
-
-
-@given(st.lists(st.integers(1, 99), max_size=6), st.integers(0, 9), st.integers(0, 9))
-def test_a_shorter_tail_is_a_beginning(sizes: list[int], after: int, upto: int) -> None:
-    """What is left of a tail below a number is what a listing would have shown that ended there."""
-    tail = Tail(after=after, sizes=tuple(sizes))
-    short = tail.down_to(upto)
-    assert short.after == after
-    assert short.upto == max(after, min(upto, tail.upto))
-    assert tail.sizes[: len(short.sizes)] == short.sizes
-
-
-@given(st.integers(1, 9), st.integers(0, 9), st.sets(st.integers(1, 20)))
-def test_a_range_without_numbers_has_the_others(first: int, more: int, away: set[int]) -> None:
-    """What is left of a range are the other numbers, in order, with bytes that do not grow."""
-    one = SegmentRange(first=first, last=first + more, size=100 * (more + 1), at=5)
-    left = one.without(away)
-    numbers = [number for part in left for number in range(part.first, part.last + 1)]
-    assert numbers == [number for number in range(first, first + more + 1) if number not in away]
-    assert sum(part.size for part in left) == 100 * len(numbers)
-    assert all(part.at == 5 for part in left)
-    assert all(one.last + 1 < other.first for one, other in itertools.pairwise(left))
