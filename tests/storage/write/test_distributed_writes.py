@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config import TableSettings
-from lakehouse.errors import ConflictError, InvalidInputError
+from lakehouse.errors import ConflictError
 from lakehouse.expr import parse_where
 from lakehouse.format.metadata.file_entry import FileEntry
 from lakehouse.format.metadata.snapshot import CommitKind
@@ -20,7 +19,6 @@ from lakehouse.storage.commit.changes import AddFiles, ReplacePartitions
 from lakehouse.storage.files.uploaded_files import UploadedFiles
 from lakehouse.storage.table import Table
 from lakehouse.storage.write.conditional_writes import overwriting_change
-from lakehouse.storage.write.conflicting_keys import refuse_shared_keys
 from lakehouse.storage.write.distributed_writes import commit_uploaded, in_runs
 from tests.kit.table_operations import LAYOUTS, SCHEMA
 from tests.kit.worlds import NAME, process, restored
@@ -205,35 +203,3 @@ async def test_rows_of_the_log_that_are_replaced_are_flushed_and_the_files_kept(
         schema = await table.schema()
         await commit_uploaded(table.core, replacing(written, schema))
     assert await values(table) == {3: 9}
-
-
-async def test_a_key_in_two_tasks_is_named() -> None:
-    """Of rows of one key in two tasks none is the newer, so the key is refused; other overlaps are not."""
-    table = await made()
-    schema = await table.schema()
-    apart = in_runs(await uploaded(table, some(1, 3, 5), some(2, 4, 6)), schema)
-    assert {one.run for one in apart.entries} == {0, 1}
-    await refuse_shared_keys(apart.entries, schema, table.core)
-    shared = in_runs(await uploaded(table, some(1, 3, 5), some(2, 3, 6)), schema)
-    with pytest.raises(InvalidInputError, match="two rows of this write have the key id = 3") as refused:
-        await refuse_shared_keys(shared.entries, schema, table.core)
-    assert refused.value.context["key"] == {"id": 3}
-
-
-async def test_keys_are_read_only_where_ranges_overlap() -> None:
-    """Files with ranges of their own are not opened to look for common keys."""
-    table = await made()
-    schema = await table.schema()
-    written = in_runs(await uploaded(table, some(1, 2), some(3, 4)), schema)
-
-    class Never:
-        """A source nobody asks."""
-
-        settings = TableSettings()
-        """Bounds on reads."""
-
-        async def open(self, entry: FileEntry, schema: TableSchema) -> Any:
-            """Never called."""
-            raise AssertionError(entry.path)
-
-    await refuse_shared_keys(written.entries, schema, Never())

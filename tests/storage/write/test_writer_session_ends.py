@@ -173,30 +173,6 @@ async def test_closing_twice_and_using_a_closed_writer() -> None:
         (await table_of(store)).writer().report()
 
 
-@pytest.mark.parametrize(
-    "writer", ["w", ("", 1), ("w", -1), ("w", True), ("w", 2**63), ("w" * 1_001, 1), ("w\n", 1), ("w", 1, 2)]
-)
-async def test_what_is_no_sequence_is_refused(writer: object) -> None:
-    """A sequence is a short text and a number that fits; anything else refuses the put, and no other."""
-    store = await made()
-    stream = await opened(store)
-    with pytest.raises(InvalidInputError, match="writer must be"):
-        await stream.put(some((1, "a", 1)), writer=writer)  # type: ignore[arg-type]
-    assert await acknowledged(stream, some((2, "a", 2)), writer=("w" * 1_000, 2**63 - 1)) == "done"
-    await vanish(stream)
-    assert await rows_of(store, "wal") == [(2, "a", 2)]
-
-
-async def test_two_puts_of_one_sequence_at_once_are_one() -> None:
-    """A client that gave up waiting and puts again, while its first call still goes on, has put once."""
-    store = await made("append-only")
-    async with (await table_of(store)).writer() as writer:
-        puts = [writer.put(some((1, "a", 1)), writer=("loader", 1)) for _ in range(3)]
-        acks = await asyncio.gather(*puts)
-        assert len({await ack for ack in acks}) == 1
-    assert await rows_of(store) == [(1, "a", 1)]
-
-
 async def test_a_repeated_put_is_acknowledged_with_the_first() -> None:
     """Whoever repeats a put that is on its way is told that it is durable when it is, and not before."""
     hooked = StepIn(await made("append-only"))

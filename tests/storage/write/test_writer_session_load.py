@@ -219,16 +219,6 @@ async def test_a_put_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatc
     assert await (await table_of(store)).scan().count() == 1
 
 
-async def test_deleted_keys_are_weighed_with_the_columns_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A put of keys to delete counts as what it takes in the log, where its other columns are null."""
-    async with (await table_of(await made())).writer() as writer:
-        keys = {"id": list(range(100))}
-        size = pa.table(keys).nbytes
-        monkeypatch.setattr("lakehouse.storage.write.log_batches._PUT_BYTES_MAX", 2 * size)
-        with pytest.raises(InvalidInputError, match="one put holds"):
-            await writer.delete(pa.table(keys))
-
-
 async def test_rows_of_a_slice_do_not_keep_the_whole() -> None:
     """Small slices of large tables weigh what they show, and hold no more than that."""
     store, table = await wide()
