@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from lakehouse.io import ObjectStore
 from lakehouse.io.work.progress import Progress
 from lakehouse.storage.commit import spilled_manifest
 from lakehouse.storage.table import Table
-from lakehouse.testing import Fault, FaultKind, FaultyStore, ManualClock, RecordingStore
+from lakehouse.testing import ManualClock, RecordingStore
 from tests.kit.timed_store import HOUR_S, TimedStore
 from tests.kit.worlds import NAME, Row, StepIn, process, restored, table_of
 
@@ -175,22 +174,6 @@ async def test_a_pin_that_ended_keeps_its_snapshot_until_a_commit_says_so() -> N
     await (await table_of(store)).append([{"id": 9, "v": 9}])
     assert (await table.expire_snapshots(grace_s=0)).snapshots == 1
     await pinned.__aexit__(None, None, None)
-
-
-@pytest.mark.parametrize("fails", [False, True])
-async def test_a_pin_that_cannot_be_taken_away_hides_nothing(fails: bool) -> None:
-    """What the block raised is raised, or nothing; the pin stays, and ends by itself."""
-    store = FaultyStore(await restored({}))
-    table = await made(store)
-    refused = await table_of(store)
-    with pytest.raises(RuntimeError, match="of the block") if fails else contextlib.nullcontext():
-        async with refused.pin(2):
-            store.planned = [Fault(kind=FaultKind.THROTTLE, verb="put_if_absent")] * 100
-            if fails:
-                raise RuntimeError("of the block")
-    store.planned = []
-    await table.expire_snapshots(retain=1, grace_s=0)
-    assert await rows(table, 2) == [{"id": 1, "v": 1}]
 
 
 async def test_files_that_a_rollback_brought_back_stay() -> None:

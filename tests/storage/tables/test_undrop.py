@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
 import random
 from collections.abc import Awaitable, Callable
 
@@ -95,21 +94,6 @@ async def test_a_dropped_table_comes_back_as_it_was() -> None:
     assert [one async for one in process(store).tables("db")] == [NAME]
     with pytest.raises(AlreadyExistsError, match="is not dropped"):
         await process(store).undrop_table(NAME)
-
-
-async def test_a_drop_says_until_when_it_can_be_undone() -> None:
-    """The result names the moment at which the grace of the table's own option ends."""
-    lake = process(await restored({}))
-    await lake.create_database("db")
-    await lake.create_table(NAME, SCHEMA, options={"delete_grace_s": 7200})
-    done = await lake.drop_table(NAME)
-    assert done is not None
-    assert done.until is not None
-    times = (await (await lake.undrop_table(NAME)).snapshots())["time"].to_pylist()
-    assert done.until == times[1] + dt.timedelta(hours=2)
-    await lake.drop_table(NAME)
-    assert f"not before {done.until:%Y-%m-%d %H:%M:%S} UTC" in str(done)
-    assert await lake.drop_table(NAME, if_exists=True) is None
 
 
 async def test_a_purged_table_cannot_come_back() -> None:
