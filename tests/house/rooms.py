@@ -27,6 +27,7 @@ __all__ = [
     "past_a_door",
     "shared_names",
     "unmirrored",
+    "untested",
     "untrue_doors",
     "without_a_place",
 ]
@@ -242,3 +243,13 @@ def unmirrored(tests: Iterable[str], modules: Iterable[Module]) -> Iterator[str]
             continue
         if not any(about == stem or about.startswith(f"{stem}_") for stem in stems[place]):
             yield f"{path}: {place}/ has no {about}: name it after a module, or put it with the promises"
+
+
+def untested(tests: Iterable[str], modules: Iterable[Module]) -> Iterator[str]:
+    """Modules of storage that have no test file of their name."""
+    there = set(tests)
+    for module in modules:
+        folder, _, stem = module.name.replace(".", "/").removeprefix(f"{PACKAGE}/").rpartition("/")
+        path = f"tests/{folder}/test_{stem}.py"
+        if folder.split("/")[0] == "storage" and not module.is_package and path not in there:
+            yield f"{module.name}: state its rules in {path}"

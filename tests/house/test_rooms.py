@@ -68,6 +68,11 @@ def test_tests_are_where_one_looks_for_them() -> None:
     none_of(rooms.unmirrored(tests, library()), "tests without a module:")
 
 
+def test_every_module_of_storage_has_its_tests() -> None:
+    """Storage holds what must not be lost, so none of its modules is tested by its neighbours alone."""
+    none_of(rooms.untested(tracked_files(), library()), "modules without tests of their own:")
+
+
 def test_a_room_without_a_place_is_found() -> None:
     """A new room, and a new module beside rooms, have to be given their places."""
     tree = made_up(storage__novelty__="", storage__news="")
@@ -198,6 +203,15 @@ def test_a_key_made_elsewhere_is_found(text: str) -> None:
 def test_a_test_without_a_module_is_found(path: str, is_found: bool) -> None:
     """A test is looked for beside its module, or in a folder of promises."""
     assert bool(list(rooms.unmirrored([path], made_up(storage__scan__models="")))) == is_found
+
+
+@pytest.mark.parametrize(
+    ("path", "is_found"),
+    [("tests/storage/scan/test_plan.py", False), ("tests/storage/test_plan.py", True), ("", True)],
+)
+def test_a_module_without_a_test_is_found(path: str, is_found: bool) -> None:
+    """Only a file of the module's own name and folder counts."""
+    assert bool(list(rooms.untested([path], made_up(storage__scan__plan="")))) == is_found
 
 
 @pytest.mark.parametrize("path", ["tests/models/test_plans.py", "tests/storage/models/test_plans.py"])
