@@ -79,13 +79,14 @@ async def test_the_files_of_a_snapshot_are_listed_and_added_and_not_removed() ->
     """Live files are those of all manifests without the removed ones, then those that the snapshot adds."""
     store = memory_store()
     snapshot = snapshot_of(
-        await stored(store, "manifest/one", file("a"), file("b", at=2), at=4),
+        await stored(store, "manifest/one", file("a"), file("b", at=2), file("b2"), at=4),
         await stored(store, "manifest/two", file("c")),
         added=(file("d"), file("e", at=8)),
         removed=("a",),
     )
     assert times(await manifests_on(store).entries(snapshot)) == [
         ("b", 2, (2, 1, 0), (2, 1, 0)),
+        ("b2", 4, (4, 1, 0), (4, 1, 0)),
         ("c", 9, (9, 1, 0), (9, 1, 0)),
         ("d", 9, (9, 1, 0), (9, 1, 0)),
         ("e", 8, (8, 1, 0), (8, 1, 0)),

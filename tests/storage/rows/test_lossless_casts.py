@@ -150,6 +150,14 @@ def test_layouts_are_undone(array: pa.Array, kind: pa.DataType, start: int) -> N
     assert (found.type, found.to_pylist()) == (kind, array.to_pylist()[start:])
 
 
+def test_elements_behind_a_null_are_left_out() -> None:
+    """A null of a list view may have a place and a size, and its elements are nobody's."""
+    view = pa.ListViewArray.from_arrays(
+        [0, 1, 3], [1, 2, 1], pa.array([1, 2, 3, 4]), mask=pa.array([False, True, False])
+    )
+    assert plain(view).to_pylist() == [[1], None, [4]]
+
+
 def test_an_extension_is_its_storage() -> None:
     """Values of an extension type are those that it is stored as."""
     array = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), None], pa.binary(16)))

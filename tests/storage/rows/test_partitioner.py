@@ -90,6 +90,8 @@ def test_a_key_in_two_partitions_is_written_once() -> None:
     """A key that moved between partitions within the input is in that of its last row alone."""
     parts = parts_of(rows((1, 1), (2, 1), (1, 2)), DAILY)
     assert [(part.partition, names(part)) for part in parts] == [(day(1), ["row 1"]), (day(2), ["row 2"])]
+    (part,) = parts_of(rows((1, 1), (1, 2)), DAILY)
+    assert (part.partition, names(part)) == (day(2), ["row 1"])
 
 
 def test_partitions_come_in_order_with_their_buckets() -> None:

@@ -64,8 +64,9 @@ def test_an_index_on_an_expression_is_for_that_expression() -> None:
 
 
 def test_other_kinds_of_indexes_know_no_words() -> None:
-    """An index that is not fulltext leaves the words as they are."""
+    """An index that is not fulltext leaves the words as they are, also beside one that is."""
     assert passing("matches(message, 'DISK')", message="inverted") == [1, 2]
+    assert passing("matches(message, 'Disk')", message=[CASE, "inverted"]) == [1]
 
 
 @pytest.mark.parametrize(

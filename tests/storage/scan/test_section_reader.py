@@ -58,6 +58,11 @@ class Files:
         )
 
     @property
+    def pieces_read(self) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
+        """Pieces of each read, with the columns that are read of them."""
+        return [(pieces, names) for _, pieces, names, _ in self._runs.reads]
+
+    @property
     def columns_read(self) -> list[tuple[str, tuple[str, ...]]]:
         """Columns of each read, with the file that they are of."""
         return [(path, names) for path, _, names, _ in self._runs.reads]
@@ -124,10 +129,11 @@ async def test_a_condition_is_about_merged_rows() -> None:
 
 async def test_a_part_that_only_hides_is_read_for_its_keys() -> None:
     """Rows of an unwanted part hide older ones, and none of its other columns is read."""
-    files = Files(live(k1=9, k2=9), live(k1=0))
+    files = Files(live(k1=9, k2=9), live(k1=0), live(k3=8))
     reader, _ = reader_of(where=col("a") > 5)
-    found = await reader.read(section_of(files.part(0), files.part(1, wanted=False)))
-    assert found.to_pydict() == {"id": [2], "a": [9]}
+    parts = files.part(0), files.part(1, wanted=False), files.part(2)
+    found = await reader.read(section_of(*parts))
+    assert found.to_pydict() == {"id": [2, 3], "a": [9, 8]}
     assert dict(files.columns_read)["f1"] == ("id",)
 
 
@@ -138,6 +144,31 @@ async def test_rows_that_are_known_to_match_are_not_asked() -> None:
     found = await reader.read(section_of(files.part(0, matches=True)))
     assert found.to_pydict() == {"b": ["x", "x"]}
     assert files.columns_read == [("f0", ("b",))]
+
+
+WIDE = "x" * 600_000
+NINE: Rows = {
+    at: (RowKind.INSERT, value, f"{at}{WIDE}") for at, value in enumerate([9, 0, 9, 0, 0, 0, 0, 9, 0])
+}
+
+
+async def test_wide_columns_are_read_of_pieces_with_rows_that_pass() -> None:
+    """Where it saves much, columns that the condition does not read are fetched of the rows that pass."""
+    files = Files(NINE)
+    reader, _ = reader_of(["b"], col("a") > 5)
+    found = await reader.read(section_of(files.part(0), low=key(1)))
+    assert found.to_pydict() == {"b": [f"2{WIDE}", f"7{WIDE}"]}
+    assert files.pieces_read == [((0, 1, 2), ("id", "a")), ((0, 2), ("b",))]
+
+
+async def test_wide_columns_of_a_part_of_two_sections_are_those_of_its_rows() -> None:
+    """A later section of a part fetches the columns of its own rows, by their numbers in the whole part."""
+    part = Files(NINE).part(0, spans=True)
+    reader, _ = reader_of(["b"], col("a") > 5)
+    first = section_of(part, high=key(7))
+    second = Section(low=key(7), high=None, parts=(part,), fresh=frozenset(), merges=False)
+    assert (await reader.read(first)).to_pydict() == {"b": [f"0{WIDE}", f"2{WIDE}"]}
+    assert (await reader.read(second)).to_pydict() == {"b": [f"7{WIDE}"]}
 
 
 async def test_columns_come_as_they_were_asked_for() -> None:
