@@ -9,16 +9,13 @@ Invariant: a value has the same hash alone and in a column.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lakehouse.kernels.arrays import I64, U8
+from lakehouse.kernels.arrays import I64, U8, U32
 
-__all__ = ["U32", "hash_bytes", "hash_int64", "hash_pieces"]
-
-U32: TypeAlias = npt.NDArray[np.uint32]
+__all__ = ["hash_bytes", "hash_int64", "hash_pieces"]
 
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _ADDED = 0xE6546B64

@@ -30,8 +30,8 @@ from lakehouse.format.keys.order_value import (
 )
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.schema.types import BinaryType, DecimalType, Field, Primitive, StringType
-from lakehouse.kernels.arrays import I32, U8
-from lakehouse.kernels.murmur3 import U32, hash_bytes, hash_int64, hash_pieces
+from lakehouse.kernels.arrays import I32, U8, U32
+from lakehouse.kernels.murmur3 import hash_bytes, hash_int64, hash_pieces
 
 __all__ = ["bucket_of", "bucket_of_key", "buckets_of"]
 

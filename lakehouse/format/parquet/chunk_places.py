@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lakehouse.errors import CorruptionError, InvalidInputError
-from lakehouse.format.parquet.thrift_cursor import BINARY, LIST, STRUCT, ThriftCursor
+from lakehouse.format.parquet.thrift_cursor import BINARY, INTEGERS, LIST, STRUCT, ThriftCursor
 from lakehouse.kernels.arrays import I64
 
 __all__ = ["ChunkPlaces", "chunk_places"]
@@ -27,8 +27,7 @@ _FILE_PATH, _ABOUT, _CRYPTO, _ENCRYPTED = 1, 3, 8, 9
 _PATH, _CODEC, _SIZE, _DATA_AT, _DICTIONARY_AT, _SIZES = 3, 4, 7, 9, 11, 16
 _TEXT_BYTES = 1
 _CODECS = range(8)
-_NUMBERS = frozenset({_SIZE, _DATA_AT, _DICTIONARY_AT})
-_INTEGERS = frozenset({4, 5, 6})
+_NUMBERS = frozenset({_CODEC, _SIZE, _DATA_AT, _DICTIONARY_AT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +51,6 @@ class _Leaf:
         self.is_text = column.physical_type == "BYTE_ARRAY"
         self.levels = {2: column.max_repetition_level + 1, 3: column.max_definition_level + 1}
         """Lengths of the histograms of levels, by number of field."""
-
-
-class _Chunk:
-    """Numbers of one chunk."""
-
-    __slots__ = ("data_at", "dictionary_at", "size")
-
-    def __init__(self) -> None:
-        self.size = self.data_at = -1
-        self.dictionary_at = 0
 
 
 def chunk_places(footer: bytes, schema: Any, start: int) -> ChunkPlaces:
@@ -117,12 +106,11 @@ def _row_group(cursor: ThriftCursor, leaves: Sequence[_Leaf], starts: list[int],
             for leaf in _structs(cursor, kind):
                 if leaf == len(leaves):
                     raise ValueError(f"a row group has more than the {len(leaves)} columns of the schema")
-                chunk = _chunk(cursor, leaves[leaf])
-                # Some writers leave the place of a dictionary that is not there at 0.
-                starts.append(min(chunk.dictionary_at or chunk.data_at, chunk.data_at))
-                sizes.append(chunk.size)
+                start, size = _chunk(cursor, leaves[leaf])
+                starts.append(start)
+                sizes.append(size)
                 chunks += 1
-        elif number == _GROUP_ROWS and kind in _INTEGERS:
+        elif number == _GROUP_ROWS and kind in INTEGERS:
             rows = cursor.integer()
         else:
             cursor.skip(kind)
@@ -131,11 +119,12 @@ def _row_group(cursor: ThriftCursor, leaves: Sequence[_Leaf], starts: list[int],
     return rows
 
 
-def _chunk(cursor: ThriftCursor, leaf: _Leaf) -> _Chunk:
-    chunk: _Chunk | None = None
+def _chunk(cursor: ThriftCursor, leaf: _Leaf) -> tuple[int, int]:
+    """Reads a column chunk; returns its first byte and its size."""
+    place: tuple[int, int] | None = None
     for number, kind in cursor.fields():
         if number == _ABOUT and kind == STRUCT:
-            chunk = _about(cursor, leaf)
+            place = _place(cursor, leaf)
         elif number == _FILE_PATH and kind == BINARY:
             raise InvalidInputError("the file keeps column chunks in other files, which is not read")
         elif number in (_CRYPTO, _ENCRYPTED):
@@ -144,45 +133,37 @@ def _chunk(cursor: ThriftCursor, leaf: _Leaf) -> _Chunk:
             )
         else:
             cursor.skip(kind)
-    if chunk is None or chunk.size < 0 or chunk.data_at < 0:
+    if place is None:
         raise ValueError("a column chunk has no place")
-    return chunk
+    return place
 
 
-def _about(cursor: ThriftCursor, leaf: _Leaf) -> _Chunk:
-    chunk = _Chunk()
-    codec = -1
+def _place(cursor: ThriftCursor, leaf: _Leaf) -> tuple[int, int]:
+    found: dict[int, int] = {}
     for number, kind in cursor.fields():
-        if kind in _INTEGERS and number in _NUMBERS:
-            value = cursor.integer()
-            if number == _SIZE:
-                chunk.size = value
-            elif number == _DATA_AT:
-                chunk.data_at = value
-            else:
-                chunk.dictionary_at = value
-        elif number == _CODEC and kind in _INTEGERS:
-            codec = cursor.integer()
+        if number in _NUMBERS and kind in INTEGERS:
+            found[number] = cursor.integer()
         elif number == _PATH and kind == LIST:
             _check_names(cursor)
         elif number == _SIZES and kind == STRUCT:
             _check_histograms(cursor, leaf)
         else:
             cursor.skip(kind)
+    codec, size, data_at = (found.get(number, -1) for number in (_CODEC, _SIZE, _DATA_AT))
     if codec not in _CODECS:
         raise ValueError(f"a column chunk is compressed in way {codec}, and there are {len(_CODECS)}")
-    return chunk
+    if size < 0 or data_at < 0:
+        raise ValueError("a column chunk has no place")
+    # Some writers leave the place of a dictionary that is not there at 0.
+    return min(found.get(_DICTIONARY_AT) or data_at, data_at), size
 
 
 def _check_names(cursor: ThriftCursor) -> None:
     count, inner = cursor.elements()
     for _ in range(count):
-        begin = cursor.at
-        cursor.skip(inner)
-        # The length in front is digits of ASCII or makes the text one that cannot be.
-        size = cursor.at - begin
-        body = bytes(cursor.data[begin : cursor.at])
-        body[next(at for at in range(size) if body[at] < 128) + 1 :].decode()
+        if inner != BINARY:
+            raise ValueError(f"a name has type {inner}")
+        cursor.binary().decode()
 
 
 def _check_histograms(cursor: ThriftCursor, leaf: _Leaf) -> None:

@@ -13,8 +13,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,10 +22,7 @@ from lakehouse.format.parquet.pages import LeafShape
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.need_more import NeedMore
 
-__all__ = ["MAGIC", "TRAILER", "U32", "FileFooter", "metadata_of"]
-
-U32 = npt.NDArray[np.uint32]
-"""Sizes, checksums and row counts."""
+__all__ = ["MAGIC", "TRAILER", "FileFooter", "metadata_of"]
 
 MAGIC = b"PAR1"
 """First and last bytes of a Parquet file."""

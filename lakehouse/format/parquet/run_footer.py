@@ -35,8 +35,8 @@ import numpy as np
 
 from lakehouse.errors import CorruptionError, FormatError, UnsupportedVersionError
 from lakehouse.format.limits.json_object import count, parse_json, whole
-from lakehouse.format.parquet.file_footer import MAGIC, U32, FileFooter, metadata_of
-from lakehouse.kernels.arrays import I64, U8
+from lakehouse.format.parquet.file_footer import MAGIC, FileFooter, metadata_of
+from lakehouse.kernels.arrays import I64, U8, U32
 
 __all__ = [
     "HAS_NAN",

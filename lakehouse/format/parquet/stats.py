@@ -10,7 +10,7 @@ nulls and wider bounds than without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -47,10 +47,9 @@ class GroupStats(Mapping[int, ColumnStats]):
 
     def __getitem__(self, number: int) -> ColumnStats:
         leaf, kind = self._columns.flat[number]
-        footer = self._footer
-        stats = footer.metadata.row_group(self._group).column(leaf).statistics
-        if stats is None or not stats.has_null_count:
-            raise KeyError(number)  # some other program wrote the file
+        footer, stats = self._footer, self._told(leaf)
+        if stats is None:
+            raise KeyError(number)
         low, high = (stats.min_raw, stats.max_raw) if stats.has_min_max else (None, None)
         if low is None or low != low or high != high:
             # No value, NaNs alone, one of more than 4 KiB, or a writer that took NaNs for values.
@@ -65,10 +64,22 @@ class GroupStats(Mapping[int, ColumnStats]):
         )
 
     def __iter__(self) -> Iterator[int]:
-        return (number for number in self._columns.flat if number in self)
+        return iter(self._numbers())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._numbers())
+
+    def _numbers(self) -> Collection[int]:
+        """Returns the ids of the columns that have statistics; the engine's own files have all of them."""
+        flat = self._columns.flat
+        if self._footer.is_sealed:
+            return flat
+        return [number for number, (leaf, _) in flat.items() if self._told(leaf) is not None]
+
+    def _told(self, leaf: int) -> Any:
+        """Returns Parquet's statistics of a leaf; None where some other program counted no nulls."""
+        stats = self._footer.metadata.row_group(self._group).column(leaf).statistics
+        return None if stats is None or not stats.has_null_count else stats
 
 
 def _bound(raw: Any, kind: pa.DataType) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["BINARY", "BOOLEANS", "I32", "LIST", "LONG", "STRUCT", "ThriftCursor"]
+__all__ = ["BINARY", "BOOLEANS", "I32", "INTEGERS", "LIST", "LONG", "STRUCT", "ThriftCursor"]
 
 BOOLEANS = frozenset({1, 2})
 """A boolean is its own type as a field: true, false."""
@@ -21,7 +21,8 @@ LONG = 15
 """Lists of so many elements and more have their length behind the header."""
 
 _STOP, _BYTE, _DOUBLE, _SET = 0, 3, 7, 10
-_INTEGERS = frozenset({4, I32, 6})
+INTEGERS = frozenset({4, I32, 6})
+"""Numbers of 16, 32 and 64 bits are written alike."""
 _FIXED = {_BYTE: 1, _DOUBLE: 8}
 _BITS_MAX = 63
 _DEPTH_MAX = 16
@@ -60,6 +61,14 @@ class ThriftCursor:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
+    def binary(self) -> bytes:
+        """Reads bytes or a text."""
+        size = self._varint()
+        begin, self.at = self.at, self.at + size
+        if self.at > len(self.data):
+            raise IndexError(f"{size:,} bytes reach behind the end")
+        return bytes(self.data[begin : self.at])
+
     def elements(self) -> tuple[int, int]:
         """Reads the head of a list: how many elements, and their type."""
         head = self.data[self.at]
@@ -70,7 +79,7 @@ class ThriftCursor:
 
     def skip(self, kind: int, depth: int = 0) -> None:
         """Passes over a value of a field."""
-        if kind in _INTEGERS:
+        if kind in INTEGERS:
             self._varint()
         elif kind == BINARY:
             size = self._varint()

@@ -26,7 +26,7 @@ from lakehouse.errors import InternalError
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.metadata.file_entry import KIND_COLUMN
 from lakehouse.format.parquet.encodings import ColumnEncodings, choose_encodings
-from lakehouse.format.parquet.file_footer import MAGIC, TRAILER, U32
+from lakehouse.format.parquet.file_footer import MAGIC, TRAILER
 from lakehouse.format.parquet.joined_footers import join_footers
 from lakehouse.format.parquet.leaf_columns import leaf_count
 from lakehouse.format.parquet.run_footer import (
@@ -40,7 +40,7 @@ from lakehouse.format.parquet.run_footer import (
 )
 from lakehouse.format.schema.table_schema import TableSchema
 from lakehouse.format.schema.types import KIND_FIELD, SEQUENCE_FIELD, arrow_field
-from lakehouse.kernels.arrays import I64, U8
+from lakehouse.kernels.arrays import I64, U8, U32
 from lakehouse.kernels.cores import on_cores
 
 __all__ = ["ParquetOptions", "encode_parquet"]

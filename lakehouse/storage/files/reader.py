@@ -10,7 +10,7 @@ was written with; it reads no byte of a column or piece that was not asked for, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ class Piece:
     """Row key of its first row; None in append-only tables."""
     max_key: bytes | None = None
     """Row key of its last row."""
-    stats: Mapping[int, ColumnStats] | None = None
+    stats: Mapping[int, ColumnStats] = field(default_factory=dict)
     """Statistics of columns, by field id, where the format keeps them per piece."""
 
 

@@ -56,7 +56,7 @@ class SelectedRows:
             if len(within):
                 self._numbers.append(number)
                 self._within.append(within)
-                stats = _stats_of_some(piece.stats or {}, len(within), piece.rows)
+                stats = _stats_of_some(piece.stats, len(within), piece.rows)
                 pieces.append(replace(piece, rows=len(within), first_row=first_row, stats=stats))
                 first_row += len(within)
         self.pieces = tuple(pieces)

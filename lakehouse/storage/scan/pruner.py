@@ -157,7 +157,7 @@ class Pruner:
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
         """Returns whether no key of a piece of the file can match."""
-        return self._excludes(entry, piece, piece.stats or {})
+        return self._excludes(entry, piece, piece.stats)
 
     def _excludes(self, entry: FileEntry, part: FileEntry | Piece, stats: Mapping[int, ColumnStats]) -> bool:
         first, last = part.min_key, part.max_key
@@ -230,7 +230,7 @@ class Pruner:
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         """Returns whether rows of a piece of the file match, deleted ones aside."""
-        return self._of_stats(entry, piece.stats or {}, piece.rows)
+        return self._of_stats(entry, piece.stats, piece.rows)
 
     def _of_stats(self, entry: FileEntry, stats: Mapping[int, ColumnStats], rows: int) -> Verdict:
         if not rows:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.format.keys.column_stats import stats_of
 from lakehouse.format.keys.order_value import NAN_BYTES, encode_value
 from lakehouse.format.metadata.file_entry import ColumnStats
+from lakehouse.format.parquet.file_footer import FileFooter
 from lakehouse.format.parquet.leaf_columns import LeafColumns
 from lakehouse.format.parquet.stats import GroupStats
 from lakehouse.format.parquet.writer import ParquetOptions, encode_parquet
@@ -75,3 +78,24 @@ def test_nested_columns_have_no_stats() -> None:
     assert len(said) == 0
     assert list(said) == []
     assert 5 not in said
+
+
+def test_statistics_of_others_are_used_where_they_are_certain() -> None:
+    """Columns without a count of nulls are left out; bounds are not called exact, and floats may be NaNs."""
+    ids = [{"PARQUET:field_id": str(number)} for number in (1, 2, 3)]
+    fields = [
+        pa.field(name, kind, metadata=id_)
+        for name, kind, id_ in zip("abc", (pa.int64(), pa.float64(), pa.string()), ids, strict=True)
+    ]
+    rows = pa.table([[3, None], [0.0, 2.5], ["x", "y"]], schema=pa.schema(fields))
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, write_statistics=["a", "b"])
+    file = sink.getvalue()
+    footer = FileFooter.parse(file, len(file))
+    assert isinstance(footer, FileFooter)
+    told = GroupStats(footer, LeafColumns(footer.metadata.schema.to_arrow_schema()), 0)
+    assert (list(told), len(told), 3 in told) == ([1, 2], 2, False)
+    assert told[1] == ColumnStats(
+        nulls=1, low=encode_value(3, Primitive("int64")), high=encode_value(3, Primitive("int64"))
+    )
+    assert told[2] == ColumnStats(nulls=0, low=encode_value(-0.0, Primitive("double")), high=NAN_BYTES)
