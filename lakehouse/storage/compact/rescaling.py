@@ -19,8 +19,7 @@ from typing import ClassVar
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.metadata import CommitKind, FileEntry, Level
 from lakehouse.format.schema import BUCKETS_MAX, TableOptions, TableSchema
-from lakehouse.io.cost import measure
-from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter
+from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, measured
 from lakehouse.storage.commit.committer import Base, Committed
 from lakehouse.storage.commit.draft import Draft
 from lakehouse.storage.compact.plan import CompactionReason, CompactionTask
@@ -65,6 +64,7 @@ class RescaleReport(DryRunReport):
         )
 
 
+@measured
 async def rescale(
     table: OpenTable, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
 ) -> RescaleReport:
@@ -72,25 +72,24 @@ async def rescale(
     count = check_count("buckets", buckets)
     if count is None or count > BUCKETS_MAX:
         raise InvalidInputError(f"a table has 1 to {BUCKETS_MAX:,} buckets, not {buckets!r}")
-    with measure() as cost:
-        view = await table.newest()
-        todo = _to_split(await view.files(), view.schema, count)
-        report = RescaleReport(
-            snapshot=view.snapshot.id,
-            changed=False,
-            before=view.schema.buckets,
-            buckets=count,
-            files_in=len(todo),
-            rows=sum(entry.rows for entry in todo),
-            bytes_in=sum(entry.size for entry in todo),
-            dry_run=dry_run,
-        )
-        if not dry_run and view.schema.buckets != count:
-            change = _Rescale(table, count, ProgressReporter(progress))
-            done = await keep_committed(table, lambda: change.uploaded, change.commit(view, todo))
-            if done.changed:
-                report = change.report(report, done.snapshot.id)
-    return dataclasses.replace(report, cost=cost)
+    view = await table.newest()
+    todo = _to_split(await view.files(), view.schema, count)
+    report = RescaleReport(
+        snapshot=view.snapshot.id,
+        changed=False,
+        before=view.schema.buckets,
+        buckets=count,
+        files_in=len(todo),
+        rows=sum(entry.rows for entry in todo),
+        bytes_in=sum(entry.size for entry in todo),
+        dry_run=dry_run,
+    )
+    if not dry_run and view.schema.buckets != count:
+        change = _Rescale(table, count, ProgressReporter(progress))
+        done = await keep_committed(table, lambda: change.uploaded, change.commit(view, todo))
+        if done.changed:
+            report = change.report(report, done.snapshot.id)
+    return report
 
 
 def _to_split(files: Iterable[FileEntry], schema: TableSchema, buckets: int) -> list[FileEntry]:
