@@ -40,10 +40,19 @@ class LentStore(StoreDecorator):
         inner: the store.
         is_owned: nobody else closes it.
         warns: its use before it was opened is worth a ResourceWarning.
+        lender: whoever lends it, and how that is entered, for messages.
     """
 
-    def __init__(self, inner: ObjectStore, *, is_owned: bool = False, warns: bool = False) -> None:
+    def __init__(
+        self,
+        inner: ObjectStore,
+        *,
+        is_owned: bool = False,
+        warns: bool = False,
+        lender: tuple[str, str] = ("lake", "lakehouse.connect(…) as lake"),
+    ) -> None:
         super().__init__(inner)
+        self._lender = lender
         self.is_owned, self.warns = is_owned, warns
         self._state = _State.NEW
         self._keeper: AsyncGenerator[None, None] | None = None
@@ -52,9 +61,10 @@ class LentStore(StoreDecorator):
 
     def check_open(self) -> None:
         if self._state is _State.CLOSED:
+            what, entered = self._lender
             raise InvalidInputError(
-                "this lake is closed: use it and its tables in 'async with lakehouse.connect(…) as lake', "
-                "or connect again",
+                f"this {what} is closed: use it and what it gave out in 'async with {entered}', or open "
+                "another one",
                 kind="closed",
                 url=self.url,
             )
@@ -70,8 +80,8 @@ class LentStore(StoreDecorator):
         """Has the connections given back by the event loop."""
         if self.warns:
             warnings.warn(
-                "a lake is used without being entered: write 'async with lakehouse.connect(…) as lake', "
-                "which gives its connections back at once and lets its writers compact",
+                "a {} is used without being entered: write 'async with {}', which gives its connections "
+                "back at once, and lets a lake's writers compact".format(*self._lender),
                 ResourceWarning,
                 stacklevel=2,
             )
@@ -103,7 +113,7 @@ class LentStore(StoreDecorator):
         await super().aclose()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.inner,)
+        return _arrived, (self.inner, self._lender)
 
 
 async def _closing(store: ObjectStore) -> AsyncGenerator[None, None]:
@@ -118,6 +128,6 @@ def _give_back(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None, Non
         loop.call_soon_threadsafe(lambda: loop.create_task(keeper.aclose()))
 
 
-def _arrived(inner: ObjectStore) -> LentStore:
+def _arrived(inner: ObjectStore, lender: tuple[str, str]) -> LentStore:
     """The store where it was unpickled: configuration, which connects when it is used."""
-    return LentStore(inner, is_owned=True)
+    return LentStore(inner, is_owned=True, lender=lender)

@@ -51,6 +51,10 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *("scan", "cdc", "compact", "write", "maintenance"),
         *("table_columns", "table_indexes", "table_maintenance", "table_relations", "table"),
     ),
+    "iceberg": (
+        *("single_values", "types", "metadata", "metadata_json", "locations", "opening"),
+        *("manifests", "planning", "reading", "table"),
+    ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (
         *("escapes", "column_fit", "output", "arguments", "asking", "progress", "frame"),

@@ -11,15 +11,31 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.format.limits.json_object import parse_json
+    from lakehouse.format.limits.json_object import (
+        INT64_MAX,
+        JsonObject,
+        each,
+        flag,
+        items,
+        members,
+        moment,
+        number,
+        optional,
+        parse_json,
+        text,
+        whole,
+    )
 
 __all__ = [
-    "parse_json",
+    "INT64_MAX", "JsonObject", "each", "flag", "items", "members", "moment", "number", "optional",
+    "parse_json", "text", "whole",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "json_object": "parse_json",
+        "json_object": (
+            "INT64_MAX JsonObject each flag items members moment number optional parse_json text whole"
+        ),
     },
 )

@@ -75,7 +75,7 @@ def type_text(kind: DataType) -> str:
     """Returns the type in SQL, in the one spelling that this engine writes."""
     match kind:
         case Primitive(name):
-            return _SQL_NAMES[name][0]
+            return _SQL_NAMES.get(name, (name,))[0]  # those of other formats are named and not parsed
         case DecimalType(precision, scale):
             return f"decimal({precision},{scale})"
         case StringType(length):

@@ -20,6 +20,7 @@ from lakehouse.format.metadata.file_entry import KIND_COLUMN, SEQUENCE_COLUMN
 __all__ = [
     "DECIMAL_DIGITS_MAX",
     "FIELD_ID",
+    "FOREIGN_PRIMITIVES",
     "KIND_FIELD",
     "LENGTH_MAX",
     "PRIMITIVES",
@@ -68,6 +69,12 @@ PRIMITIVES: dict[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 """Arrow type of every type without parameters, by name."""
+
+FOREIGN_PRIMITIVES: dict[str, pa.DataType] = {
+    "timestamp_ns": pa.timestamp("ns", tz="UTC"),
+    "timestamp_ns_ntz": pa.timestamp("ns"),
+}
+"""Types that only tables of other formats have: ours refuse them (:func:`check_schema`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type, whose nested fields have their ids as metadata."""
     match kind:
         case Primitive(name):
-            return PRIMITIVES[name]
+            return PRIMITIVES.get(name) or FOREIGN_PRIMITIVES[name]
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
         case StringType():

@@ -1,0 +1,1 @@
+"""Iceberg tables: their metadata read, scans of them planned and read by our own scan."""
