@@ -65,6 +65,7 @@ SOURCES = {
     "lakehouse/storage/table_indexes.py": "lakehouse/sync/table_indexes.py",
     "lakehouse/storage/table_maintenance.py": "lakehouse/sync/table_maintenance.py",
     "lakehouse/storage/table_relations.py": "lakehouse/sync/table_relations.py",
+    "lakehouse/storage/scan/row_forms.py": "lakehouse/sync/row_forms.py",
     "lakehouse/storage/scan/table_scan.py": "lakehouse/sync/scan.py",
 }
 """File of async classes: file of their twins."""
@@ -81,6 +82,7 @@ def rules() -> Rules:
             "TableIndexes": "lakehouse.sync.table_indexes",
             "TableMaintenance": "lakehouse.sync.table_maintenance",
             "TableRelations": "lakehouse.sync.table_relations",
+            "RowForms": "lakehouse.sync.row_forms",
             "TableScan": "lakehouse.sync.scan",
             "TableWriter": "lakehouse.sync.writer",
         },
@@ -95,7 +97,7 @@ def rules() -> Rules:
                 "Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes.",
             ),
             "Lake.settings": ("Settings", "Bounds and defaults of the lake."),
-            "TableScan.report": (
+            "RowForms.report": (
                 "ScanReport",
                 "Report of the last reading: files looked at and left out, rows read, cost.",
             ),

@@ -6,19 +6,18 @@ Invariant: every method hands the call to the async one of its name, and does no
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from lakehouse.storage.scan import ScanReport
 from lakehouse.storage.scan import TableScan as AsyncTableScan
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.row_forms import RowForms
 
 __all__ = ["TableScan"]
 
 
-class TableScan:
+class TableScan(RowForms):
     """The rows of a table that match a condition, as of one snapshot.
 
     Nothing is read before rows are asked for. Made by ``Table.scan``.
@@ -31,53 +30,10 @@ class TableScan:
         print(scan.report)
     """
 
+    _wrapped: AsyncTableScan
+
     def __init__(self, wrapped: AsyncTableScan, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
-
-    @property
-    def report(self) -> ScanReport:
-        """Report of the last reading: files looked at and left out, rows read, cost."""
-        return self._wrapped.report
-
-    def tables(self) -> Generator[pa.Table, None, None]:
-        """The rows in tables as they are read, in bounded memory."""
-        return self._bridge.iterate(self._wrapped.tables)
-
-    def batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """The rows as record batches, in bounded memory.
-
-        Rows come by bucket, and by key within one; an append-only table's as they were written.
-        """
-        return self._bridge.iterate(self._wrapped.batches)
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one Arrow table."""
-        return self._bridge.call(self._wrapped.to_arrow)
-
-    def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame."""
-        return self._bridge.call(self._wrapped.to_pandas)
-
-    def to_polars(self) -> Any:
-        """All rows as a polars DataFrame."""
-        return self._bridge.call(self._wrapped.to_polars)
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        """All rows as dicts."""
-        return self._bridge.call(self._wrapped.to_pylist)
-
-    def to_duckdb(self, name: str = "rows", connection: Any = None) -> Any:
-        """All rows as a table of a DuckDB connection, which is returned.
-
-        Args:
-            name: of the table in DuckDB.
-            connection: an open one; a new one in memory when not given.
-        """
-        return self._bridge.call(self._wrapped.to_duckdb, name, connection)
-
-    def count(self) -> int:
-        """Number of rows; reads keys and the condition's columns only, where statistics do not suffice."""
-        return self._bridge.call(self._wrapped.count)
 
     def aggregate(
         self, wanted: Mapping[str, str | tuple[str, str]], *, group_by: Sequence[str] | str = ()
@@ -94,10 +50,3 @@ class TableScan:
             table.scan("id > 10").aggregate({"rows": "count", "most": ("max", "amount")})
         """
         return self._bridge.call(self._wrapped.aggregate, wanted, group_by=group_by)
-
-    def explain(self) -> ScanReport:
-        """Reports which files the scan would read and why it skips others; no data file is opened.
-
-        After rows were read, :attr:`report` has their cost as well.
-        """
-        return self._bridge.call(self._wrapped.explain)

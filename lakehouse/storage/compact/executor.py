@@ -32,7 +32,7 @@ from lakehouse.storage.compact.run_merger import MergedRuns, merge_runs
 from lakehouse.storage.files.reader import EVERY_KEY, KeyRange, RunSource
 from lakehouse.storage.files.uploaded_files import UploadedFiles, delete_files
 from lakehouse.storage.metadata.run_order import Unit, covered_intervals, hull, interval
-from lakehouse.storage.scan.partitions import partition_test
+from lakehouse.storage.scan.conditions import partition_test
 from lakehouse.storage.scan.work_ranges import LARGE, cut_files, pieces_of
 from lakehouse.storage.schema.row_ttl import lifetime
 from lakehouse.storage.tables.commit_result import keep_committed

@@ -31,7 +31,7 @@ from lakehouse.storage.files.uploaded_files import delete_files
 from lakehouse.storage.indexes.build import build_index, definitions_for
 from lakehouse.storage.metadata.paths import index_path, join
 from lakehouse.storage.metadata.store_clock import answered_ms
-from lakehouse.storage.scan.partitions import partition_test
+from lakehouse.storage.scan.conditions import partition_test
 from lakehouse.storage.scan.table_scan import to_expr
 from lakehouse.storage.tables.commit_result import keep_committed
 from lakehouse.storage.tables.long_reads import reading

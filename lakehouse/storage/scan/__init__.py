@@ -14,13 +14,13 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.scan.aggregate import AggregateQuery, PartialAggregates
-    from lakehouse.storage.scan.conditions import bind_where
+    from lakehouse.storage.scan.conditions import bind_where, partition_test
     from lakehouse.storage.scan.file_plan import plan_files
     from lakehouse.storage.scan.known_rows import rows_of_view
     from lakehouse.storage.scan.lookup import FoundRows, Lookup
-    from lakehouse.storage.scan.partitions import partition_test
     from lakehouse.storage.scan.pruner import Pruner
     from lakehouse.storage.scan.report import ScanReport
+    from lakehouse.storage.scan.row_forms import RowForms, check_wanted
     from lakehouse.storage.scan.scan import Scan
     from lakehouse.storage.scan.splits import Split, opened_splits, plan_splits, planned_bytes
     from lakehouse.storage.scan.table_scan import Freshness, TableScan, is_fresh, to_expr
@@ -35,11 +35,13 @@ __all__ = [
     "Lookup",
     "PartialAggregates",
     "Pruner",
+    "RowForms",
     "Scan",
     "ScanReport",
     "Split",
     "TableScan",
     "bind_where",
+    "check_wanted",
     "cut_files",
     "is_fresh",
     "opened_splits",
@@ -56,13 +58,13 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "aggregate": "PartialAggregates AggregateQuery",
-        "conditions": "bind_where",
+        "conditions": "bind_where partition_test",
         "file_plan": "plan_files",
         "known_rows": "rows_of_view",
         "lookup": "FoundRows Lookup",
-        "partitions": "partition_test",
         "pruner": "Pruner",
         "report": "ScanReport",
+        "row_forms": "RowForms check_wanted",
         "scan": "Scan",
         "splits": "Split opened_splits plan_splits planned_bytes",
         "table_scan": "Freshness TableScan is_fresh to_expr",

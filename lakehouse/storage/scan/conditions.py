@@ -4,6 +4,8 @@
 on ``message`` (English, in any case, where there is none); so rows that are compared one
 by one and rows that an index finds are the same.
 
+A condition on partition columns alone selects whole partitions, which is told without reading a row.
+
 Invariant: the meaning of a condition follows from the schema of the snapshot alone, not from which files
 have indexes.
 """
@@ -16,13 +18,14 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.expr import Expr, bind, to_sql
+from lakehouse.expr import Expr, bind, matching, to_sql
 from lakehouse.expr.nodes import Applied, Constant, FunctionCall
 from lakehouse.expr.rewrite import rewritten
-from lakehouse.format.schema import IndexKind, TableSchema, by_ids, columns_of, target_of
+from lakehouse.format.keys import decode_value
+from lakehouse.format.schema import IndexKind, TableSchema, arrow_field, by_ids, columns_of, target_of
 from lakehouse.format.text import FulltextConfig, matches
 
-__all__ = ["bind_where"]
+__all__ = ["bind_where", "partition_test"]
 
 _MATCHES = "matches"
 
@@ -60,3 +63,26 @@ def _words(node: FunctionCall, terms: str, config: FulltextConfig) -> Callable[[
         return matches(texts, terms, config)
 
     return compute
+
+
+def partition_test(where: Expr, schema: TableSchema):  # type: ignore[no-untyped-def]
+    """Returns a test of partitions, for a condition that selects whole partitions; else None.
+
+    Files of a partition may be removed unread only where they cannot hide rows of another.
+    """
+    bound = bind_where(where, schema)
+    names = bound.columns()
+    independent = schema.key_holds_partition or not schema.primary_key
+    if not names or not names <= set(schema.partition_by) or not independent:
+        return None
+    fields = schema.partition_fields
+    arrow = pa.schema([arrow_field(one) for one in fields])
+
+    def holds(partition: tuple[bytes, ...]) -> bool:
+        values = {
+            one.name: decode_value(value, one.type) for one, value in zip(fields, partition, strict=True)
+        }
+        row = pa.Table.from_pylist([values], arrow)
+        return bool(matching(bound, row)[0].as_py())
+
+    return holds

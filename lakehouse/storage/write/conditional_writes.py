@@ -33,9 +33,8 @@ from lakehouse.storage.rows.duplicate_keys import refuse_repeated_keys
 from lakehouse.storage.rows.input_tables import CheckNames, fitted_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.missing_columns import Missing, refusing_missing
-from lakehouse.storage.scan.conditions import bind_where
+from lakehouse.storage.scan.conditions import bind_where, partition_test
 from lakehouse.storage.scan.lookup import Lookup
-from lakehouse.storage.scan.partitions import partition_test
 from lakehouse.storage.scan.pruner import Pruner
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import shown_where

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import col, lit, to_sql
 from lakehouse.storage.scan.table_scan import is_fresh, to_expr
-from lakehouse.storage.table import Table
-from lakehouse.testing import RecordingStore
-from tests.kit.streaming import made, some
-from tests.kit.worlds import table_of
-
-ROWS = [(1, "a", 10), (2, "b", None), (3, "b", 30)]
-
-
-async def filled() -> Table:
-    """Returns a table of three rows, opened by a process of its own."""
-    table = await table_of(await made("append-only"))
-    await table.append(some(*ROWS))
-    return table
+from tests.kit.scanned import filled
+from tests.kit.streaming import some
 
 
 @pytest.mark.parametrize(("word", "fresh"), [("snapshot", False), ("wal", True)])
@@ -84,35 +72,6 @@ async def test_one_scan_reads_one_snapshot() -> None:
     assert await table.scan().count() == 4
 
 
-async def test_every_form_has_the_same_rows() -> None:
-    """Rows are the same as an Arrow table, batches, tables, dicts and data frames, and in DuckDB."""
-    scan = (await filled()).scan("part = 'b'", columns=["v", "id"])
-    expected = [{"v": None, "id": 2}, {"v": 30, "id": 3}]
-    arrow = await scan.to_arrow()
-    assert arrow.to_pylist() == expected
-    assert await scan.to_pylist() == expected
-    assert [row async for batch in scan.batches() for row in batch.to_pylist()] == expected
-    assert [row async for table in scan.tables() for row in table.to_pylist()] == expected
-    assert (await scan.to_pandas())["id"].tolist() == [2, 3]
-    assert (await scan.to_polars()).to_dicts() == expected
-    database = await scan.to_duckdb("found")
-    assert database.sql("SELECT v, id FROM found ORDER BY id").fetchall() == [(None, 2), (30, 3)]
-    assert await scan.to_duckdb("again", database) is database
-
-
-async def test_no_rows_have_their_columns() -> None:
-    """A scan that finds nothing is a table of the columns that were asked for, with their types."""
-    found = await (await filled()).scan("v > 1000", columns=["v"]).to_arrow()
-    assert (found.num_rows, found.schema.names, found.schema.types) == (0, ["v"], [pa.int64()])
-
-
-async def test_a_limit_bounds_rows_and_their_count() -> None:
-    """With a limit there are no more rows, and ``count`` counts those."""
-    scan = (await filled()).scan(limit=2)
-    assert len(await scan.to_pylist()) == 2
-    assert await scan.count() == 2
-
-
 async def test_aggregates_count_and_compare() -> None:
     """Counts, least and greatest values of a group leave nulls out; a count without a column does not."""
     wanted = {"rows": "count", "given": ("count", "v"), "low": ("min", "v"), "high": ("max", "v")}
@@ -124,20 +83,6 @@ async def test_aggregates_are_about_all_rows() -> None:
     """An aggregate of a limited scan is refused."""
     with pytest.raises(InvalidInputError, match="leave out the limit"):
         await (await filled()).scan(limit=2).aggregate({"rows": "count"})
-
-
-async def test_a_scan_is_explained_without_opening_files() -> None:
-    """The plan says what is left out and reads no data file; a reading reports its rows afterwards."""
-    store = RecordingStore(await made("append-only"))
-    table = await table_of(store)
-    await table.append(some(*ROWS))
-    scan = table.scan(col("v") > 25)
-    store.clear()
-    plan = await scan.explain()
-    assert (plan.files, sum(plan.files_pruned.values()), plan.rows) == (2, 1, 0)
-    assert not [call for call in store.calls if "/data/" in call.key]
-    await scan.to_arrow()
-    assert (scan.report.files, scan.report.rows) == (2, 1)
 
 
 async def test_a_condition_that_is_the_same_for_all_rows() -> None:
