@@ -38,7 +38,7 @@ FOLDER_MODULES_MAX = 16
 SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     "format": (
         *("limits", "metadata", "text", "schema", "keys"),
-        *("fst", "index", "puffin", "parquet", "sstable"),
+        *("fst", "index", "puffin", "parquet", "sstable", "avro"),
     ),
     "io": (
         *("protocols", "retry", "cost", "anchor", "location", "options", "spill", "prometheus"),

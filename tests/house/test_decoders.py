@@ -17,6 +17,9 @@ _PUFFIN, _SST = "tests/damage/test_puffin_corruption.py", "tests/damage/test_sst
 _RESEALED = "tests/damage/test_resealed_objects.py"
 
 TESTED: Mapping[str, tuple[str, str]] = {
+    "avro.codecs.decompress_avro_block": ("tests/format/avro/test_codecs.py", "decompress_avro_block"),
+    "avro.file.AvroFile.parse": ("tests/format/avro/test_file.py", "AvroFile.parse"),
+    "avro.schema.parse_avro_schema": ("tests/format/avro/test_schema.py", "parse_avro_schema"),
     "puffin.codec.decompress_blob": (_BOMBS, "decompress_blob"),
     "puffin.codec.inflate": (_BOMBS, "decompress_blob"),
     "index.bloom.BloomMeta.decode": (_COUNTS, "BloomMeta.decode"),
@@ -79,6 +82,7 @@ TESTED: Mapping[str, tuple[str, str]] = {
 """Decoders, each with a test file that damages their bytes and how it names them or their caller."""
 
 ALLOWED: Mapping[str, str] = {
+    "avro.streams.read_only_bytes": "takes bytes and gives them back as an array",
     "fst.read.KeyRange.with_prefix": "takes what a caller looks for, and nothing that was stored",
     "sstable.loops.read_only": "takes bytes that were decoded, and makes them immutable",
 }

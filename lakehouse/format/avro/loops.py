@@ -1,0 +1,298 @@
+"""Loops over the bytes of Avro: blocks of a file, and a program's walk over the values of blocks.
+
+Bytes are signed, so that one below zero is one whose number goes on.
+
+Invariant: a loop reads no byte outside the bounds it is given and writes no number outside its streams,
+    whatever the bytes are; compiled code has no other protection. Each step consumes a byte, a number of a
+    stream or one of the items of no bytes that are allowed, so every walk ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lakehouse.format.avro.operations import (
+    BAD_BLOCK,
+    BAD_BRANCH,
+    BAD_COUNT,
+    BAD_NUMBER,
+    BAD_SIZE,
+    BLOCKS,
+    CUT,
+    DONE,
+    END,
+    FILL,
+    FIXED,
+    FULL,
+    JUMP,
+    LONG_NUMBER,
+    NEXT,
+    NUMBER,
+    OPTIONAL,
+    SIZED,
+    UNFILLED,
+    UNION,
+    UNSYNCED,
+    WIDTH,
+)
+from lakehouse.kernels.compiled import Loops
+
+__all__ = ["LOOPS", "copy_bytes", "copy_spans", "find_blocks", "read_number", "walk"]
+
+_PAYS_FROM = 2_000_000
+"""Bytes that, interpreted, take as long as loading compiled code."""
+_FRAME = 2
+_SYNC_BYTES = 16
+
+
+def read_number(data: Any, at: int, end: int) -> Any:
+    """Reads the number at ``at``; returns it and the place behind it, or why there is none, which is below
+    0."""
+    if at >= end:
+        return 0, CUT
+    byte = data[at]
+    at += 1
+    # The lowest bit says whether the number is below zero, so what follows has 63 bits and never overflows.
+    sign = byte & 1
+    value = (byte & 127) >> 1
+    shift = 6
+    while byte < 0:
+        if at >= end:
+            return 0, CUT
+        byte = data[at]
+        at += 1
+        if shift == 62 and (byte < 0 or byte > 1):
+            return 0, LONG_NUMBER
+        value |= (byte & 127) << shift
+        shift += 7
+    if sign:
+        value = -value - 1
+    return value, at
+
+
+def find_blocks(data: Any, at: int, sync: Any, blocks: Any) -> Any:
+    """Writes where the content of each block begins and ends and its number of entries, three numbers each.
+
+    Returns the number of blocks, or why they are none, which is below 0, and the place behind the last sound
+    one.
+    """
+    end = len(data)
+    found = 0
+    while at < end:
+        first = at
+        count, at = read_number(data, at, end)
+        if at < 0:
+            return at, first
+        size, at = read_number(data, at, end)
+        if at < 0:
+            return at, first
+        if count < 0 or size < 0 or size > end - at - _SYNC_BYTES:
+            return BAD_BLOCK, first
+        blocks[found] = at
+        blocks[found + 1] = at + size
+        blocks[found + 2] = count
+        found += 3
+        at += size
+        for i in range(_SYNC_BYTES):
+            if data[at + i] != sync[i]:
+                return UNSYNCED, first
+        at += _SYNC_BYTES
+    return found // 3, at
+
+
+def walk(
+    data: Any,
+    code: Any,
+    blocks: Any,
+    arena: Any,
+    heads: Any,
+    limits: Any,
+    saved: Any,
+    frames: Any,
+    state: Any,
+) -> int:
+    """Walks over the entries of blocks and fills streams, from where ``state`` says.
+
+    Args:
+        data: bytes, signed.
+        code: instructions of the program.
+        blocks: where each block begins and ends and its number of entries, one after another.
+        arena: numbers of all streams.
+        heads: where each stream's next number belongs.
+        limits: where the room of each stream ends.
+        saved: room for a copy of ``heads``; afterwards those before the entry in which the walk ended.
+        frames: room for two numbers for each array or map within another.
+        state: number of the block, entries of it that are left, where the next one begins, and items of no
+            bytes that are still allowed; afterwards where the walk ended.
+
+    Returns:
+        DONE, FULL if a stream has no room, or why the bytes are none of that schema.
+    """
+    block, left, at, spare = state[0], state[1], state[2], state[3]
+    end = 0
+    if block >= 0:
+        end = blocks[3 * block + 1]
+    while True:
+        state[0], state[1], state[2], state[3] = block, left, at, spare
+        if left == 0:
+            if at != end:
+                return UNFILLED
+            block += 1
+            if 3 * block >= len(blocks):
+                return DONE
+            at, end, left = blocks[3 * block], blocks[3 * block + 1], blocks[3 * block + 2]
+            continue
+        for stream in range(len(heads)):
+            saved[stream] = heads[stream]
+        ended, after, spare = _walk_entry(data, at, end, code, arena, heads, limits, frames, spare)
+        if ended != DONE:
+            return int(ended)
+        if after == at:
+            spare -= 1
+            if spare < 0:
+                return BAD_COUNT
+        at = after
+        left -= 1
+
+
+def _walk_entry(
+    data: Any, at: int, end: int, code: Any, arena: Any, heads: Any, limits: Any, frames: Any, spare: int
+) -> Any:
+    """Walks over one entry; returns how that ended, the place behind it, and what is left of ``spare``."""
+    pc, top = 0, -_FRAME
+    while True:
+        operation, a, b, c = code[pc], code[pc + 1], code[pc + 2], code[pc + 3]
+        pc += WIDTH
+        if operation == NUMBER:
+            value, at = read_number(data, at, end)
+            if at < 0:
+                return at, 0, 0
+            if value < b or value > c:
+                return BAD_NUMBER, 0, 0
+            if a >= 0 and _is_full(arena, heads, limits, a, value):
+                return FULL, 0, 0
+        elif operation == SIZED:
+            value, at = read_number(data, at, end)
+            if at < 0:
+                return at, 0, 0
+            if value < 0 or value > end - at:
+                return BAD_SIZE, 0, 0
+            if a >= 0 and (
+                _is_full(arena, heads, limits, a, at) or _is_full(arena, heads, limits, a + 1, value)
+            ):
+                return FULL, 0, 0
+            at += value
+        elif operation in (OPTIONAL, UNION):
+            value, at = read_number(data, at, end)
+            if at < 0:
+                return at, 0, 0
+            if value < 0 or value > (1 if operation == OPTIONAL else a - 1):
+                return BAD_BRANCH, 0, 0
+            if operation == UNION:
+                pc += WIDTH * value
+                continue
+            if _is_full(arena, heads, limits, a, 1 if value == b else 0):
+                return FULL, 0, 0
+            if value != b:
+                pc = c
+        elif operation == NEXT:
+            if frames[top] == 0:
+                at, spare = _next_block(data, at, end, frames, top, a < 0, c, spare)
+                if at < 0:
+                    return at, 0, 0
+                if frames[top] == 0:
+                    if a >= 0 and _is_full(arena, heads, limits, a, frames[top + 1]):
+                        return FULL, 0, 0
+                    top -= _FRAME
+                    pc = b
+                    continue
+            frames[top] -= 1
+        elif operation == BLOCKS:
+            top += _FRAME
+            frames[top], frames[top + 1] = 0, 0
+        elif operation == JUMP:
+            pc = a
+        elif operation in (FILL, FIXED):
+            if operation == FIXED and b > end - at:
+                return CUT, 0, 0
+            if a >= 0 and _is_full(arena, heads, limits, a, at if operation == FIXED else 0):
+                return FULL, 0, 0
+            at += b
+        else:
+            return (DONE, at, spare) if operation == END else (BAD_BRANCH, 0, 0)
+
+
+def _is_full(arena: Any, heads: Any, limits: Any, stream: int, value: int) -> bool:
+    """Puts a number into a stream; returns whether it has no room."""
+    head = heads[stream]
+    if head == limits[stream]:
+        return True
+    arena[head] = value
+    heads[stream] = head + 1
+    return False
+
+
+def _next_block(
+    data: Any, at: int, end: int, frames: Any, top: int, passes: bool, least: int, spare: int
+) -> Any:
+    """Reads the number of items of an array's next block, 0 for the last one, into its frame.
+
+    Returns the place behind it, or why there is none, which is below 0, and what is left of ``spare``.
+    """
+    while True:
+        count, at = read_number(data, at, end)
+        if at < 0:
+            return at, 0
+        if count < 0:
+            size, at = read_number(data, at, end)
+            if at < 0:
+                return at, 0
+            if size < 0 or size > end - at:
+                return BAD_SIZE, 0
+            if passes:
+                at += size
+                continue
+            # The least number has no opposite when compiled, and stays below zero.
+            count = -count
+        if count < 0 or count > (spare if least == 0 else (end - at) // least):
+            return BAD_COUNT, 0
+        if least == 0:
+            spare -= count
+        frames[top] = count
+        frames[top + 1] += count
+        return at, spare
+
+
+def copy_spans(data: Any, starts: Any, lengths: Any, offsets: Any, out: Any) -> None:
+    """Copies scattered bytes one after another, each to its offset."""
+    for i in range(len(starts)):
+        copy_bytes(out, offsets[i], data, starts[i], lengths[i])
+
+
+def copy_bytes(out: Any, to: int, data: Any, start: int, count: int) -> None:
+    """Sets ``out[to : to + count] = data[start : start + count]``."""
+    out[to : to + count] = data[start : start + count]
+
+
+def _copy_loop(out: Any, to: int, data: Any, start: int, count: int) -> None:
+    # With signed indices numba checks each for being negative, which is seven times slower.
+    first, source = np.uint64(to), np.uint64(start)
+    for i in range(np.uint64(count)):
+        out[first + i] = data[source + i]
+
+
+LOOPS = Loops(
+    read_number,
+    find_blocks,
+    _is_full,
+    _next_block,
+    _walk_entry,
+    walk,
+    copy_spans,
+    pays_from=_PAYS_FROM,
+    adds_up=True,
+    copy_bytes=_copy_loop,
+)
+"""The loops of this module, compiled as one unit; each is an attribute under its name."""
