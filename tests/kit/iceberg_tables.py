@@ -25,8 +25,9 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StructType
 from pyiceberg.utils.decimal import decimal_required_bytes
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from tests.kit.iceberg_avro import avro_file, avro_schema
+from tests.kit.avro_files import avro_file
 
 __all__ = [
     "ADDED",
@@ -162,9 +163,9 @@ def table_files(table: Table, location: str) -> tuple[str, dict[str, bytes]]:
             lines.append(_line(manifest, f"{location}/{key}", len(files[key]), snapshot))
         version = snapshot.list_version or table.version
         files[_list_key(snapshot)] = avro_file(
-            avro_schema(MANIFEST_LIST_FILE_SCHEMAS[version], "manifest_file"),
-            lines,
-            metadata={"snapshot-id": str(snapshot.id), "format-version": str(version)},
+            _avro_schema(MANIFEST_LIST_FILE_SCHEMAS[version], "manifest_file"),
+            [lines],
+            metadata={"snapshot-id": b"%d" % snapshot.id, "format-version": b"%d" % version},
         )
     key = f"metadata/{len(table.snapshots):05}-{uuid.uuid5(uuid.NAMESPACE_URL, location)}.metadata.json"
     files[key] = json.dumps({**_metadata(table, location), **table.changed}).encode()
@@ -184,7 +185,7 @@ def _manifest_bytes(manifest: Manifest, location: str) -> bytes:
     kind: Any = StructType(*fields)
     fields_of: Any = manifest.fields_of or manifest.version
     data_file = data_file_with_partition(partition_type=kind, format_version=fields_of)
-    schema = avro_schema(manifest_entry_schema_with_data_file(fields_of, data_file), "manifest_entry")
+    schema = _avro_schema(manifest_entry_schema_with_data_file(fields_of, data_file), "manifest_entry")
     _leave_out(schema, manifest.left_out)
     metadata = {
         "schema": manifest.schema.model_dump_json(),
@@ -193,13 +194,17 @@ def _manifest_bytes(manifest: Manifest, location: str) -> bytes:
         "format-version": str(manifest.version),
         "content": "deletes" if manifest.delete else "data",
     }
+    entries = [_entry(item, manifest, location) for item in manifest.items]
     return avro_file(
         schema,
-        [_entry(item, manifest, location) for item in manifest.items],
-        metadata=metadata,
-        codec=manifest.codec,
-        block_records=manifest.block_records,
+        [entries[at : at + manifest.block_records] for at in range(0, len(entries), manifest.block_records)],
+        manifest.codec,
+        metadata={name: text.encode() for name, text in metadata.items()},
     )
+
+
+def _avro_schema(schema: Schema, name: str) -> Any:
+    return AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)
 
 
 def _kinds(manifest: Manifest) -> Sequence[NestedField]:
@@ -225,7 +230,10 @@ def _entry(item: Item, manifest: Manifest, location: str) -> dict[str, Any]:
         "record_count": item.rows,
         "file_size_in_bytes": item.size,
         "block_size_in_bytes": 1 << 26,
-        **{name: _bounds(item.metrics.get(name), location) for name in _MAPS},
+        **{name: _pairs(item.metrics.get(name), location) for name in _MAPS},
+        "key_metadata": None,
+        "sort_order_id": None,
+        "first_row_id": None,
         "split_offsets": item.split_offsets,
         "equality_ids": item.equality_ids,
         "referenced_data_file": item.referenced_data_file and _absolute(item.referenced_data_file, location),
@@ -241,12 +249,14 @@ def _entry(item: Item, manifest: Manifest, location: str) -> dict[str, Any]:
     }
 
 
-def _bounds(values: Mapping[int, Any] | None, location: str) -> dict[int, Any] | None:
-    """A map of a column's statistics, bounds of which are bytes, or a path below the table's location."""
-    return values and {
-        number: _absolute(value, location).encode() if isinstance(value, str) else value
-        for number, value in values.items()
-    }
+def _pairs(values: Mapping[int, Any] | None, location: str) -> list[dict[str, Any]] | None:
+    """A map of statistics, as Avro has it; bounds are bytes, or a path below the table's location."""
+    if values is None:
+        return None
+    return [
+        {"key": key, "value": _absolute(value, location).encode() if isinstance(value, str) else value}
+        for key, value in values.items()
+    ]
 
 
 def _absolute(path: str, location: str) -> str:
@@ -285,6 +295,8 @@ def _line(manifest: Manifest, path: str, length: int, snapshot: Snapshot) -> dic
         "existing_rows_count": sum(item.rows for item in of(EXISTING)),
         "deleted_rows_count": sum(item.rows for item in of(DELETED)),
         "partitions": _summaries(manifest) if manifest.summaries else None,
+        "key_metadata": None,
+        "first_row_id": None,
         **manifest.line,
     }
 

@@ -337,21 +337,19 @@ class _Making:
                 content_offset=4,
                 content_size=40,
             )
-        return self._of_positions(found, [item.path for item in targets] or ["data/none.parquet"])
+        others = [item.path for item in targets if repr(item.partition) == repr(found.partition)]
+        return self._of_positions(found, path, others or [path])
 
-    def _of_positions(self, found: Item, targets: Sequence[str]) -> Item:
+    def _of_positions(self, found: Item, path: str, others: Sequence[str]) -> Item:
         """A position delete file that says of which data files it is: of one, of a range of paths, or not."""
         rng = self.rng
-        low, high = sorted(rng.choice(targets) for _ in range(2))
         scope = rng.choice(["none", "one", "range", "named"])
         if scope == "named":
-            return replace(found, referenced_data_file=low)
+            return replace(found, referenced_data_file=path)
         if scope == "none":
             return found
-        ends = {
-            "lower_bounds": {FILE_PATH_ID: low},
-            "upper_bounds": {FILE_PATH_ID: low if scope == "one" else high},
-        }
+        low, high = (path, path) if scope == "one" else sorted(rng.choice(others) for _ in range(2))
+        ends = {"lower_bounds": {FILE_PATH_ID: low}, "upper_bounds": {FILE_PATH_ID: high}}
         return replace(found, metrics=ends)
 
 
