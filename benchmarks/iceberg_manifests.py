@@ -87,6 +87,11 @@ class ManyFiles:
     """Of the manifests that were made, by their numbers."""
 
     @property
+    def path_length(self) -> int:
+        """Characters of each file's path."""
+        return len(_path(self.location))
+
+    @property
     def files(self) -> int:
         """The number of data files."""
         return self.manifests * self.entries
@@ -299,6 +304,11 @@ def _varints(numbers: np.ndarray, length: int) -> np.ndarray:
     return np.stack([part | 128 for part in parts[:-1]] + parts[-1:], axis=1).astype(np.uint8)
 
 
+def _path(location: str) -> str:
+    """A path with the mark in it, as writers name files."""
+    return f"{location}/data/ts_day=2023-01-01/00000-{_MARK.decode()}-00001.parquet"
+
+
 @functools.lru_cache
 def _template(location: str, spec_id: int) -> tuple[bytes, bytes, bytes]:
     """Header, the one entry and the mark of an uncompressed manifest, the header as if it were compressed."""
@@ -306,9 +316,7 @@ def _template(location: str, spec_id: int) -> tuple[bytes, bytes, bytes]:
     partition = {0: (FIRST_DAY,), 1: (_REGION.decode(),), 2: (FIRST_DAY, 0)}[spec_id]
     data_file = DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=f"{location}/data/ts_day=2023-01-01/00000-{_MARK.decode()}.parquet".replace(
-            "//data", "/data"
-        ),
+        file_path=_path(location),
         file_format=FileFormat.PARQUET,
         partition=Record(*partition),
         record_count=_ROWS,
