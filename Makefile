@@ -8,7 +8,7 @@ PARALLEL := -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 # Longer proofs, which have targets of their own: chaos, interop.
 LONGER := --ignore tests/chaos/test_spark_kills.py --ignore tests/interop/test_stores.py \
-	--ignore tests/interop/test_tables_on_stores.py
+	--ignore tests/interop/test_tables_on_stores.py --ignore tests/interop/test_iceberg_spark.py
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -61,7 +61,7 @@ type: setup ## Check types
 bench: setup minio peers ## Measure, side by side with peers
 	$(BIN)/python -m benchmarks
 
-interop: setup minio stores ## Test against other people's readers, writers and object stores
+interop: setup minio stores peers ## Test against other people's readers, writers and object stores
 	$(call pytest_in,tests/interop) -ra
 
 chaos: export LAKEHOUSE_CHAOS_SECONDS ?= 600

@@ -45,7 +45,7 @@ def run(program: str, warehouse: Path, *, timeout: float = 1800) -> None:
         command, cwd=_ROOT, env=kept, capture_output=True, text=True, timeout=timeout, check=False
     )
     if ended.returncode:
-        raise RuntimeError(f"{program} ended with {ended.returncode}: {ended.stderr[-4000:]}")
+        raise RuntimeError(f"{program} ended with {ended.returncode}: {ended.stderr[-20000:]}")
 
 
 if __name__ == "__main__":
