@@ -106,5 +106,6 @@ made sure of: no argument and nothing that a store sends can break one, as ``pyt
 SHARED_NAMES: dict[str, str] = {
     "IsNull": "a node of expressions, and a condition that lakehouse.index gives out under that name",
     "KeyRange": "of row keys, and of an FST's keys, which lakehouse.index gives out under that name",
+    "ManifestFile": "Iceberg's and GreptimeDB's, both by the names that their formats give them",
 }
 """Public names that two classes have."""

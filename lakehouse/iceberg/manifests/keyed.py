@@ -1,0 +1,268 @@
+"""Maps of entries, turned: from a map for each file to a column for each field.
+
+Iceberg keeps counts and bounds of columns in maps by field id, one for each entry. Here the items of all maps
+are put in the order of their keys, so that those of one field are neighbours and a field is found by looking
+up its id. A field that all entries have, which is the usual case, needs no numbers of entries.
+
+Invariant: memory follows the items that there are, however many fields are named and however few entries have
+them. Of a key that a map has twice, the last item counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse.format.avro import gathered
+from lakehouse.iceberg.manifests.compact import UNKNOWN, narrowed
+from lakehouse.kernels.arrays import I32, I64, U8
+
+__all__ = ["KeyedBytes", "KeyedCounts", "RawBounds"]
+
+_SAME_AS_ROWS = -2
+"""In the place of a constant: the field's counts are the entries' numbers of rows."""
+_DIFFERENT = -3
+"""In the place of a constant: the field's counts are stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Turned:
+    """Items in the order of their keys, and of entries among those of one key."""
+
+    keys: I64
+    """Keys, ascending, each once."""
+    begins: I64
+    """Where the items of each key begin, and the end of the last."""
+    order: I64
+    """For each item its number in the maps as they were."""
+    rows: I64 | None
+    """For each item the number of its entry; None = each key has an item for every entry."""
+
+    @classmethod
+    def of(cls, keys: I64, lengths: I64) -> Self:
+        """Turns maps, given the keys of all items and the number of items of each entry."""
+        count = len(lengths)
+        width = int(lengths[0]) if count else 0
+        if width and len(keys) == width * count and bool((lengths == width).all()):
+            table = keys.reshape(count, width)
+            first = np.argsort(table[0], kind="stable")
+            found = table[0][first]
+            if bool((found[1:] > found[:-1]).all()) and bool((table == table[0]).all()):
+                order = (np.arange(count) * width + first[:, None]).reshape(-1)
+                return cls(keys=found, begins=np.arange(width + 1) * count, order=order, rows=None)
+        rows = np.repeat(np.arange(count), lengths)
+        order = np.argsort(keys, kind="stable")
+        found, owners = keys[order], rows[order]
+        last = np.ones(len(keys), np.bool_)
+        last[:-1] = (found[1:] != found[:-1]) | (owners[1:] != owners[:-1])
+        order, found, owners = order[last], found[last], owners[last]
+        keys, begins = np.unique(found, return_index=True)
+        begins = np.append(begins, len(found)).astype(np.int64)
+        return cls(keys=keys, begins=begins, order=order, rows=owners)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Rows:
+    """Numbers of entries of the fields that some entries do not have."""
+
+    begins: I64
+    """Where those of each field begin, and the end of the last; a field of all entries has none."""
+    rows: I32
+
+    @classmethod
+    def of(cls, turned: _Turned, count: int) -> _Rows | None:
+        """Leaves out the fields that all entries have; None = all fields are such."""
+        if turned.rows is None:
+            return None
+        sizes = np.diff(turned.begins)
+        partial = sizes < count
+        if not bool(partial.any()):
+            return None
+        begins = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(np.where(partial, sizes, 0), out=begins[1:])
+        return cls(begins=begins, rows=turned.rows[np.repeat(partial, sizes)].astype(np.int32))
+
+    def of_key(self, at: int) -> I32 | None:
+        """Numbers of the entries that have a field; None = all have it."""
+        begin, end = int(self.begins[at]), int(self.begins[at + 1])
+        return self.rows[begin:end] if end > begin else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.begins.nbytes + self.rows.nbytes
+
+
+def _place(keys: I64, key: int) -> int | None:
+    at = int(np.searchsorted(keys, key))
+    return at if at < len(keys) and int(keys[at]) == key else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyedCounts:
+    """Counts of fields: of values, nulls or NaNs."""
+
+    count: int
+    """Number of entries."""
+    keys: I64
+    """Field ids, ascending."""
+    constants: I64
+    """Count that all entries have, or why there is none."""
+    begins: I64
+    """Where the counts of each field begin, and the end of the last; those of a constant are not stored."""
+    values: npt.NDArray[Any]
+    rows: _Rows | None
+
+    @classmethod
+    def of(cls, keys: I64, values: I64, lengths: I64, records: I64) -> Self:
+        """Turns maps of counts; ``records`` are the rows of each file, which many counts are."""
+        turned = _Turned.of(keys, lengths)
+        count = len(lengths)
+        ordered = np.maximum(values[turned.order], UNKNOWN)
+        sizes = np.diff(turned.begins)
+        constants = _constants(turned, ordered, sizes, records)
+        stored = constants == _DIFFERENT
+        begins = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(np.where(stored, sizes, 0), out=begins[1:])
+        kept = narrowed(ordered[np.repeat(stored, sizes)])
+        rows = _Rows.of(turned, count)
+        return cls(count=count, keys=turned.keys, constants=constants, begins=begins, values=kept, rows=rows)
+
+    def field(self, field_id: int, records: I64) -> I64:
+        """Counts of a field in every file; :data:`UNKNOWN` where there is none."""
+        at = _place(self.keys, field_id)
+        if at is None:
+            return np.full(self.count, UNKNOWN, np.int64)
+        rows = None if self.rows is None else self.rows.of_key(at)
+        constant = int(self.constants[at])
+        if constant == _SAME_AS_ROWS:
+            values = records if rows is None else records[rows]
+        elif constant == _DIFFERENT:
+            values = self.values[int(self.begins[at]) : int(self.begins[at + 1])].astype(np.int64)
+        else:
+            values = np.full(self.count if rows is None else len(rows), constant, np.int64)
+        if rows is None:
+            return values
+        found = np.full(self.count, UNKNOWN, np.int64)
+        found[rows] = values
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        arrays = (self.keys, self.constants, self.begins, self.values)
+        return sum(array.nbytes for array in arrays) + (0 if self.rows is None else self.rows.nbytes)
+
+
+def _constants(turned: _Turned, values: I64, sizes: I64, records: I64) -> I64:
+    """For each field the count that all its entries have, or which other form its counts have."""
+    if not len(sizes):
+        return np.zeros(0, np.int64)
+    starts = turned.begins[:-1]
+    owners = np.tile(records, len(sizes)) if turned.rows is None else records[turned.rows]
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    as_rows = np.logical_and.reduceat(values == owners, starts)
+    found: I64 = np.where(low == high, low, np.where(as_rows, _SAME_AS_ROWS, _DIFFERENT))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawBounds:
+    """Bounds of one field in all files, as bytes."""
+
+    count: int
+    """Number of entries."""
+    width: int
+    """Bytes of each bound; -1 = they differ."""
+    data: U8
+    """Bytes of all bounds, one after another."""
+    offsets: I64 | None
+    """Where each bound begins and the end of the last one, where widths differ."""
+    rows: I32 | None
+    """Numbers of the entries that have a bound; None = all have one."""
+
+    @property
+    def present(self) -> int:
+        """Number of bounds."""
+        return self.count if self.rows is None else len(self.rows)
+
+    def spans(self) -> tuple[I64, I64]:
+        """Where each bound begins, and its length."""
+        if self.offsets is None:
+            starts = np.arange(self.present, dtype=np.int64) * self.width
+            return starts, np.full(self.present, self.width, np.int64)
+        return self.offsets[:-1], np.diff(self.offsets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyedBytes:
+    """Bounds of fields."""
+
+    count: int
+    """Number of entries."""
+    keys: I64
+    """Field ids, ascending."""
+    widths: I64
+    """Bytes of each bound of a field; -1 = they differ."""
+    begins: I64
+    """Where the bytes of each field begin, and the end of the last."""
+    data: U8
+    ends_begin: I64
+    """Where the ends of each field's bounds begin, and the end of the last; those of one width have none."""
+    ends: npt.NDArray[Any]
+    """Where each bound of a field ends, counted from where the field's bytes begin."""
+    sizes: I64
+    """Number of bounds of each field."""
+    rows: _Rows | None
+
+    @classmethod
+    def of(cls, keys: I64, data: U8, starts: I64, spans: I64, lengths: I64) -> Self:
+        """Turns maps of bounds, given where each begins in data and its length."""
+        turned = _Turned.of(keys, lengths)
+        sizes = np.diff(turned.begins)
+        ordered = spans[turned.order]
+        body, offsets = gathered(data, starts[turned.order], ordered)
+        begins = offsets[turned.begins]
+        widths = np.zeros(0, np.int64)
+        if len(sizes):
+            low = np.minimum.reduceat(ordered, turned.begins[:-1])
+            widths = np.where(low == np.maximum.reduceat(ordered, turned.begins[:-1]), low, -1)
+        various = widths < 0
+        ends_begin = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(np.where(various, sizes, 0), out=ends_begin[1:])
+        ends = (offsets[1:] - np.repeat(begins[:-1], sizes))[np.repeat(various, sizes)]
+        return cls(
+            count=len(lengths),
+            keys=turned.keys,
+            widths=widths,
+            begins=begins,
+            data=body,
+            ends_begin=ends_begin,
+            ends=narrowed(ends),
+            sizes=sizes,
+            rows=_Rows.of(turned, len(lengths)),
+        )
+
+    def field(self, field_id: int) -> RawBounds | None:
+        """Bounds of a field; None = no file has one."""
+        at = _place(self.keys, field_id)
+        if at is None:
+            return None
+        begin, end = int(self.begins[at]), int(self.begins[at + 1])
+        width = int(self.widths[at])
+        offsets = None
+        if width < 0:
+            offsets = np.zeros(int(self.sizes[at]) + 1, np.int64)
+            offsets[1:] = self.ends[int(self.ends_begin[at]) : int(self.ends_begin[at + 1])]
+        rows = None if self.rows is None else self.rows.of_key(at)
+        return RawBounds(count=self.count, width=width, data=self.data[begin:end], offsets=offsets, rows=rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        numbers = (self.keys, self.widths, self.begins, self.ends_begin, self.ends, self.sizes)
+        sizes = self.data.nbytes + sum(array.nbytes for array in numbers)
+        return sizes + (0 if self.rows is None else self.rows.nbytes)
