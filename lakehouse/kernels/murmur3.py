@@ -15,7 +15,7 @@ import numpy as np
 
 from lakehouse.kernels.arrays import I64, U8, U32
 
-__all__ = ["hash_bytes", "hash_int64", "hash_pieces"]
+__all__ = ["hash_bytes", "hash_decimals", "hash_int64", "hash_pieces"]
 
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _ADDED = 0xE6546B64
@@ -44,6 +44,23 @@ def hash_pieces(data: U8, starts: I64, lengths: I64) -> U32:
     padded = np.concatenate([data, np.zeros(4, np.uint8)])
     words = np.ndarray((len(data) + 1,), "<u4", padded, strides=(1,))
     return _in_blocks(len(starts), lambda rows: _hash_rows(words, starts[rows], lengths[rows]))
+
+
+def hash_decimals(unscaled: U8) -> U32:
+    """Returns the hash of each decimal, as its unscaled number in the fewest bytes, big-endian.
+
+    Args:
+        unscaled: rows of 16 bytes, little-endian two's complement.
+    """
+    wide = np.ascontiguousarray(unscaled[:, ::-1])
+    # Bytes that only repeat the sign are 0 after this, and are left out.
+    plain = wide ^ (wide[:, :1] >> 7) * np.uint8(0xFF)
+    plain[:, -1] |= np.uint8(1)  # one byte is left in any case
+    first = np.argmax(plain != 0, axis=1)
+    sign_needs_a_byte = np.take_along_axis(plain, first[:, None], axis=1)[:, 0] >= 0x80
+    lengths = 16 - first + sign_needs_a_byte
+    starts = np.arange(16, 16 * len(wide) + 1, 16) - lengths
+    return hash_pieces(wide.reshape(-1), starts, lengths)
 
 
 def hash_bytes(data: bytes) -> int:

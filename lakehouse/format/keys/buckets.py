@@ -30,8 +30,8 @@ from lakehouse.format.keys.order_value import (
 )
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.schema.types import BinaryType, DecimalType, Field, Primitive, StringType
-from lakehouse.kernels.arrays import I32, U8, U32
-from lakehouse.kernels.murmur3 import hash_bytes, hash_int64, hash_pieces
+from lakehouse.kernels.arrays import I32, U32
+from lakehouse.kernels.murmur3 import hash_bytes, hash_decimals, hash_int64, hash_pieces
 
 __all__ = ["bucket_of", "bucket_of_key", "buckets_of"]
 
@@ -69,25 +69,13 @@ def _hash_column(array: pa.Array, field: Field) -> U32:
     if isinstance(kind, StringType | BinaryType):
         return _hash_binary(encode_values(array, kind))
     if isinstance(kind, DecimalType):
-        return _hash_decimals(decimal_words(array, kind))
+        return hash_decimals(decimal_words(array, kind))
     return hash_int64(whole_numbers(array, kind))
 
 
 def _hash_binary(values: pa.Array) -> U32:
     offsets, data = binary_contents(values)
     return hash_pieces(data, offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64))
-
-
-def _hash_decimals(unscaled: U8) -> U32:
-    wide = np.ascontiguousarray(unscaled[:, ::-1])
-    # Iceberg hashes the fewest bytes that hold the number. Bytes that only repeat the sign are 0 after this.
-    plain = wide ^ (wide[:, :1] >> 7) * np.uint8(0xFF)
-    plain[:, -1] |= np.uint8(1)  # one byte is left in any case
-    first = np.argmax(plain != 0, axis=1)
-    sign_needs_a_byte = np.take_along_axis(plain, first[:, None], axis=1)[:, 0] >= 0x80
-    lengths = 16 - first + sign_needs_a_byte
-    starts = np.arange(16, 16 * len(wide) + 1, 16) - lengths
-    return hash_pieces(wide.reshape(-1), starts, lengths)
 
 
 def bucket_of(values: Sequence[object], fields: Sequence[Field], count: int) -> int:
