@@ -113,6 +113,8 @@ def _kleene(decisive: int, other: int) -> list[list[int]]:
 
 _AND = _kleene(FALSE, TRUE)
 _OR = _kleene(TRUE, FALSE)
+_BOTH = [[left & right for right in range(8)] for left in range(8)]
+"""Outcomes that are possible by two judgements of one condition."""
 # One entry for each set of outcomes, which is a number below 8.
 _NOT = [(outs & TRUE) << 1 | (outs & FALSE) >> 1 | outs & NULL for outs in range(8)]
 _VERDICTS = [
@@ -149,9 +151,10 @@ class Outcomes(abc.ABC, Generic[B, Made]):
             prefix stays one.
     """
 
-    __slots__ = ("_encode", "_outcomes")
+    __slots__ = ("_encode", "_encoded", "_outcomes")
 
     def __init__(self, expr: Expr, encode: Callable[[str, Any], Any] | None = None) -> None:
+        self._encoded = encode is not None
         self._encode = encode or (lambda _, value: plain_value(value))
         self._outcomes = self._compiled(expr)
 
@@ -180,8 +183,16 @@ class Outcomes(abc.ABC, Generic[B, Made]):
                 return self._beginning(name, prefix, exact=True)
             case FunctionCall("like", (Column(name), Constant(str() as pattern))):
                 prefix, rest = like_prefix(pattern)
-                return self._beginning(name, prefix, exact=rest == "%")
-        return self._same(ANY)
+                if not rest:
+                    return self._compared("=", name, prefix)
+                begins, computed = self._beginning(name, prefix, exact=rest == "%"), self._computed(expr)
+                return begins if computed is None else self._combined([begins, computed], _BOTH)
+        return self._computed(expr) or self._same(ANY)
+
+    def _computed(self, expr: Expr) -> Callable[[B], Made] | None:
+        """Returns how a condition is computed of columns that have one value each; None = it is not."""
+        del expr
+        return None
 
     @abc.abstractmethod
     def _same(self, outcomes: int) -> Callable[[B], Made]:

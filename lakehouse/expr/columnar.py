@@ -3,27 +3,40 @@
 A judge of single files costs some microseconds of Python for each; a table of a million files is judged here
 with a few passes over its columns of bounds.
 
-Invariant: NONE and ALL are said only where the judge of single files would say them too. Where a list of
-constants is long, SOME may be said where that one says more: constants are then looked up by their first
-eight bytes.
+Invariant: what the judge of single files says of a file is said of it here too. NONE or ALL may be said where
+that one says SOME, because more can be known of a file: that its high end is excluded, the residues of its
+values' hashes, and that all its values are one, of which then every function is computed.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.errors import InvalidInputError
 from lakehouse.expr.bounds import ANY, FALSE, NULL, TRUE, Outcomes, Verdict, plain_value
-from lakehouse.expr.nodes import CompareOp
+from lakehouse.expr.ends import Ends
+from lakehouse.expr.evaluate import evaluate
+from lakehouse.expr.nodes import Applied, CompareOp, Expr
+from lakehouse.expr.required import next_prefix
+from lakehouse.kernels.arrays import I32, I64, U8, Mask
 
-__all__ = ["UNKNOWN", "VERDICTS", "ColumnarBounds", "ColumnarJudge", "FileBounds"]
+__all__ = [
+    "UNKNOWN",
+    "VERDICTS",
+    "ColumnarBounds",
+    "ColumnarJudge",
+    "FileBounds",
+    "Residues",
+    "SortedKeys",
+    "any_held",
+]
 
 VERDICTS = (Verdict.NONE, Verdict.SOME, Verdict.ALL)
 """Verdicts, numbered so that many take a byte each."""
@@ -31,43 +44,139 @@ UNKNOWN = -1
 """A count of nulls that is not known."""
 _LOOPED_MAX = 8
 """Constants up to here are compared one by one, each with two passes over the bounds."""
-_PREFIX_BYTES = 8
+_TABLE_MAX = 1 << 20
+"""Residues up to here are looked up in a table."""
 
-_Bits: TypeAlias = npt.NDArray[np.uint8]
-_Mask: TypeAlias = npt.NDArray[np.bool_]
-_Counts: TypeAlias = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residues:
+    """Numbers that all values of a column have in a file, such as those of buckets, made of their hashes."""
+
+    of: Callable[[pa.Array], I32]
+    """Makes the residues of constants of the column's type."""
+    least: I32
+    """Least residue in each file; :data:`UNKNOWN` = not known."""
+    greatest: I32
+    """Greatest residue; the same array where each file has one."""
+
+    def held(self, constants: pa.Array) -> Mask:
+        """Returns for each file whether the residue of one of the constants may be in it."""
+        wanted = np.unique(self.of(constants))
+        if not len(wanted):
+            return np.zeros(len(self.least), np.bool_)
+        if len(wanted) == 1:
+            found = (self.least <= wanted[0]) & (self.greatest >= wanted[0])
+        elif wanted[-1] < _TABLE_MAX:
+            found = self._counted(wanted)
+        else:
+            at = np.searchsorted(wanted, self.least)
+            found = (at < len(wanted)) & (wanted[np.minimum(at, len(wanted) - 1)] <= self.greatest)
+        held: Mask = found | (self.least == UNKNOWN) | (self.greatest == UNKNOWN)
+        return held
+
+    def _counted(self, wanted: I32) -> Mask:
+        """Looks residues up in a table of how many wanted ones are below each number."""
+        below = np.searchsorted(wanted, np.arange(wanted[-1] + 2, dtype=wanted.dtype))
+        top = len(below) - 1
+        before = below[np.clip(self.least, 0, top)]
+        upto = below[np.clip(self.greatest, -1, top - 1) + 1]
+        found: Mask = upto > before
+        return found
 
 
 class ColumnarBounds:
     """Bounds of one column in every file.
 
     Args:
-        low: not above any value of the file; null = not known, or there is none.
-        high: not below any value of the file; null likewise.
+        low: not above any value of the file; null = not known, or there is none. Infinity is also below NaN.
+        high: not below any value of the file; null likewise. Known only of files without a NaN.
         nulls: rows without a value; :data:`UNKNOWN` = not known.
+        high_open: files whose values are all below the high bound; None = a value may equal it in any.
+        residues: what is known of the hashes of the values.
     """
 
-    __slots__ = ("high", "low", "nulls")
+    __slots__ = ("_single", "high", "high_open", "low", "nulls", "residues")
 
-    def __init__(self, low: pa.Array, high: pa.Array, nulls: _Counts) -> None:
-        self.low, self.high, self.nulls = _Ends(low), _Ends(high), nulls
+    def __init__(
+        self,
+        low: pa.Array,
+        high: pa.Array,
+        nulls: I64,
+        *,
+        high_open: Mask | None = None,
+        residues: Sequence[Residues] = (),
+    ) -> None:
+        self.low = Ends(low)
+        self.high = self.low if high is low else Ends(high)
+        self.nulls, self.residues = nulls, tuple(residues)
+        self.high_open = high_open if high_open is not None and high_open.any() else None
+        self._single: Mask | None = None
+
+    @property
+    def single(self) -> Mask:
+        """For each file, True if all its values are known to be equal."""
+        if self._single is None:
+            same = self.low.equals(self.high)
+            self._single = same if self.high_open is None else same & ~self.high_open
+        return self._single
+
+    def reaches(self, key: Any) -> Mask:
+        """Returns for each file whether some value may be the key or above it."""
+        reached = self.high.compare(">=", key)
+        if self.high_open is not None:
+            reached &= ~(self.high_open & self.high.compare("==", key, unknown=False))
+        return reached
+
+    def may_have(self, constants: pa.Array) -> Mask | None:
+        """Returns for each file whether a value may be one of these by their hashes; None = any may."""
+        held = [residues.held(constants) for residues in self.residues]
+        return functools.reduce(np.logical_and, held) if held else None
+
+    def intersected(self, other: ColumnarBounds) -> ColumnarBounds:
+        """Returns the bounds that both together are: the higher of the low ones, the lower of the high ones.
+
+        Where they contradict each other, no row is expected, and nothing is said that would hold for one.
+        """
+        low = _chosen(pc.max_element_wise, self.low.array, other.low.array)
+        high = _chosen(pc.min_element_wise, self.high.array, other.high.array)
+        opens = [
+            bounds.high_open & Ends(high).equals(bounds.high)
+            for bounds in (self, other)
+            if bounds.high_open is not None
+        ]
+        return ColumnarBounds(
+            low,
+            low if high.equals(low) else high,
+            np.where(self.nulls == UNKNOWN, other.nulls, self.nulls),
+            high_open=functools.reduce(np.logical_or, opens) if opens else None,
+            residues=(*self.residues, *other.residues),
+        )
+
+
+def _chosen(of_both: Callable[..., pa.Array], one: pa.Array, other: pa.Array) -> pa.Array:
+    """Returns of each file the better of two ends, or the one that is known."""
+    if one.null_count == len(one):
+        return other
+    if other.null_count == len(other):
+        return one
+    return of_both(one, other, skip_nulls=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBounds:
     """Bounds of some columns in every file."""
 
-    rows: _Counts
+    rows: I64
     """Maximum number of rows of each file."""
     columns: Mapping[str, ColumnarBounds] = field(default_factory=dict)
     """Bounds by column name; nothing is known, in any file, of a column that is missing."""
 
 
-_Of: TypeAlias = Callable[[FileBounds], _Bits]
-_OfBounds: TypeAlias = Callable[[ColumnarBounds], _Bits]
+_Of: TypeAlias = Callable[[FileBounds], U8]
+_OfBounds: TypeAlias = Callable[[ColumnarBounds], U8]
 
 
-class ColumnarJudge(Outcomes[FileBounds, _Bits]):
+class ColumnarJudge(Outcomes[FileBounds, U8]):
     """A condition made ready to judge many files at once; see :class:`Outcomes` for the arguments.
 
     Keys that ``encode`` makes must be of the type of the bounds: bytes for encoded bounds, else values.
@@ -75,9 +184,9 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
 
     __slots__ = ()
 
-    def __call__(self, bounds: FileBounds) -> npt.NDArray[np.uint8]:
+    def __call__(self, bounds: FileBounds) -> U8:
         """Returns the verdict of each file, as its place in :data:`VERDICTS`."""
-        verdicts: npt.NDArray[np.uint8] = _VERDICT_OF[self._outcomes(bounds)]
+        verdicts: U8 = _VERDICT_OF[self._outcomes(bounds)]
         return verdicts
 
     def _same(self, outcomes: int) -> _Of:
@@ -94,7 +203,7 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
         )
 
     def _null_test(self, name: str) -> _Of:
-        def outcomes(bounds: FileBounds) -> _Bits:
+        def outcomes(bounds: FileBounds) -> U8:
             known = bounds.columns.get(name)
             if known is None:
                 return np.full(len(bounds.rows), TRUE | FALSE, np.uint8)
@@ -120,9 +229,9 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
         closed = op in ("<=", ">")
         nan_outcome = FALSE if isinstance(value, float) else 0
 
-        def outcomes(known: ColumnarBounds) -> _Bits:
+        def outcomes(known: ColumnarBounds) -> U8:
             lower = known.low.compare("<=" if closed else "<", key)
-            upper = known.high.compare(">" if closed else ">=", key)
+            upper = known.high.compare(">", key) if closed else known.reaches(key)
             made = lower * np.uint8(below) | upper * np.uint8(above)
             # A NaN is above every number or compares as false, and is there only without a high bound.
             return made | known.high.unknown * np.uint8(nan_outcome) if nan_outcome else made
@@ -131,28 +240,78 @@ class ColumnarJudge(Outcomes[FileBounds, _Bits]):
 
     def _among(self, name: str, constants: tuple[Any, ...]) -> _Of:
         values = [plain_value(constant) for constant in constants]
-        keys = sorted(
-            {
-                self._encode(name, constant)
-                for constant, value in zip(constants, values, strict=True)
-                if value is not None and value == value
-            }
+        keys = SortedKeys(
+            self._encode(name, constant)
+            for constant, value in zip(constants, values, strict=True)
+            if value is not None and value == value
         )
         # Of floats 0.0 and -0.0, or NaNs, may count as one value or as two.
         vague = any(isinstance(value, float) for value in values)
         with_nan = any(value != value for value in values)
         miss = NULL if None in values else FALSE
 
-        def outcomes(known: ColumnarBounds) -> _Bits:
-            hit, only = _any_held(known, keys)
+        def outcomes(known: ColumnarBounds) -> U8:
+            hit = _any_held(known, keys)
             made = np.where(hit | with_nan, np.uint8(TRUE | miss), np.uint8(miss))
-            return made if vague else np.where(only, np.uint8(TRUE), made)
+            return made if vague else np.where(hit & known.single, np.uint8(TRUE), made)
 
         return _of_values(name, outcomes)
 
     def _beginning(self, name: str, prefix: str, *, exact: bool) -> _Of:
         key = self._encode(name, prefix)
         return _of_values(name, lambda known: _beginning(known, key, exact))
+
+    def _computed(self, expr: Expr) -> _Of | None:
+        names = sorted(expr.columns())
+        if self._encoded or not names or any(isinstance(node, Applied) for node in expr.walk()):
+            return None
+        return lambda bounds: _computed(expr, names, bounds)
+
+
+def _computed(expr: Expr, names: Sequence[str], bounds: FileBounds) -> U8:
+    """Computes a condition of files in which each of its columns has one value."""
+    made = np.full(len(bounds.rows), ANY, np.uint8)
+    known = [bounds.columns.get(name) for name in names]
+    single = functools.reduce(np.logical_and, (_computable(column) for column in known))
+    places = np.flatnonzero(single)
+    if len(places):
+        values = [column.low.array.take(pa.array(places)) for column in known if column is not None]
+        made[places] = _outcomes_of(expr, names, values)
+    return made
+
+
+def _computable(known: ColumnarBounds | None) -> Mask:
+    if known is None:
+        return np.zeros(1, np.bool_)
+    single: Mask = known.single & (known.nulls == 0)
+    if pa.types.is_floating(known.low.array.type):
+        # Both zeros are equal, and functions tell them apart: 1 / x is one.
+        single &= ~known.low.compare("==", 0.0)
+    return single
+
+
+def _outcomes_of(expr: Expr, names: Sequence[str], values: list[pa.Array]) -> U8:
+    inverse = None
+    if len(values) == 1:
+        # Many files have the same value.
+        coded = values[0].dictionary_encode()
+        values, inverse = [coded.dictionary], coded.indices.to_numpy()
+    try:
+        truths = evaluate(expr, pa.table(values, names=list(names)))
+    except (pa.ArrowException, InvalidInputError):
+        # A value for which it fails says nothing of the others; whoever reads the rows will be told.
+        return np.full(1, ANY, np.uint8)
+    if isinstance(truths, pa.Scalar):
+        truths = pa.array([truths.as_py()], truths.type)
+        inverse = None
+    if not pa.types.is_boolean(truths.type):
+        return np.full(1, ANY, np.uint8)
+    if isinstance(truths, pa.ChunkedArray):
+        truths = truths.combine_chunks()
+    hits = truths.fill_null(False).to_numpy(zero_copy_only=False)
+    nulls = truths.is_null().to_numpy(zero_copy_only=False)
+    made = np.where(nulls, np.uint8(NULL), np.where(hits, np.uint8(TRUE), np.uint8(FALSE)))
+    return made if inverse is None else made[inverse]
 
 
 _VERDICT_OF = np.array([2 if bits == TRUE else 1 if bits & TRUE else 0 for bits in range(8)], np.uint8)
@@ -161,7 +320,7 @@ _VERDICT_OF = np.array([2 if bits == TRUE else 1 if bits & TRUE else 0 for bits 
 def _of_values(name: str, outcomes: _OfBounds) -> _Of:
     """Outcomes of what is null for nulls, given those for the values between two bounds."""
 
-    def with_nulls(bounds: FileBounds) -> _Bits:
+    def with_nulls(bounds: FileBounds) -> U8:
         known = bounds.columns.get(name)
         if known is None:
             return np.full(len(bounds.rows), ANY, np.uint8)
@@ -172,163 +331,90 @@ def _of_values(name: str, outcomes: _OfBounds) -> _Of:
     return with_nulls
 
 
-def _held(known: ColumnarBounds, key: Any) -> tuple[_Mask, _Mask]:
-    """Returns for each file whether a key is within the bounds, and whether it surely equals both of them."""
-    within = known.low.compare("<=", key) & known.high.compare(">=", key)
-    only = known.low.compare("==", key, unknown=False) & known.high.compare("==", key, unknown=False)
-    return within, only
+class SortedKeys:
+    """Constants in ascending order, each once, as arrays of the types of bounds.
+
+    Args:
+        keys: Python values that compare with each other, or an Arrow array without nulls or NaN.
+    """
+
+    __slots__ = ("_arrays", "_keys")
+
+    def __init__(self, keys: Iterable[Any] | pa.Array) -> None:
+        self._arrays: dict[pa.DataType, pa.Array] = {}
+        if isinstance(keys, pa.Array):
+            distinct = pc.unique(keys)
+            self._arrays[keys.type] = self._keys = distinct.take(pc.sort_indices(distinct))
+        else:
+            self._keys = sorted(set(keys))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys.to_pylist() if isinstance(self._keys, pa.Array) else self._keys)
+
+    def array(self, kind: pa.DataType) -> pa.Array:
+        """Returns the constants as an array of a type."""
+        found = self._arrays.get(kind)
+        if found is None:
+            found = self._arrays[kind] = pa.array(self._keys, kind)
+        return found
 
 
-def _equal(known: ColumnarBounds, key: Any, hit: int, miss: int) -> _Bits:
-    within, only = _held(known, key)
+def _may_be(known: ColumnarBounds, key: Any) -> Mask:
+    """Returns for each file whether a key may be one of its values."""
+    within: Mask = known.low.compare("<=", key) & known.reaches(key)
+    hashed = known.may_have(pa.array([key], known.low.array.type)) if known.residues else None
+    return within if hashed is None else within & hashed
+
+
+def any_held(known: ColumnarBounds, keys: SortedKeys) -> Mask:
+    """Returns for each file whether one of some keys may be one of its values."""
+    array = keys.array(known.low.array.type)
+    if not len(array):
+        return np.zeros(len(known.nulls), np.bool_)
+    if known.single.all():
+        within: Mask = np.array(pc.is_in(known.low.array, array))
+    else:
+        # The first key that is not below the low end must not be above the high one.
+        first = known.low.places_among(array)
+        within = known.high.not_below(array, np.minimum(first, len(array) - 1), known.high_open)
+        within &= first < len(array)
+    hashed = known.may_have(array)
+    return within if hashed is None else within & hashed
+
+
+def _equal(known: ColumnarBounds, key: Any, hit: int, miss: int) -> U8:
+    within = _may_be(known, key)
     made = np.where(within, np.uint8(hit | miss), np.uint8(miss))
-    return np.where(only, np.uint8(hit), made)
+    return np.where(within & known.single, np.uint8(hit), made)
 
 
-def _any_held(known: ColumnarBounds, keys: list[Any]) -> tuple[_Mask, _Mask]:
-    """Returns whether one of ascending keys may be within the bounds, and whether one surely equals both."""
-    nothing = np.zeros(len(known.nulls), np.bool_)
-    if len(keys) <= _LOOPED_MAX:
-        held = [_held(known, key) for key in keys]
-        withins, onlys = [within for within, _ in held], [only for _, only in held]
-        return functools.reduce(np.logical_or, withins, nothing), functools.reduce(
-            np.logical_or, onlys, nothing
-        )
-    lows, highs = known.low.ranks(unknown_least=True), known.high.ranks(unknown_least=False)
-    ranks = known.low.ranks_of(keys)
-    if lows is None or highs is None or ranks is None:
-        return known.low.compare("<=", keys[-1]) & known.high.compare(">=", keys[0]), nothing
-    # Several keys may have one rank, so nothing is known for sure where one is within the bounds.
-    at = np.searchsorted(ranks, lows, side="left")
-    return (at < len(ranks)) & (ranks[np.minimum(at, len(ranks) - 1)] <= highs), nothing
+def _any_held(known: ColumnarBounds, keys: SortedKeys) -> Mask:
+    if len(keys) > _LOOPED_MAX:
+        return any_held(known, keys)
+    each = (_may_be(known, key) for key in keys)
+    return functools.reduce(np.logical_or, each, np.zeros(len(known.nulls), np.bool_))
 
 
-def _beginning(known: ColumnarBounds, key: Any, exact: bool) -> _Bits:
+def _beginning(known: ColumnarBounds, key: Any, exact: bool) -> U8:
     begin = known.low.beginnings(key)
-    may = begin.compare("<=", key) & known.high.compare(">=", key)
+    may = begin.compare("<=", key) & known.reaches(key)
     made = np.where(may, np.uint8(TRUE | FALSE), np.uint8(FALSE))
     if not exact:
         return made
-    every = begin.compare("==", key, unknown=False) & known.high.beginnings(key).compare(
-        "==", key, unknown=False
-    )
+    # All texts begin with the empty one, whatever is known of them.
+    every = begin.compare("==", key, unknown=not key) & _ends_within(known, key)
     return np.where(every, np.uint8(TRUE), made)
 
 
-_RELATIONS: Mapping[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "<": (np.less, "less"),
-    "<=": (np.less_equal, "less_equal"),
-    "==": (np.equal, "equal"),
-    ">=": (np.greater_equal, "greater_equal"),
-    ">": (np.greater, "greater"),
-}
-
-
-class _Ends:
-    """The low or the high bound of a column in many files, to be compared with constants.
-
-    Values are compared by numbers that ascend as they do, their ranks. Those of bytes and texts are their
-    first eight bytes, so that values of the rank of the constant are compared once more, as they are.
-    """
-
-    __slots__ = ("_array", "_is_exact", "_ranks", "unknown")
-
-    def __init__(self, array: pa.Array) -> None:
-        if pa.types.is_floating(array.type):
-            # NaN bounds nothing: it is among values that are above and below it.
-            array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-        self._array = array
-        self.unknown: _Mask = _mask(array.is_null())
-        """For each file, True if the bound is unknown."""
-        self._ranks, self._is_exact = _ranks(array)
-
-    def compare(self, relation: str, key: Any, *, unknown: bool = True) -> _Mask:
-        """Returns for each file whether its bound is in a relation to a key; ``unknown`` if not known."""
-        by_rank, by_value = _RELATIONS[relation]
-        ranks, key_ranks = self._ranks, self.ranks_of([key])
-        if ranks is None or key_ranks is None:
-            found = getattr(pc, by_value)(self._array, pa.scalar(key, self._array.type))
-            mask = _mask(found.fill_null(unknown))
-        else:
-            rank = key_ranks[0]
-            mask = by_rank(ranks, rank)
-            if not self._is_exact:
-                tied = np.flatnonzero(ranks == rank)
-                if len(tied):
-                    again = getattr(pc, by_value)(self._array.take(tied), pa.scalar(key, self._array.type))
-                    mask[tied] = _mask(again.fill_null(unknown))
-            mask[self.unknown] = unknown
-        return mask
-
-    def ranks(self, *, unknown_least: bool) -> npt.NDArray[Any] | None:
-        """Numbers that ascend as the bounds do; unknown ones have the least or the greatest. None = none."""
-        if self._ranks is None or not self.unknown.any():
-            return self._ranks
-        limits: Any = np.finfo if self._ranks.dtype.kind == "f" else np.iinfo
-        end = limits(self._ranks.dtype).min if unknown_least else limits(self._ranks.dtype).max
-        if self._ranks.dtype.kind == "f":
-            end = -np.inf if unknown_least else np.inf
-        return np.where(self.unknown, self._ranks.dtype.type(end), self._ranks)
-
-    def ranks_of(self, keys: list[Any]) -> npt.NDArray[Any] | None:
-        """Returns the ranks of constants, comparable with those of the bounds; None if these have none."""
-        return _ranks(pa.array(keys, self._array.type))[0]
-
-    def beginnings(self, key: str | bytes) -> _Ends:
-        """Returns of each bound as many characters (of binary bounds: bytes) as the key has."""
-        cut = pc.binary_slice if isinstance(key, bytes) else pc.utf8_slice_codeunits
-        return _Ends(cut(self._array, 0, len(key)))
-
-
-def _mask(array: pa.Array) -> _Mask:
-    # A copy, because masks are written into.
-    mask: _Mask = np.array(array.to_numpy(zero_copy_only=False), np.bool_)
-    return mask
-
-
-def _ranks(array: pa.Array) -> tuple[npt.NDArray[Any] | None, bool]:
-    """Numbers that ascend as values do, with any for null; and whether equal ones mean equal values."""
-    kind = array.type
-    if pa.types.is_floating(kind):
-        return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), True
-    if pa.types.is_temporal(kind):
-        array = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    if pa.types.is_unsigned_integer(kind):
-        return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64), True
-    if pa.types.is_integer(array.type):
-        return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), True
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _prefixes(array.cast(pa.binary() if pa.types.is_string(kind) else pa.large_binary())), False
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _prefixes(array), False
-    return None, True
-
-
-def _prefixes(array: pa.Array) -> npt.NDArray[np.uint64]:
-    """Returns the first eight bytes of each value as a big-endian number, with zeros behind short values."""
-    of_one_width = _of_one_width(array)
-    if of_one_width is not None:
-        return of_one_width
-    zeros = pa.scalar(bytes(_PREFIX_BYTES), array.type)
-    nothing = pa.scalar(b"", array.type)
-    padded = pc.binary_join_element_wise(array.fill_null(b""), zeros, nothing)
-    cut = pc.binary_slice(padded, 0, _PREFIX_BYTES).cast(pa.binary(_PREFIX_BYTES))
-    return np.frombuffer(cut.buffers()[1], ">u8", len(cut), cut.offset * _PREFIX_BYTES).astype(np.uint64)
-
-
-def _of_one_width(array: pa.Array) -> npt.NDArray[np.uint64] | None:
-    """Returns the same where all values have one width, as those of numbers do, in a tenth of the time."""
-    count = len(array)
-    if array.null_count or not count:
-        return None
-    offsets = np.frombuffer(
-        array.buffers()[1], np.int64 if pa.types.is_large_binary(array.type) else np.int32
-    )
-    offsets = offsets[array.offset : array.offset + count + 1]
-    width = int(offsets[1] - offsets[0])
-    if not width or not (np.diff(offsets) == width).all():
-        return None
-    data = np.frombuffer(array.buffers()[2], np.uint8, count * width, int(offsets[0])).reshape(count, width)
-    first = np.zeros((count, _PREFIX_BYTES), np.uint8)
-    first[:, : min(width, _PREFIX_BYTES)] = data[:, :_PREFIX_BYTES]
-    return first.view(">u8").reshape(count).astype(np.uint64)
+def _ends_within(known: ColumnarBounds, key: Any) -> Mask:
+    """Returns for each file whether no value is above those that begin with the key."""
+    above = next_prefix(key)
+    if above is None:
+        return np.ones(len(known.nulls), np.bool_)
+    within = known.high.beginnings(key).compare("==", key, unknown=False)
+    if known.high_open is not None:
+        within |= known.high_open & known.high.compare("==", above, unknown=False)
+    return within

@@ -6,6 +6,7 @@ hold; None means that nothing is required.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -25,7 +26,7 @@ from lakehouse.expr.nodes import (
     swapped_op,
 )
 
-__all__ = ["Required", "prefix_successor", "required"]
+__all__ = ["Required", "next_prefix", "prefix_successor", "required"]
 
 _Encode: TypeAlias = Callable[[Any], bytes]
 
@@ -121,6 +122,20 @@ def prefix_successor(prefix: bytes) -> bytes | None:
     # A byte 0xff cannot be incremented: the last one that can is, and the rest goes.
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def next_prefix(prefix: str | bytes) -> Any:
+    """Returns the least text, or the least bytes, above everything that begins with ``prefix``; None = none.
+
+    Texts are ordered by code point, among which there are no surrogates.
+    """
+    if isinstance(prefix, bytes):
+        return prefix_successor(prefix)
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    last = ord(kept[-1])
+    return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
 
 
 def _both(left: Required, right: Required) -> Required:
