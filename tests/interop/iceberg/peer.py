@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ from pathlib import Path
 
 from benchmarks import peer_env
 
-__all__ = ["ENVIRONMENT", "problem", "run"]
+__all__ = ["ENVIRONMENT", "problem", "run", "tables"]
 
 ENVIRONMENT = "spark_4_1"
 _RUNTIME = "iceberg-spark-runtime"
+_MAKERS = {"answers", "axes", "equality_deletes", "generate", "recipes", "spark_session", "values"}
+"""Modules that say what the tables are."""
 _ROOT = Path(__file__).parents[3]
 
 
@@ -46,6 +49,23 @@ def run(program: str, warehouse: Path, *, timeout: float = 1800) -> None:
     )
     if ended.returncode:
         raise RuntimeError(f"{program} ended with {ended.returncode}: {ended.stderr[-20000:]}")
+
+
+def tables() -> Path:
+    """The directory of the tables that ``generate`` makes; made once for each state of its statements.
+
+    They stay where they were made, because their metadata name their files by absolute paths.
+    """
+    sources = sorted(path for path in Path(__file__).parent.glob("*.py") if path.stem in _MAKERS)
+    text = b"".join(path.read_bytes() for path in sources)
+    lists = sorted(peer_env.REQUIREMENTS.glob(f"{ENVIRONMENT}.*"))
+    digest = hashlib.sha256(text + b"".join(path.read_bytes() for path in lists)).hexdigest()
+    place = _ROOT.joinpath(".cache").resolve() / "iceberg-spark" / digest[:16]
+    if not (place / "made.json").is_file():
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        run("generate", place)
+    return place / "db"
 
 
 if __name__ == "__main__":
