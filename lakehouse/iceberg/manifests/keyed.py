@@ -24,6 +24,8 @@ __all__ = ["KeyedBytes", "KeyedCounts", "RawBounds"]
 
 _SAME_AS_ROWS = -2
 """In the place of a constant: the field's counts are the entries' numbers of rows."""
+_BITS_FROM = 8
+"""Fields that one of so many entries has, or more, have bits for all: fewer bytes than numbers take."""
 _DIFFERENT = -3
 """In the place of a constant: the field's counts are stored."""
 
@@ -66,34 +68,50 @@ class _Turned:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Rows:
-    """Numbers of entries of the fields that some entries do not have."""
+    """Entries of the fields that some entries do not have: bits for most fields, numbers for rare ones."""
 
+    count: int
+    """Number of entries."""
+    bits: U8
+    """A row for each field with bits, in which the bit of an entry is 1 that has it."""
+    places: I64
+    """For each field its row of bits; -1 = it has none."""
     begins: I64
-    """Where those of each field begin, and the end of the last; a field of all entries has none."""
-    rows: I32
+    """Where the numbers of each field begin, and the end of the last; others have none."""
+    numbers: I32
 
     @classmethod
     def of(cls, turned: _Turned, count: int) -> _Rows | None:
         """Leaves out the fields that all entries have; None = all fields are such."""
-        if turned.rows is None:
+        rows, sizes = turned.rows, np.diff(turned.begins)
+        if rows is None or bool((sizes == count).all()):
             return None
-        sizes = np.diff(turned.begins)
-        partial = sizes < count
-        if not bool(partial.any()):
-            return None
+        # Bits take no more room than the numbers would, so that both follow the items that there are.
+        frequent = (sizes < count) & (sizes * _BITS_FROM > count)
+        places = np.where(frequent, np.cumsum(frequent) - 1, -1)
+        there = np.zeros((int(frequent.sum()), count), np.bool_)
+        owners = np.repeat(places, sizes)
+        there[owners[owners >= 0], rows[owners >= 0]] = True
+        rare = ~frequent & (sizes < count)
         begins = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(np.where(partial, sizes, 0), out=begins[1:])
-        return cls(begins=begins, rows=turned.rows[np.repeat(partial, sizes)].astype(np.int32))
+        np.cumsum(np.where(rare, sizes, 0), out=begins[1:])
+        numbers = rows[np.repeat(rare, sizes)].astype(np.int32)
+        return cls(
+            count=count, bits=np.packbits(there, axis=1), places=places, begins=begins, numbers=numbers
+        )
 
-    def of_key(self, at: int) -> I32 | None:
+    def of_key(self, at: int) -> I64 | None:
         """Numbers of the entries that have a field; None = all have it."""
+        place = int(self.places[at])
+        if place >= 0:
+            return np.flatnonzero(np.unpackbits(self.bits[place], count=self.count))
         begin, end = int(self.begins[at]), int(self.begins[at + 1])
-        return self.rows[begin:end] if end > begin else None
+        return self.numbers[begin:end].astype(np.int64) if end > begin else None
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.begins.nbytes + self.rows.nbytes
+        return sum(array.nbytes for array in (self.bits, self.places, self.begins, self.numbers))
 
 
 def _place(keys: I64, key: int) -> int | None:
@@ -181,7 +199,7 @@ class RawBounds:
     """Bytes of all bounds, one after another."""
     offsets: I64 | None
     """Where each bound begins and the end of the last one, where widths differ."""
-    rows: I32 | None
+    rows: I64 | None
     """Numbers of the entries that have a bound; None = all have one."""
 
     @property
