@@ -277,7 +277,7 @@ FIXTURES: dict[str, Fixture] = {
         steps=(
             (
                 "INSERT INTO {t} SELECT INT(id), element_at(array('ab', 'a', 'ü', NULL), INT(id % 4 + 1)), "
-                "timestamp_seconds(id * 86400 - 86401), TIMESTAMP_NTZ '1969-12-31 23:59:59.5', X'00ff', "
+                "timestamp_seconds(id * 86400 - 86401), TIMESTAMP_NTZ '1969-12-31 23:59:58.5', X'00ff', "
                 "named_struct('x', INT(id)), array(1, NULL) FROM range(20)"
             ),
             "DELETE FROM {t} WHERE id % 6 = 1",
