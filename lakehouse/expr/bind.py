@@ -43,7 +43,10 @@ from lakehouse.expr.nodes import (
 )
 from lakehouse.expr.text import to_sql
 
-__all__ = ["bind", "type_of"]
+__all__ = ["bind", "nanoseconds", "type_of"]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_INT64_MAX = (1 << 63) - 1
 
 
 def bind(expr: Expr, schema: pa.Schema) -> Expr:
@@ -332,6 +335,11 @@ def _fit_date(value: Any) -> tuple[Any, int] | None:
 
 
 def _fit_timestamp(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
+    if kind.unit == "ns":
+        number = nanoseconds(value)
+        if number is None or -_INT64_MAX <= number <= _INT64_MAX:
+            return None if number is None else (number, 0)
+        return None, 1 if number > 0 else -1
     if isinstance(value, str):
         value = dt.datetime.fromisoformat(value)
     elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
@@ -347,3 +355,27 @@ def _fit_timestamp(value: Any, kind: pa.DataType) -> tuple[Any, int] | None:
     coarser = {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     rest = value.microsecond % coarser
     return value.replace(microsecond=value.microsecond - rest), -1 if rest else 0
+
+
+def nanoseconds(value: object) -> int | None:
+    """Returns the nanoseconds since 1970 of a moment, one without a zone taken for UTC; None = it is none.
+
+    Python's moments end at microseconds; a text may have nine digits behind the point.
+
+    Raises:
+        ValueError: a text is no moment, or has more digits.
+    """
+    rest = "0"
+    if isinstance(value, str):
+        head, _, tail = value.partition(".")
+        digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
+        if len(digits) > 9:
+            raise ValueError(f"a moment has at most nine digits behind the point, not {len(digits)}")
+        value, rest = dt.datetime.fromisoformat(head + tail[len(digits) :]), digits.ljust(9, "0")
+    elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time())
+    if not isinstance(value, dt.datetime):
+        return None
+    passed = (value if value.tzinfo else value.replace(tzinfo=dt.UTC)) - _EPOCH
+    seconds = passed.days * 86_400 + passed.seconds
+    return seconds * 1_000_000_000 + passed.microseconds * 1_000 + int(rest)

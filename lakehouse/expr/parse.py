@@ -38,8 +38,8 @@ _DEPTH_MAX = 200
 _REMEMBERED_MAX = 512
 """Maximum number of short texts whose expressions are kept."""
 _REMEMBERED_CHARS_MAX = 500
-_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`((?:[^`]|``)+)`""")
-"""Texts and names in quotes of any kind; the group is the content of backticks."""
+_QUOTED = re.compile(r"""\b[xX]('[^']*')|'(?:[^']|'')*'|"(?:[^"]|"")*"|`((?:[^`]|``)+)`""")
+"""Texts and names in quotes of any kind; the groups are the digits of bytes, and the content of backticks."""
 
 
 def parse_where(text: str) -> Expr:
@@ -80,10 +80,12 @@ def to_expr(tree: Any, text: str) -> Expr:
 
 
 def _double_quoted(text: str) -> str:
-    """Returns the text with backticks around names replaced by double quotes, as DuckDB has them."""
+    """Returns the text as DuckDB has it: names in double quotes instead of backticks, bytes by a function."""
 
     def quoted(match: re.Match[str]) -> str:
-        name = match[1]
+        digits, name = match.groups()
+        if digits is not None:
+            return f"from_hex({digits})"
         return match[0] if name is None else '"' + name.replace("``", "`").replace('"', '""') + '"'
 
     return _QUOTED.sub(quoted, text)

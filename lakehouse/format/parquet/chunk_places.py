@@ -154,8 +154,8 @@ def _place(cursor: ThriftCursor, leaf: _Leaf) -> tuple[int, int]:
         raise ValueError(f"a column chunk is compressed in way {codec}, and there are {len(_CODECS)}")
     if size < 0 or data_at < 0:
         raise ValueError("a column chunk has no place")
-    # Some writers leave the place of a dictionary that is not there at 0.
-    return min(found.get(_DICTIONARY_AT) or data_at, data_at), size
+    # Some writers leave the place of a dictionary that is not there at 0, and without rows that of the data.
+    return min((at for at in (found.get(_DICTIONARY_AT, 0), data_at) if at), default=0), size
 
 
 def _check_names(cursor: ThriftCursor) -> None:

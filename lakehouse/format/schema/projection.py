@@ -114,6 +114,8 @@ def _column(column: pa.ChunkedArray, field: Field, kind: pa.DataType) -> pa.Chun
 def _array(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:
     if array.type.equals(kind, check_metadata=True):
         return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        return _array(array.storage, field, kind)
     if not _reads_as(array.type, kind):
         raise CorruptionError(
             f"column {field.name!r} (field id {field.id}) is {array.type} in the file,"
@@ -142,6 +144,8 @@ def _array(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:
 def _reads_as(source: pa.DataType, kind: pa.DataType) -> bool:
     """Returns whether a file may have type ``source`` for a field of type ``kind``: equal or narrower."""
     is_ = pa.types
+    if isinstance(source, pa.BaseExtensionType):
+        return _reads_as(source.storage_type, kind)
     if is_.is_integer(kind):
         return bool(is_.is_signed_integer(source) and source.bit_width <= kind.bit_width)
     if is_.is_float64(kind):
@@ -159,7 +163,12 @@ def _reads_as(source: pa.DataType, kind: pa.DataType) -> bool:
     if is_.is_string(kind):
         return bool(is_.is_string(source) or is_.is_large_string(source) or is_.is_string_view(source))
     if is_.is_binary(kind):
-        return bool(is_.is_binary(source) or is_.is_large_binary(source) or is_.is_binary_view(source))
+        return bool(
+            is_.is_binary(source)
+            or is_.is_large_binary(source)
+            or is_.is_binary_view(source)
+            or is_.is_fixed_size_binary(source)
+        )
     if is_.is_struct(kind) or is_.is_map(kind):
         return bool(source.id == kind.id)
     if is_.is_list(kind):

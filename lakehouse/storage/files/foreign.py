@@ -9,13 +9,13 @@ Invariant: a file whose size, rows or types are not what was said of it is refus
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse.config import TableSettings
 from lakehouse.format.metadata import ColumnStats, FileEntry
 from lakehouse.format.parquet import FileFooter
-from lakehouse.format.schema import TableSchema
+from lakehouse.format.schema import Field, TableSchema
 from lakehouse.index.search import RowSelection
 from lakehouse.io import ObjectStore
 from lakehouse.storage.files.parquet import ParquetRun, open_parquet
@@ -48,10 +48,13 @@ class ForeignFiles:
         caches: shared by all files of the store.
         selections: rows to read of some files, by path; their entries are made by
             :func:`~lakehouse.storage.files.selected_rows.entry_of_selected`. Others are read whole.
+        home: what tells the store's keys from those of others in the caches.
+        naming: fields that columns of files without field ids are found for, by name; a field may be there
+            under several names. None = those of the schema; none at all = such files are refused.
         settings: bounds on the reads.
     """
 
-    __slots__ = ("_caches", "_selections", "_store", "settings")
+    __slots__ = ("_caches", "_home", "_naming", "_selections", "_store", "settings")
 
     def __init__(
         self,
@@ -59,9 +62,12 @@ class ForeignFiles:
         caches: RunCaches,
         *,
         selections: Mapping[str, RowSelection] | None = None,
+        home: str = "",
+        naming: Sequence[Field] | None = None,
         settings: TableSettings,
     ) -> None:
         self._store, self._caches = store, caches
+        self._home, self._naming = home, naming
         self._selections = selections or {}
         self.settings = settings
 
@@ -85,4 +91,13 @@ class ForeignFiles:
         return SelectedRows(whole, entry, selection)
 
     async def _open(self, entry: FileEntry, schema: TableSchema) -> ParquetRun:
-        return await open_parquet(self._store, "", entry, schema, self._caches, footer=FileFooter)
+        return await open_parquet(
+            self._store,
+            "",
+            entry,
+            schema,
+            self._caches,
+            footer=FileFooter,
+            home=self._home,
+            naming=self._naming,
+        )

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.cache import weigh
-from lakehouse.errors import CorruptionError
+from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.keys import RowKeyCodec
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.parquet import (
@@ -73,14 +73,26 @@ class _Opened:
 
     __slots__ = ("_named", "columns", "footer", "version", "weight")
 
-    def __init__(self, footer: FileFooter, version: str | None, schema: TableSchema) -> None:
+    def __init__(
+        self,
+        footer: FileFooter,
+        version: str | None,
+        schema: TableSchema,
+        naming: Sequence[Field] | None = None,
+    ) -> None:
         self.footer = footer
+        naming = schema.fields if naming is None else naming
         columns = footer.metadata.schema.to_arrow_schema()
         self._named: tuple[Field, ...] | None = None
         """Fields that columns are found for by name, where a file of some other program has no ids."""
         if not footer.is_sealed:
-            found = with_field_ids(columns, schema.fields)
-            self._named = None if found is columns else schema.fields
+            found = with_field_ids(columns, naming)
+            if found is not columns and not naming:
+                raise InvalidInputError(
+                    "the file's columns have no field ids, and nothing says which names stand for which: "
+                    "give the table a name mapping"
+                )
+            self._named = None if found is columns else tuple(naming)
             columns = found
             check_types(columns, schema.fields)
         self.columns = LeafColumns(columns)
@@ -123,6 +135,8 @@ async def open_parquet(
     caches: RunCaches,
     *,
     footer: type[FileFooter] = RunFooter,
+    home: str = "",
+    naming: Sequence[Field] | None = None,
 ) -> ParquetRun:
     """Opens a reader of the file; one request, two when its footer is long, none when it is cached.
 
@@ -133,20 +147,22 @@ async def open_parquet(
         schema: the schema that reads are made with; its key is the table's.
         caches: shared by all files of the store.
         footer: the footer of files of its kind.
+        home: what tells the store's keys from those of others in the caches, where they share some.
+        naming: fields that columns of a foreign file without ids are found for; None = the schema's.
 
     Raises:
         CorruptionError: the object is damaged, or not the file that the entry describes.
         UnsupportedVersionError: a newer release wrote it.
         NotFoundError: there is no such object.
     """
-    where = (root, entry.path)
+    where = (home or root, entry.path)
     key = f"{root}/{entry.path}" if root else entry.path
     whole: bytes | None = None
 
     async def load(_: object) -> _Opened:
         nonlocal whole
         with reading(key):
-            opened, tail = await _load(store, key, entry, schema, footer)
+            opened, tail = await _load(store, key, entry, schema, footer, naming)
         if len(tail) == entry.size:
             whole = tail
             caches.blocks.put((*where, "file"), tail)
@@ -163,7 +179,12 @@ async def open_parquet(
 
 
 async def _load(
-    store: ObjectStore, key: str, entry: FileEntry, schema: TableSchema, kind: type[FileFooter]
+    store: ObjectStore,
+    key: str,
+    entry: FileEntry,
+    schema: TableSchema,
+    kind: type[FileFooter],
+    naming: Sequence[Field] | None,
 ) -> tuple[_Opened, bytes]:
     """Reads the file's metadata; returns it with the tail that was read for it."""
     length = _tail_bytes(entry, schema)
@@ -193,7 +214,7 @@ async def _load(
             expected=entry.checksum,
             got=crc32c(tail),
         )
-    return _Opened(footer, fetched.version, schema), tail
+    return _Opened(footer, fetched.version, schema, naming), tail
 
 
 def _tail_bytes(entry: FileEntry, schema: TableSchema) -> int:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.storage.metadata.caches import TableCaches
+    from lakehouse.storage.metadata.caches import RunCaches, TableCaches
     from lakehouse.storage.metadata.paths import DATABASE_MARKER
     from lakehouse.storage.metadata.run_order import Interval, covered_intervals
     from lakehouse.storage.metadata.table_name import TableName
 
 __all__ = [
-    "DATABASE_MARKER", "Interval", "TableCaches", "TableName", "covered_intervals",
+    "DATABASE_MARKER", "Interval", "RunCaches", "TableCaches", "TableName", "covered_intervals",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "caches": "TableCaches",
+        "caches": "RunCaches TableCaches",
         "paths": "DATABASE_MARKER",
         "run_order": "Interval covered_intervals",
         "table_name": "TableName",

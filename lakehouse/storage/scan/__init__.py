@@ -15,7 +15,7 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.storage.scan.aggregate import AggregateQuery, PartialAggregates
     from lakehouse.storage.scan.conditions import bind_where, partition_test
-    from lakehouse.storage.scan.file_plan import plan_files
+    from lakehouse.storage.scan.file_plan import Judged, Prunes, plan_files
     from lakehouse.storage.scan.known_rows import rows_of_view
     from lakehouse.storage.scan.lookup import FoundRows, Lookup
     from lakehouse.storage.scan.pruner import Pruner
@@ -32,9 +32,11 @@ __all__ = [
     "AggregateQuery",
     "FoundRows",
     "Freshness",
+    "Judged",
     "Lookup",
     "PartialAggregates",
     "Pruner",
+    "Prunes",
     "RowForms",
     "Scan",
     "ScanReport",
@@ -59,7 +61,7 @@ __getattr__, __dir__ = door(
     {
         "aggregate": "PartialAggregates AggregateQuery",
         "conditions": "bind_where partition_test",
-        "file_plan": "plan_files",
+        "file_plan": "Judged Prunes plan_files",
         "known_rows": "rows_of_view",
         "lookup": "FoundRows Lookup",
         "pruner": "Pruner",
