@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.excerpt import short
+from lakehouse.expr.bind import nanoseconds
 from lakehouse.format.limits import INT64_MAX, flag, items, members, text, whole
 from lakehouse.format.schema import (
     BinaryType,
@@ -23,11 +24,9 @@ from lakehouse.format.schema import (
     StructType,
 )
 
-__all__ = ["nanoseconds", "single_value"]
+__all__ = ["single_value"]
 
 _INT32_LOW, _INT64_LOW = -(2**31), -INT64_MAX - 1
-_SECOND_NS = 1_000_000_000
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def single_value(kind: DataType, value: Any) -> Any:
@@ -61,16 +60,15 @@ def single_value(kind: DataType, value: Any) -> Any:
     return text(value)
 
 
-def nanoseconds(moment: str) -> int:
-    """Returns the nanoseconds since 1970 of a moment in ISO 8601, which has up to nine digits of them."""
-    date, _, rest = moment.partition(".")
-    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    if len(digits) > 9:
-        raise ValueError(f"must be a moment with nine digits behind the point at most, not {short(moment)}")
-    whole_seconds = _moment(date + rest[len(digits) :])
-    zone = whole_seconds if whole_seconds.tzinfo else whole_seconds.replace(tzinfo=dt.UTC)
-    passed = zone - _EPOCH
-    return (passed.days * 86_400 + passed.seconds) * _SECOND_NS + int(digits.ljust(9, "0") or 0)
+def _fine(value: Any, *, zoned: bool) -> int:
+    _utc(value) if zoned else _local(value)
+    try:
+        found = nanoseconds(value)
+    except ValueError:
+        found = None
+    if found is None or abs(found) > INT64_MAX:
+        raise ValueError(f"must be a moment with up to nine digits behind the point, not {short(value)}")
+    return found
 
 
 def _moment(value: Any) -> dt.datetime:
@@ -132,6 +130,6 @@ _PRIMITIVE: dict[str, Callable[[Any], Any]] = {
     "time": lambda value: dt.time.fromisoformat(text(value)),
     "timestamp": _utc,
     "timestamp_ntz": _local,
-    "timestamp_ns": lambda value: nanoseconds(text(value)),
-    "timestamp_ns_ntz": lambda value: nanoseconds(text(value)),
+    "timestamp_ns": lambda value: _fine(value, zoned=True),
+    "timestamp_ns_ntz": lambda value: _fine(value, zoned=False),
 }

@@ -45,6 +45,7 @@ IO_MARKS: Allowance = {
     "lakehouse/format/parquet/file_footer.py": (1, "read_metadata of bytes in memory"),
     "lakehouse/format/parquet/writer.py": (2, "a ParquetWriter over a sink in memory, and what it writes"),
     "lakehouse/format/metadata/wal_segment.py": (1, "an Arrow stream into a sink in memory"),
+    "lakehouse/iceberg/reading/whole_files.py": (1, "an ORCFile over bytes in memory"),
     "lakehouse/spark/runtime/table_blobs.py": (1, "an Arrow stream into a sink in memory"),
     "lakehouse/spark/runtime/sessions.py": (1, "which program of the machine is Java"),
     "lakehouse/spark/runtime/worker_memory.py": (

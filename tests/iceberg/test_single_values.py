@@ -23,7 +23,7 @@ from lakehouse.format.schema import (
     StructType,
     arrow_type,
 )
-from lakehouse.iceberg.single_values import nanoseconds, single_value
+from lakehouse.iceberg.single_values import single_value
 
 _INT = Field(id=2, name="n", type=Primitive("int32"), initial_default=5)
 _TEXT = Field(id=3, name="s", type=StringType())
@@ -107,4 +107,5 @@ def test_values_that_do_not_fit_are_refused(kind: Any, written: Any) -> None:
 def test_nanoseconds_are_exact(value: int) -> None:
     """A moment written by numpy is read as the same number."""
     # The least number stands for "not a time" in numpy.
-    assert nanoseconds(str(np.datetime64(max(value, 1 - 2**63), "ns"))) == max(value, 1 - 2**63)
+    moment = max(value, 1 - 2**63)
+    assert single_value(Primitive("timestamp_ns_ntz"), str(np.datetime64(moment, "ns"))) == moment
