@@ -293,6 +293,7 @@ LOOPS = Loops(
     copy_spans,
     pays_from=_PAYS_FROM,
     adds_up=True,
+    inlined=(_is_full,),
     copy_bytes=_copy_loop,
 )
 """The loops of this module, compiled as one unit; each is an attribute under its name."""
