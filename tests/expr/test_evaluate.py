@@ -171,3 +171,40 @@ def test_a_null_among_zeros_leaves_misses_open() -> None:
     rows = pa.table({"x": [0.0, 1.0, None]})
     found = matching(bind(~In(col("x"), (0.0, None)), rows.schema), rows)
     assert found.to_pylist() == [False, False, False]
+
+
+@pytest.mark.parametrize("text", ["b = X'00ff'", "b in (x'00FF')", "b = from_hex('00ff')"])
+def test_bytes_are_written_in_hexadecimal(text: str) -> None:
+    """SQL's X'…' stands for bytes, and inside of a text it is text."""
+    rows = pa.table({"b": pa.array([b"\x00\xff", b"\x00", None], pa.binary()), "t": ["X'00ff'"] * 3})
+    assert matching(bind(parse_where(text), rows.schema), rows).to_pylist() == [True, False, False]
+    inside = parse_where("t = 'X''00ff'''")
+    assert matching(bind(inside, rows.schema), rows).to_pylist() == [True] * 3
+
+
+_FINE = 1_700_000_000_123_456_789
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("t > '2023-11-14T22:13:20.123456788'", [True, True, False]),
+        ("t > '2023-11-14 22:13:20.123456789'", [False, True, False]),
+        ("t = '2023-11-15T06:13:20.123456789+08:00'", [True, False, False]),
+        ("t in ('2023-11-14T22:13:20.12345679', '1970-01-01')", [False, True, False]),
+        ("t < date '2023-11-15'", [True, True, False]),
+        ("t < '3000-01-01'", [True, True, False]),
+        ("t < '1000-01-01'", [False, False, False]),
+    ],
+)
+def test_nanoseconds_are_compared_exactly(text: str, found: list[bool], zone: str | None) -> None:
+    """A moment has nine digits behind the point, where Python's has six; beyond its years nothing is."""
+    rows = pa.table({"t": pa.array([_FINE, _FINE + 1, None], pa.timestamp("ns", zone))})
+    assert matching(bind(parse_where(text), rows.schema), rows).to_pylist() == found
+
+
+def test_more_than_nine_digits_are_no_moment() -> None:
+    """Nothing is cut off."""
+    with pytest.raises(InvalidInputError, match="cannot be compared"):
+        bind(parse_where("t = '2023-11-14T22:13:20.1234567890'"), pa.schema([("t", pa.timestamp("ns"))]))

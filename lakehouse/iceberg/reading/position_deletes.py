@@ -19,6 +19,7 @@ from lakehouse.format.puffin import decode_deletion_vector
 from lakehouse.format.schema import Field, Primitive, StringType
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.planning.tasks import DeleteFile, ScanTask
+from lakehouse.iceberg.reading.batches import batches
 from lakehouse.iceberg.reading.faults import check_size, named
 from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64
@@ -42,8 +43,8 @@ async def read_positions(reader: RunReader, wanted: Sequence[str]) -> Mapping[st
     """
     paths = pa.array(wanted, pa.string())
     found: list[tuple[I64, I64]] = []
-    for piece in range(len(reader.pieces)):
-        table = await reader.read(POSITION_FIELDS, [piece])
+    for pieces in batches(reader.pieces):
+        table = await reader.read(POSITION_FIELDS, pieces)
         found.append(await in_thread(_of_paths, table, paths))
     return await in_thread(_by_path, found, wanted)
 

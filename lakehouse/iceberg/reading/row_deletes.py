@@ -20,6 +20,7 @@ from lakehouse.format.schema import Field
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.planning.tasks import DeleteFile, ScanTask
+from lakehouse.iceberg.reading.batches import batches
 from lakehouse.iceberg.reading.equality_deletes import DeletedValues, compared_columns
 from lakehouse.iceberg.reading.faults import named
 from lakehouse.iceberg.reading.once import Once
@@ -124,13 +125,13 @@ class RowDeletes:
             return await read_positions(reader, wanted)
 
     async def _matching(self, group: _Group, task: ScanTask, reader: RunReader) -> I64:
-        """Returns the numbers of the rows that equality deletes of a group delete, piece by piece."""
+        """Returns the numbers of the rows that equality deletes of a group delete, some pieces at a time."""
         values = await self._values.get(group, lambda: self._load_values(group))
         numbers = []
-        for at, piece in enumerate(reader.pieces):
-            rows = await reader.read(values.fields, [at])
+        for pieces in batches(reader.pieces):
+            rows = await reader.read(values.fields, pieces)
             hit = await in_thread(values.deletes, rows, task.sequence)
-            numbers.append(np.flatnonzero(hit) + piece.first_row)
+            numbers.append(np.flatnonzero(hit) + reader.pieces[pieces[0]].first_row)
         every: I64 = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
         return every
 

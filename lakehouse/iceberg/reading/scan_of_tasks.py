@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from lakehouse.config import TableSettings
 from lakehouse.expr import Expr
 from lakehouse.expr.bounds import Verdict
+from lakehouse.expr.columnar import VERDICTS
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import Field, TableSchema
 from lakehouse.iceberg.locations import Locations
@@ -27,6 +30,8 @@ from lakehouse.storage.scan import Judged, Pruner, Prunes, Scan, bind_where
 from lakehouse.storage.schema import fields_named
 
 __all__ = ["Reading", "task_scan"]
+
+_ALL = VERDICTS.index(Verdict.ALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +133,15 @@ class _TaskPruner:
         return (Verdict.SOME if is_unknown else verdict), reason
 
     def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
-        return Judged.of([self.judge(entry) for entry in entries])
+        if self._inner is None:
+            every = np.full(len(entries), _ALL, np.uint8)
+            judged = Judged(every, np.zeros(len(entries), np.uint8))
+        else:
+            judged = self._inner.judge_all(entries)
+        if self._unknown:
+            unknown = np.fromiter((entry.path in self._unknown for entry in entries), np.bool_, len(entries))
+            judged.verdicts[unknown & (judged.verdicts == _ALL)] = VERDICTS.index(Verdict.SOME)
+        return judged
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
         return self._inner is not None and self._inner.excludes_piece(entry, piece)

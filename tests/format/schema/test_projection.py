@@ -121,6 +121,15 @@ def test_layouts_of_text(arrow: pa.DataType) -> None:
     assert (found.type, found.to_pylist()) == (pa.string(), ["x", None, "x"])
 
 
+@pytest.mark.parametrize("arrow", [pa.binary(16), pa.uuid(), pa.large_binary()], ids=str)
+def test_layouts_of_bytes(arrow: pa.DataType) -> None:
+    """Bytes of a fixed length, and those that stand for something, come out as bytes."""
+    part = pa.field("b", arrow, metadata={FIELD_ID: b"2"})
+    file = pa.table([pa.array([bytes(16), None], arrow)], schema=pa.schema([part]))
+    found = project(file, [field(2, "b", BinaryType(16))]).column(0)
+    assert (found.type, found.to_pylist()) == (pa.binary(), [bytes(16), None])
+
+
 POINT = StructType((field(2, "x", INT, required=True), field(3, "y")))
 
 

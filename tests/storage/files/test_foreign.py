@@ -7,9 +7,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from lakehouse.cache import CacheBudget
+from lakehouse.config import TableSettings
 from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.expr import matching, parse_where
 from lakehouse.format.schema.table_schema import schema_from_arrow
+from lakehouse.storage.files.foreign import ForeignFiles
+from lakehouse.storage.metadata.caches import RunCaches
 from lakehouse.storage.scan import Scan, bind_where
 from tests.kit.foreign_files import ROWS, SCHEMA, plain, scanned, source, written
 
@@ -85,3 +89,40 @@ async def test_another_file_in_its_place_is_refused() -> None:
     for wrong in (replace(entry, rows=999), replace(entry, size=entry.size + 1)):
         with pytest.raises(CorruptionError, match=r"another file stands in its place|cut off"):
             await source(store).open(wrong, SCHEMA)
+
+
+async def test_a_file_without_rows_is_read() -> None:
+    """Column chunks of a file without rows have no place, and nothing is read of them."""
+    store, entry = await written(ROWS.slice(0, 0))
+    assert (await scanned(Scan([entry], SCHEMA, source(store)))).num_rows == 0
+
+
+async def test_columns_without_ids_may_have_several_names() -> None:
+    """The names to look for are given where they are not those of the schema."""
+    store, entry = await written(ROWS.select(["id", "name"]).rename_columns(["ID", "name"]))
+    fields = {field.name: field for field in SCHEMA.fields}
+    naming = (fields["id"], replace(fields["id"], name="ID"))
+    found = await scanned(Scan([entry], SCHEMA, source(store, naming=naming), columns=["id", "name"]))
+    assert found.column("id").to_pylist() == ROWS.column("id").to_pylist()
+    assert found.column("name").null_count == 1_000
+
+
+async def test_columns_without_any_name_are_refused() -> None:
+    """Where no names are known, a file without field ids cannot be read, and one with them can."""
+    store, entry = await written()
+    with pytest.raises(InvalidInputError, match=r"no field ids.*give the table a name mapping"):
+        await source(store, naming=()).open(entry, SCHEMA)
+    fields = [pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"})]
+    store, entry = await written(pa.table([ROWS["id"]], schema=pa.schema(fields)))
+    assert len((await source(store, naming=()).open(entry, SCHEMA)).pieces) == 10
+
+
+async def test_stores_that_share_caches_are_told_apart() -> None:
+    """Files of one key in two places are two files."""
+    caches = RunCaches(CacheBudget())
+    for number in (1, 2):
+        rows = pa.table({"id": [number]})
+        store, entry = await written(rows)
+        files = ForeignFiles(store, caches, home=f"place {number}", settings=TableSettings())
+        scan = Scan([entry], schema_from_arrow(rows.schema), files)
+        assert (await scanned(scan)).to_pydict() == {"id": [number]}
