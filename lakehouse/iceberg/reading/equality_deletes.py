@@ -126,12 +126,6 @@ class DeletedValues:
         self._sequences = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
         np.maximum.at(self._sequences, codes, sequences.astype(np.int64))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the values take."""
-        arrays = sum(known.nbytes for known in self._known)
-        return int(arrays + self._sequences.nbytes + sum(pairs.nbytes for pairs in self._pairs))
-
     def deletes(self, rows: pa.Table, sequence: int) -> Mask:
         """Returns for each row of a data file of this data sequence number whether it is deleted."""
         codes = self._coded(rows, learn=False)
