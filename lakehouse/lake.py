@@ -24,6 +24,7 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.format.schema import TableSchema, check_options, check_schema, schema_from_arrow
+from lakehouse.iceberg.publishing import publish_table, published
 from lakehouse.index.metas import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin import MetaCache
@@ -42,6 +43,7 @@ from lakehouse.storage.tables import (
     DropResult,
     Environment,
     Names,
+    OpenTable,
     TableIndexSource,
     create_table,
     drop_database,
@@ -119,7 +121,9 @@ class Lake:
         self._check = check
         self._clock = clock or SystemClock()
         self._names = Names(self.store, self.settings.table)
-        self._env = Environment(self.store, self.settings, self._clock, TableCaches(self.caches), self._spawn)
+        self._env = Environment(
+            self.store, self.settings, self._clock, TableCaches(self.caches), self._spawn, publish_table
+        )
         self._background = Background()
         self._stack: contextlib.AsyncExitStack | None = None
 
@@ -260,7 +264,7 @@ class Lake:
                 indexes=indexes,
             )
         try:
-            return Table(watched(await create_table(self._env, self._names, parsed, schema)))
+            return Table(_listening(await create_table(self._env, self._names, parsed, schema)))
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
@@ -268,7 +272,7 @@ class Lake:
 
     async def table(self, name: str) -> Table:
         """Opens the table of that name."""
-        return Table(watched(await open_table(self._env, self._names, TableName.parse(name))))
+        return Table(_listening(await open_table(self._env, self._names, TableName.parse(name))))
 
     async def table_exists(self, name: str) -> bool:
         """Returns whether there is a table of that name."""
@@ -322,7 +326,9 @@ class Lake:
             dropped = await lake.drop_table("sales.orders")
             orders = await lake.undrop_table("sales.orders", uuid=dropped.uuid)
         """
-        return Table(watched(await undrop_table(self._env, self._names, TableName.parse(name), table=uuid)))
+        return Table(
+            _listening(await undrop_table(self._env, self._names, TableName.parse(name), table=uuid))
+        )
 
     async def purge_dropped(
         self,
@@ -393,4 +399,9 @@ class Lake:
         old, new = TableName.parse(name), TableName.new(new_name)
         table = await open_table(self._env, self._names, old)
         moved = await self._names.move(old, new, table.pointer, time_ms=self._clock.now_ms())
-        return Table(watched(shared_table(self._env, new, moved)))
+        return Table(_listening(shared_table(self._env, new, moved)))
+
+
+def _listening(table: OpenTable) -> OpenTable:
+    """Returns the same table, after making sure that its commits begin what they make due."""
+    return published(watched(table))

@@ -25,7 +25,14 @@ from lakehouse.storage.maintenance import (
     VerifyReport,
 )
 from lakehouse.storage.scan import Freshness, ScanReport
-from lakehouse.storage.tables import CommitResult, DatabaseDropResult, DatabaseUndropResult, DropResult
+from lakehouse.storage.tables import (
+    CommitResult,
+    DatabaseDropResult,
+    DatabaseUndropResult,
+    DropResult,
+    PublishingLag,
+    PublishReport,
+)
 from lakehouse.storage.write import Ack, WriterReport
 
 __all__ = [
@@ -49,6 +56,8 @@ __all__ = [
     "Problem",
     "Progress",
     "ProgressCallback",
+    "PublishReport",
+    "PublishingLag",
     "PurgeReport",
     "RaceTally",
     "RebuildResult",

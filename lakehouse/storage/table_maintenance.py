@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from lakehouse.errors import InvalidInputError
 from lakehouse.io.work import ProgressCallback
 from lakehouse.storage.compact.rescaling import RescaleReport, rescale
 from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
@@ -19,6 +20,7 @@ from lakehouse.storage.maintenance.verify import verify_table
 from lakehouse.storage.maintenance.verify_report import VerifyReport
 from lakehouse.storage.tables.moments import time_ms_of
 from lakehouse.storage.tables.open_tables import OpenTable
+from lakehouse.storage.tables.publishing import PublishReport
 
 __all__ = ["TableMaintenance"]
 
@@ -139,6 +141,34 @@ class TableMaintenance:
             assert report.ok, report
         """
         return await verify_table(self._table, deep=deep, snapshot=snapshot, progress=progress)
+
+    async def publish_iceberg(
+        self, *, format_version: int | None = None, dry_run: bool = False
+    ) -> PublishReport:
+        """Publishes the newest snapshot as an Iceberg table over the same files, for readers of that format.
+
+        The published table is in ``iceberg/`` of the table's directory. Its readers merge nothing, so they
+        see compacted rows: of every merge unit the oldest run, and in version 3, where the newest row of a
+        key stays, runs above it too. The report's ``lag`` counts the rest. Nothing is written when readers
+        would see the same as before. What is published is kept from expiry.
+
+        Args:
+            format_version: 2 or 3; None = the table's option ``iceberg.format_version``, or what it is
+                published in already.
+            dry_run: write nothing and report what would be covered now.
+
+        Example::
+
+            await table.compact(full=True)
+            print(await table.publish_iceberg())
+        """
+        publish = self._table.env.publish
+        if publish is None:
+            raise InvalidInputError(
+                f"{self._table.name} was opened without a lake, which publishes tables: open it by "
+                "lakehouse.connect(…)"
+            )
+        return await publish(self._table, format_version=format_version, dry_run=dry_run)
 
     async def rescale(
         self, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None

@@ -18,6 +18,7 @@ from lakehouse.storage.maintenance import (
     VerifyReport,
 )
 from lakehouse.storage.table_maintenance import TableMaintenance as AsyncTableMaintenance
+from lakehouse.storage.tables import PublishReport
 from lakehouse.sync.bridge import Bridge
 
 __all__ = ["TableMaintenance"]
@@ -135,6 +136,28 @@ class TableMaintenance:
             assert report.ok, report
         """
         return self._bridge.call(self._wrapped.verify, deep=deep, snapshot=snapshot, progress=progress)
+
+    def publish_iceberg(self, *, format_version: int | None = None, dry_run: bool = False) -> PublishReport:
+        """Publishes the newest snapshot as an Iceberg table over the same files, for readers of that format.
+
+        The published table is in ``iceberg/`` of the table's directory. Its readers merge nothing, so they
+        see compacted rows: of every merge unit the oldest run, and in version 3, where the newest row of a
+        key stays, runs above it too. The report's ``lag`` counts the rest. Nothing is written when readers
+        would see the same as before. What is published is kept from expiry.
+
+        Args:
+            format_version: 2 or 3; None = the table's option ``iceberg.format_version``, or what it is
+                published in already.
+            dry_run: write nothing and report what would be covered now.
+
+        Example::
+
+            table.compact(full=True)
+            print(table.publish_iceberg())
+        """
+        return self._bridge.call(
+            self._wrapped.publish_iceberg, format_version=format_version, dry_run=dry_run
+        )
 
     def rescale(
         self, buckets: int, *, dry_run: bool = False, progress: ProgressCallback | None = None

@@ -53,7 +53,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "iceberg": (
         *("single_values", "types", "metadata", "metadata_json", "locations", "opening"),
-        *("manifests", "planning", "reading", "table"),
+        *("manifests", "planning", "reading", "table", "publishing"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (

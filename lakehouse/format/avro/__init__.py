@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from lakehouse.format.avro.program import Keep, Program, Slot, compile_program
     from lakehouse.format.avro.schema import AvroField, AvroType, parse_avro_schema
     from lakehouse.format.avro.streams import Streams, gathered
+    from lakehouse.format.avro.write import encode_avro
 
 __all__ = [
-    "AvroField", "AvroFile", "AvroType", "Keep", "Program", "Slot", "Streams", "compile_program", "gathered",
-    "parse_avro_schema", "slot_array", "slot_field",
+    "AvroField", "AvroFile", "AvroType", "Keep", "Program", "Slot", "Streams", "compile_program",
+    "encode_avro", "gathered", "parse_avro_schema", "slot_array", "slot_field",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -32,5 +33,6 @@ __getattr__, __dir__ = door(
         "program": "Keep Program Slot compile_program",
         "schema": "AvroField AvroType parse_avro_schema",
         "streams": "Streams gathered",
+        "write": "encode_avro",
     },
 )

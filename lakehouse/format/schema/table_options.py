@@ -309,6 +309,27 @@ class TableOptions:
         "Rows from which a data file gets the table's indexes; smaller ones are read as quickly without.",
         low=1,
     )
+    iceberg_publish: str = _option(
+        "iceberg.publish",
+        "off",
+        "Whether the process that commits a compaction publishes the table for Iceberg's readers by itself"
+        " (auto) or only the call does (off).",
+        choices=("off", "auto"),
+    )
+    iceberg_format_version: int = _option(
+        "iceberg.format_version",
+        2,
+        "Version of Iceberg's format in which the table is published; 3 has deletion vectors and defaults.",
+        low=2,
+        high=3,
+    )
+    iceberg_retain: int = _option(
+        "iceberg.retain",
+        10,
+        "Published snapshots that Iceberg's readers can go back to; each keeps its files.",
+        low=1,
+        high=10_000,
+    )
     stats_text_bytes: int = _option(
         "stats.text_bytes",
         16,

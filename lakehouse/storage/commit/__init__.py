@@ -13,7 +13,18 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.commit.changes import AddFiles, FilesChange, ReplacePartitions
+    from lakehouse.storage.commit.committer import Base, Committed
+    from lakehouse.storage.commit.draft import Draft
+    from lakehouse.storage.commit.kinds import traits_of
 
-__all__ = ["AddFiles", "FilesChange", "ReplacePartitions"]
+__all__ = ["AddFiles", "Base", "Committed", "Draft", "FilesChange", "ReplacePartitions", "traits_of"]
 
-__getattr__, __dir__ = door(__name__, {"changes": "AddFiles FilesChange ReplacePartitions"})
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "changes": "AddFiles FilesChange ReplacePartitions",
+        "committer": "Base Committed",
+        "draft": "Draft",
+        "kinds": "traits_of",
+    },
+)

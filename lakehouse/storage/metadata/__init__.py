@@ -13,20 +13,34 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.metadata.caches import RunCaches, TableCaches
-    from lakehouse.storage.metadata.paths import DATABASE_MARKER
-    from lakehouse.storage.metadata.run_order import Interval, covered_intervals
+    from lakehouse.storage.metadata.paths import (
+        DATABASE_MARKER,
+        PUBLISHED,
+        join,
+        new_published_path,
+        published_version,
+        published_version_path,
+        published_writer,
+        relative,
+    )
+    from lakehouse.storage.metadata.run_order import Interval, covered_intervals, interval, units_of
     from lakehouse.storage.metadata.table_name import TableName
 
 __all__ = [
-    "DATABASE_MARKER", "Interval", "RunCaches", "TableCaches", "TableName", "covered_intervals",
+    "DATABASE_MARKER", "PUBLISHED", "Interval", "RunCaches", "TableCaches", "TableName", "covered_intervals",
+    "interval", "join", "new_published_path", "published_version", "published_version_path",
+    "published_writer", "relative", "units_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "caches": "RunCaches TableCaches",
-        "paths": "DATABASE_MARKER",
-        "run_order": "Interval covered_intervals",
+        "paths": (
+            "DATABASE_MARKER PUBLISHED join new_published_path published_version published_version_path "
+            "published_writer relative"
+        ),
+        "run_order": "Interval covered_intervals interval units_of",
         "table_name": "TableName",
     },
 )

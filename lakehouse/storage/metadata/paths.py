@@ -10,6 +10,7 @@
         manifest/manifest-<uuid>    schema/schema-<uuid>
         data/[<partition>/]bucket-<number>/<uuid>.<format>
         index/<uuid>.puffin         probe/probe-<uuid>
+        iceberg/metadata/                                         the table as Iceberg's readers see it
 
 Invariant: a key holds a uuid or a number of a dense log, so no object is ever written twice. A path
 that does not look exactly like one that is made here is foreign, and no maintenance deletes it.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import re
+from typing import Literal
 
 from lakehouse.ids import new_uuid
 
@@ -26,6 +28,7 @@ __all__ = [
     "DATABASE_MARKER",
     "DATA_PREFIX",
     "LATEST",
+    "PUBLISHED",
     "SCHEMA_PREFIX",
     "SNAPSHOT_PREFIX",
     "UUID_DIRECTORIES",
@@ -40,10 +43,14 @@ __all__ = [
     "new_data_path",
     "new_manifest_path",
     "new_probe_path",
+    "new_published_path",
     "new_schema_path",
     "object_kind",
     "pointer_key",
     "pointer_prefix",
+    "published_version",
+    "published_version_path",
+    "published_writer",
     "relative",
     "segment_path",
     "snapshot_path",
@@ -56,6 +63,8 @@ SNAPSHOT_PREFIX = "snapshot/snapshot-"
 LATEST = "snapshot/LATEST"
 WAL_PREFIX = "wal/wal-"
 WAL_SUFFIX = ".log"
+PUBLISHED = "iceberg"
+"""Directory of the table as Iceberg's readers see it; its data files are those of the table."""
 DATABASE_MARKER = "_database"
 UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
 """Directories of objects that are named by a uuid, and uploaded before the commit that needs them."""
@@ -63,6 +72,8 @@ UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
 # Room for every number of 64 bits: listings are in the order of text, which is that of the numbers then.
 _DIGITS = 20
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_VERSION = r"v[1-9][0-9]{0,17}\.metadata\.json"
+_WRITTEN = rf"(?:snap|manifest|deletes)-[0-9]{{1,18}}-{_UUID}\.(?:avro|puffin)"
 
 
 class ObjectKind(enum.StrEnum):
@@ -79,6 +90,8 @@ class ObjectKind(enum.StrEnum):
     HINT = "hint"
     PROBE = "probe"
     """An object left by a process that ended while it asked for the store's time."""
+    PUBLISHED = "published"
+    """Metadata of the table as Iceberg's readers see it."""
 
 
 _PATTERNS = {
@@ -90,6 +103,7 @@ _PATTERNS = {
     ObjectKind.SNAPSHOT: rf"{SNAPSHOT_PREFIX}[0-9]{{{_DIGITS}}}",
     ObjectKind.HINT: re.escape(LATEST),
     ObjectKind.PROBE: rf"probe/probe-{_UUID}",
+    ObjectKind.PUBLISHED: rf"{PUBLISHED}/metadata/(?:{_VERSION}|version-hint\.text|{_WRITTEN})",
 }
 _ALL = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
 
@@ -163,6 +177,35 @@ def new_manifest_path() -> str:
 def new_probe_path() -> str:
     """Path of an object that is written to learn the store's time, relative to the table's directory."""
     return f"probe/probe-{new_uuid()}"
+
+
+def published_version_path(version: int | None) -> str:
+    """Path of a version of the published metadata, relative to the table's directory; None = of the hint."""
+    name = "version-hint.text" if version is None else f"v{version}.metadata.json"
+    return f"{PUBLISHED}/metadata/{name}"
+
+
+def published_version(path: str) -> int | None:
+    """Returns the version that :func:`published_version_path` made the path of; None for other objects."""
+    name = path.removeprefix(f"{PUBLISHED}/metadata/")
+    return int(name[1:].partition(".")[0]) if re.fullmatch(_VERSION, name) else None
+
+
+def new_published_path(kind: Literal["snap", "manifest", "deletes"], snapshot: int, extension: str) -> str:
+    """Path of an object that published metadata refer to, relative to the table's directory.
+
+    Args:
+        kind: manifest list, manifest or deletion vectors.
+        snapshot: id of the snapshot for which it is written.
+        extension: its format.
+    """
+    return f"{PUBLISHED}/metadata/{kind}-{snapshot}-{new_uuid()}.{extension}"
+
+
+def published_writer(path: str) -> int | None:
+    """Returns the snapshot that :func:`new_published_path` was given; None for other objects."""
+    name = path.removeprefix(f"{PUBLISHED}/metadata/")
+    return int(name.split("-")[1]) if re.fullmatch(_WRITTEN, name) else None
 
 
 def table_directory(database: str, table: str, uuid_text: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.tables.names import Names
     from lakehouse.storage.tables.open_tables import Environment, OpenTable, shared_table
     from lakehouse.storage.tables.pins import make_pin
+    from lakehouse.storage.tables.publishing import Publisher, PublishingLag, PublishReport
     from lakehouse.storage.tables.relations import (
         files_relation,
         indexes_relation,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PIN_S", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult", "DropResult", "Environment",
-    "Names", "OpenTable", "TableIndexSource", "View", "check_count", "create_table", "drop_database",
+    "Names", "OpenTable", "PublishReport", "Publisher", "PublishingLag", "TableIndexSource", "View",
+    "check_count", "create_table", "drop_database",
     "drop_named", "files_relation", "grace_s_of", "holding", "indexes_relation", "make_pin",
     "manifests_relation", "open_table", "partitions_relation", "reading", "schemas_relation",
     "shared_table", "snapshots_relation", "tags_relation", "time_ms_of", "undrop_database",
@@ -55,6 +57,7 @@ __getattr__, __dir__ = door(
         "names": "Names",
         "open_tables": "Environment OpenTable shared_table",
         "pins": "make_pin",
+        "publishing": "PublishReport Publisher PublishingLag",
         "relations": (
             "files_relation indexes_relation manifests_relation partitions_relation schemas_relation "
             "snapshots_relation tags_relation"

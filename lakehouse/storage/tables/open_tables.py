@@ -37,6 +37,7 @@ from lakehouse.storage.metadata.store_clock import StoreTime
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.rows.missing_columns import Missing
 from lakehouse.storage.tables.moments import time_ms_of
+from lakehouse.storage.tables.publishing import Publisher
 from lakehouse.storage.tables.recheck import Recheck
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.appender import WalAppender, take_over
@@ -60,6 +61,7 @@ class Environment:
         clock: the source of time.
         caches: metadata and blocks in memory.
         spawn: starts background work; None = there is none.
+        publish: publishes tables for readers of other formats; None = nothing does.
         opened: tables in use.
     """
 
@@ -68,6 +70,7 @@ class Environment:
     clock: Clock
     caches: TableCaches
     spawn: Spawn | None = None
+    publish: Publisher | None = None
     time: StoreTime = field(init=False)
     """Estimate of the store's clock."""
     opened: WeakValueDictionary[uuid.UUID, OpenTable] = field(default_factory=WeakValueDictionary)
@@ -80,7 +83,7 @@ class Environment:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Estimates belong to the process that made them, and background work to the lake that runs it.
-        return _arrived, (self.store, self.settings, self.clock)
+        return _arrived, (self.store, self.settings, self.clock, self.publish)
 
     def expect_commit(self) -> None:
         """Announces a commit: refuses a store that is not safe, or begins to find out whether it is."""
@@ -103,8 +106,8 @@ class Environment:
             raise lost
 
 
-def _arrived(store: ObjectStore, settings: Settings, clock: Clock) -> Environment:
-    return Environment(store, settings, clock, TableCaches(CacheBudget(settings.cache)))
+def _arrived(store: ObjectStore, settings: Settings, clock: Clock, publish: Publisher | None) -> Environment:
+    return Environment(store, settings, clock, TableCaches(CacheBudget(settings.cache)), publish=publish)
 
 
 class CommitListener(Protocol):
