@@ -28,6 +28,7 @@ __all__ = [
     "ENV_PREFIX",
     "RESERVED_ENV",
     "CacheSettings",
+    "IcebergSettings",
     "IndexSettings",
     "IoSettings",
     "Secret",
@@ -259,6 +260,14 @@ class TableSettings(_Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergSettings(_Group):
+    """Bounds of planning scans of Iceberg tables."""
+
+    manifest_concurrency: int = declare(32, "Manifests that one plan fetches at once.", low=1)
+    runtime_filters: bool = declare(True, "Whether plans apply the runtime filters that they are given.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingInfo(Option):
     """Description of one setting; its name is ``group.field``."""
 
@@ -290,6 +299,7 @@ class Settings:
     cache: CacheSettings = field(default_factory=CacheSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     table: TableSettings = field(default_factory=TableSettings)
+    iceberg: IcebergSettings = field(default_factory=IcebergSettings)
 
     @classmethod
     def resolve(

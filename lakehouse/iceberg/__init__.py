@@ -1,1 +1,39 @@
-"""Iceberg tables: their metadata read, scans of them planned and read by our own scan."""
+"""Iceberg tables: planned over columns of bounds, and read by our own scan.
+
+Words: *metadata* (schemas, specs, snapshots) → *manifest list* → *manifest* → *entry* (a file) → *plan* (the
+files that a scan reads) → *task* (one of them, with its deletes). A *place* is a store and a key in it.
+
+    async with await iceberg.open("s3://bucket/warehouse/db/events") as table:
+        plan = await table.plan("event_time >= '2026-01-01'")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.iceberg.metadata import (
+        IcebergRef,
+        IcebergSnapshot,
+        PartitionField,
+        PartitionSpec,
+        TableMetadata,
+    )
+    from lakehouse.iceberg.planning import DeleteFile, Explanation, IcebergPlan, ScanTask
+    from lakehouse.iceberg.table import IcebergTable, open  # noqa: A004
+
+__all__ = [
+    "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergSnapshot", "IcebergTable",
+    "PartitionField", "PartitionSpec", "ScanTask", "TableMetadata", "open",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "metadata": "IcebergRef IcebergSnapshot PartitionField PartitionSpec TableMetadata",
+        "lakehouse.iceberg.planning": "DeleteFile Explanation IcebergPlan ScanTask",
+        "table": "IcebergTable open",
+    },
+)

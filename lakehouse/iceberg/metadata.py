@@ -9,12 +9,12 @@ Invariant: the current schema and default spec exist, and so does the snapshot o
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Literal
 
-from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.errors import CorruptionError, InvalidInputError, NotFoundError
 from lakehouse.iceberg.types import IcebergSchema
 from lakehouse.suggest import suggestion
 
@@ -236,6 +236,41 @@ class TableMetadata:
                 ref=name,
             )
         return self.snapshots[found.snapshot_id]
+
+    def ancestors(self, snapshot: IcebergSnapshot | None) -> Iterator[IcebergSnapshot]:
+        """Yields a snapshot and those that it was made of, newest first, as far as they have not expired."""
+        seen: set[int] = set()
+        while snapshot is not None and snapshot.id not in seen:
+            seen.add(snapshot.id)
+            yield snapshot
+            snapshot = None if snapshot.parent_id is None else self.snapshots.get(snapshot.parent_id)
+
+    def appends_since(self, since: int, snapshot: IcebergSnapshot | None) -> frozenset[int]:
+        """Returns the ids of the snapshots that appended rows after ``since``, up to a snapshot.
+
+        Raises:
+            InvalidInputError: ``since`` is no ancestor, or rows were replaced or deleted in between.
+        """
+        after: list[IcebergSnapshot] = []
+        for one in self.ancestors(snapshot):
+            if one.id == since:
+                break
+            after.append(one)
+        else:
+            raise InvalidInputError(
+                f"{self.path}: snapshot {since} is no ancestor of "
+                f"{'the table, which has none' if snapshot is None else snapshot.id}, or has expired: "
+                "plan the whole snapshot",
+                snapshot=since,
+            )
+        for one in after:
+            if one.operation not in ("append", "replace"):
+                raise InvalidInputError(
+                    f"{self.path}: snapshot {one.id} ({one.operation or 'of no kind that is told'}) changed "
+                    f"rows after {since}, which added files do not show: plan the whole snapshot",
+                    snapshot=one.id,
+                )
+        return frozenset(one.id for one in after if one.operation == "append")
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -1,4 +1,36 @@
-"""Planning of scans of Iceberg tables.
+"""Planning of scans: which data files may hold wanted rows, told by columns of bounds.
 
-Words: *task* (a data file to read) → *delete file* (rows of it that are deleted).
+Words: *manifests* → *candidates* (files of the manifests that were read) → *plan* (those that nothing
+excludes) → *task* (a data file to read, with the *delete files* that apply to it) → *split* (tasks that one
+process reads). A *question* is a condition in parts, its *answers* are their verdicts about many files; a
+*residual* is what rows have still to be asked.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned
+    from lakehouse.iceberg.planning.plan import IcebergPlan, PlanFilter
+    from lakehouse.iceberg.planning.planner import planned
+    from lakehouse.iceberg.planning.source import ManifestSource, PlanCaches
+    from lakehouse.iceberg.planning.tasks import DeleteFile, FileFormatName, ScanTask
+
+__all__ = [
+    "DeleteFile", "Explanation", "FileFormatName", "FilterEffect", "IcebergPlan", "ManifestSource",
+    "PlanCaches", "PlanFilter", "Pruned", "ScanTask", "planned",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "explanation": "Explanation FilterEffect Pruned",
+        "plan": "IcebergPlan PlanFilter",
+        "planner": "planned",
+        "source": "ManifestSource PlanCaches",
+        "tasks": "DeleteFile FileFormatName ScanTask",
+    },
+)

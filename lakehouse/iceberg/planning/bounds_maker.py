@@ -1,0 +1,230 @@
+"""Bounds of source columns, in manifests and in files: those of partition values and of metrics, intersected.
+
+Manifests and files come ordered by partition spec, so that the bounds of each spec are made together and then
+put one behind the other.
+
+Invariant: every value of a column in a file, and in the files of a manifest, is within its bounds.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, FileBounds, Residues
+from lakehouse.expr.partition_bounds import bounds_between, bounds_of
+from lakehouse.expr.transforms import Transform
+from lakehouse.iceberg.manifests import ManifestFile, PartitionSummary, RawBounds, decoded_bounds
+from lakehouse.iceberg.metadata import PartitionSpec
+from lakehouse.iceberg.planning.files import FileSet, SpecRange
+from lakehouse.iceberg.types import IcebergSchema, field_types
+from lakehouse.kernels.arrays import I32, I64, Mask
+
+__all__ = ["BoundsMaker"]
+
+_ROWS_MAX = 1 << 62
+"""Rows of what does not say how many it has."""
+_UNSAID = PartitionSummary(contains_null=True, contains_nan=None, lower=None, upper=None)
+"""Summary of a field that the manifest list says nothing of."""
+
+
+class BoundsMaker:
+    """Maker of bounds for one schema of a table.
+
+    Args:
+        schema: the schema that the names of columns are of.
+        specs: every partition spec of the table, by id.
+    """
+
+    def __init__(self, schema: IcebergSchema, specs: Mapping[int, PartitionSpec]) -> None:
+        self._specs = specs
+        self._fields = {name: (number, kind) for number, (name, kind) in field_types(schema).items()}
+
+    def of_manifests(self, manifests: Sequence[ManifestFile], names: Collection[str]) -> FileBounds:
+        """Returns bounds of columns in manifests, of which those of one spec are neighbours."""
+        rows = np.array([_rows(one.added_rows, one.existing_rows) for one in manifests], np.int64)
+        groups = [list(group) for _, group in itertools.groupby(manifests, lambda one: one.spec_id)]
+        columns = {}
+        for name in self._known(names):
+            parts = [self._of_summaries(group, name) for group in groups]
+            columns[name] = _joined(parts, self._fields[name][1])
+        return FileBounds(rows=rows, columns=columns)
+
+    def of_files(self, files: FileSet, names: Collection[str]) -> FileBounds:
+        """Returns bounds of columns in files, by their partitions and their metrics."""
+        columns = {
+            name: files.bounds(*self._fields[name], functools.partial(self._of_column, files, name))
+            for name in self._known(names)
+        }
+        return FileBounds(rows=_known_rows(files.rows), columns=columns)
+
+    def of_partitions(self, files: FileSet, names: Collection[str]) -> FileBounds:
+        """Returns the same by the partitions alone."""
+        columns = {name: self._by_partition(files, name) for name in self._known(names)}
+        return FileBounds(rows=_known_rows(files.rows), columns=columns)
+
+    def _known(self, names: Collection[str]) -> list[str]:
+        return [name for name in names if name in self._fields]
+
+    def _of_column(self, files: FileSet, name: str) -> ColumnarBounds:
+        return self._by_partition(files, name).intersected(_of_metrics(files, *self._fields[name]))
+
+    def _by_partition(self, files: FileSet, name: str) -> ColumnarBounds:
+        kind = self._fields[name][1]
+        parts = [self._of_range(files, one, name) for one in files.spec_ranges]
+        return _joined(parts, kind)
+
+    def _of_range(self, files: FileSet, one: SpecRange, name: str) -> ColumnarBounds:
+        kind = self._fields[name][1]
+        rows = _known_rows(files.rows[one.begin : one.end])
+        made = [
+            bounds_of(transform, one.partition(one.spec.fields[at].field_id), kind, rows)
+            for at, transform in self._sources(one.spec, name)
+        ]
+        return _intersection(made, len(rows), kind)
+
+    def _of_summaries(self, manifests: Sequence[ManifestFile], name: str) -> ColumnarBounds:
+        """Returns bounds in manifests of one spec, by the summaries that the manifest list has of them."""
+        kind = self._fields[name][1]
+        rows = np.array([_rows(one.added_rows, one.existing_rows) for one in manifests], np.int64)
+        spec = self._specs.get(manifests[0].spec_id, PartitionSpec(id=manifests[0].spec_id))
+        made = []
+        for at, transform in self._sources(spec, name):
+            value_kind = transform.result_type(kind)
+            if value_kind is None:
+                continue
+            summaries = [_summary(one, at) for one in manifests]
+            least, greatest = (
+                decoded_bounds(_raw(ends), value_kind, count=len(manifests))
+                for ends in ([one.lower for one in summaries], [one.upper for one in summaries])
+            )
+            bounds = bounds_between(
+                transform,
+                least,
+                greatest,
+                kind,
+                rows,
+                with_null=_flags(one.contains_null for one in summaries),
+                with_nan=_flags(one.contains_nan is not False for one in summaries),
+            )
+            # Where there is no least value all are null, but not where it could not be read.
+            said = _flags(one is _UNSAID or one.lower is not None for one in summaries)
+            bounds.nulls = np.where(said & _mask(least.is_null()), UNKNOWN, bounds.nulls)
+            made.append(bounds)
+        return _intersection(made, len(manifests), kind)
+
+    def _sources(self, spec: PartitionSpec, name: str) -> list[tuple[int, Transform]]:
+        """Returns the places of the spec's fields that are made of a column, and how they are made."""
+        number = self._fields[name][0]
+        return [
+            (at, Transform.parse(field.transform, sources=len(field.source_ids)))
+            for at, field in enumerate(spec.fields)
+            if number in field.source_ids
+        ]
+
+
+def _of_metrics(files: FileSet, field_id: int, kind: pa.DataType) -> ColumnarBounds:
+    """Returns the bounds that files say themselves."""
+    lows, highs, nulls, nans = [], [], [], []
+    for part in files.parts:
+        stats = part.columns.stats(field_id)
+        lows.append(part.array(decoded_bounds(stats.low, kind, count=part.columns.count)))
+        highs.append(part.array(decoded_bounds(stats.high, kind, count=part.columns.count)))
+        nulls.append(part.live(stats.nulls))
+        nans.append(part.live(stats.nans))
+    if not lows:
+        return _joined([], kind)
+    low, high = pa.concat_arrays(lows), pa.concat_arrays(highs)
+    if pa.types.is_floating(kind):
+        # BoundsMaker leave NaN out, which is above every number.
+        without_nan = pa.array(np.concatenate(nans) == 0)
+        high = pc.if_else(without_nan, high, pa.scalar(None, kind))
+    return ColumnarBounds(low, high, np.concatenate(nulls))
+
+
+def _joined(parts: Sequence[ColumnarBounds], kind: pa.DataType) -> ColumnarBounds:
+    """Puts bounds of neighbours behind each other."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _nothing(0, kind)
+    counts = [len(part.nulls) for part in parts]
+    opens = [
+        np.zeros(len(part.nulls), np.bool_) if part.high_open is None else part.high_open for part in parts
+    ]
+    residues = [
+        Residues(
+            of=one.of,
+            least=_placed(one.least, number, counts),
+            greatest=_placed(one.greatest, number, counts),
+        )
+        for number, part in enumerate(parts)
+        for one in part.residues
+    ]
+    return ColumnarBounds(
+        pa.concat_arrays([part.low.array for part in parts]),
+        pa.concat_arrays([part.high.array for part in parts]),
+        np.concatenate([part.nulls for part in parts]),
+        high_open=np.concatenate(opens),
+        residues=residues,
+    )
+
+
+def _placed(values: I32, number: int, counts: Sequence[int]) -> I32:
+    """Returns the values of one part among all files, the others unknown."""
+    before, behind = sum(counts[:number]), sum(counts[number + 1 :])
+    return np.pad(values, (before, behind), constant_values=UNKNOWN)
+
+
+def _nothing(count: int, kind: pa.DataType) -> ColumnarBounds:
+    ends = pa.nulls(count, kind)
+    return ColumnarBounds(ends, ends, np.full(count, UNKNOWN, np.int64))
+
+
+def _intersection(made: Sequence[ColumnarBounds], count: int, kind: pa.DataType) -> ColumnarBounds:
+    return functools.reduce(ColumnarBounds.intersected, made) if made else _nothing(count, kind)
+
+
+def _rows(*counts: int | None) -> int:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else _ROWS_MAX
+
+
+def _known_rows(rows: I64) -> I64:
+    return np.where(rows < 0, _ROWS_MAX, rows)
+
+
+def _summary(manifest: ManifestFile, at: int) -> PartitionSummary:
+    """Returns the summary of a field of the spec; one that says nothing where the list has none."""
+    summaries = manifest.summaries or ()
+    if at < len(summaries):
+        return summaries[at]
+    return _UNSAID
+
+
+def _raw(values: Sequence[bytes | None]) -> RawBounds:
+    known = [value for value in values if value is not None]
+    offsets = np.zeros(len(known) + 1, np.int64)
+    np.cumsum([len(value) for value in known], out=offsets[1:])
+    rows = np.array([at for at, value in enumerate(values) if value is not None], np.int32)
+    return RawBounds(
+        count=len(values),
+        width=-1,
+        data=np.frombuffer(b"".join(known), np.uint8),
+        offsets=offsets,
+        rows=rows if len(rows) < len(values) else None,
+    )
+
+
+def _flags(values: Iterable[bool]) -> Mask:
+    return np.fromiter(values, np.bool_)
+
+
+def _mask(array: pa.Array) -> Mask:
+    mask: Mask = array.to_numpy(zero_copy_only=False)
+    return mask

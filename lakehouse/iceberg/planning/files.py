@@ -1,0 +1,321 @@
+"""The live files of some manifests, in columns; nothing is made for a single file.
+
+Columns that a plan looks at are put together once and kept, so that the next plan, whatever its condition,
+only compares numbers. Paths, split offsets and the like stay in their manifests until a file is chosen.
+
+Invariant: the place of a file is the same in every column.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.expr.columnar import ColumnarBounds
+from lakehouse.iceberg.manifests import ADDED, UNKNOWN, Inherited, ManifestColumns, ManifestFile, Numbers
+from lakehouse.iceberg.metadata import PartitionSpec
+from lakehouse.iceberg.planning.tasks import ScanTask, data_format
+from lakehouse.kernels.arrays import I64, Mask
+
+__all__ = ["FileSet", "LiveEntries", "SpecRange"]
+
+_FILE_BYTES, _BOUNDS_BYTES = 40, 32
+"""Bytes of a file in its columns, and in the bounds of a column beside their values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveEntries:
+    """Entries of a manifest that are not deleted, and what they inherit."""
+
+    manifest: ManifestFile
+    columns: ManifestColumns
+    inherited: Inherited
+    at: I64 | None
+    """Numbers of the live entries; None = all are."""
+
+    @classmethod
+    def of(cls, manifest: ManifestFile, columns: ManifestColumns) -> LiveEntries:
+        """Leaves deleted entries out."""
+        live = columns.live()
+        at = None if len(live) == columns.count else live
+        return cls(manifest=manifest, columns=columns, inherited=columns.inherited(manifest), at=at)
+
+    @property
+    def count(self) -> int:
+        """Number of live entries."""
+        return self.columns.count if self.at is None else len(self.at)
+
+    def numbers(self, numbers: Numbers) -> I64:
+        """Returns a column of the manifest for the live entries."""
+        return numbers.all() if self.at is None else numbers.at(self.at)
+
+    def live(self, values: I64) -> I64:
+        """Returns the values of the live entries."""
+        return values if self.at is None else values[self.at]
+
+    def entries(self, places: I64) -> I64:
+        """Returns the numbers in the manifest of some of the live entries."""
+        return places if self.at is None else self.at[places]
+
+    def array(self, array: pa.Array) -> pa.Array:
+        """Returns an Arrow column of the manifest for the live entries."""
+        return array if self.at is None else array.take(pa.array(self.at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecRange:
+    """Neighbouring manifests of one partition spec."""
+
+    spec: PartitionSpec
+    parts: Sequence[LiveEntries]
+    begin: int
+    """Place of their first file."""
+    end: int
+
+    def partition(self, field_id: int) -> pa.Array:
+        """Returns a partition field of every file."""
+        columns = []
+        for part in self.parts:
+            column = part.columns.partition.get(field_id)
+            columns.append(pa.nulls(part.count) if column is None else part.array(column))
+        return _of_one_type(columns)
+
+
+class FileSet:
+    """Files of some manifests.
+
+    Args:
+        parts: live entries of the manifests, those of one partition spec beside each other.
+        specs: every partition spec of the table, by id.
+    """
+
+    def __init__(self, parts: Sequence[LiveEntries], specs: Mapping[int, PartitionSpec]) -> None:
+        self.parts, self._specs = tuple(parts), specs
+        self._counts: I64 = np.array([part.count for part in parts], np.int64)
+        self.begins: I64 = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
+        """Place of the first file of each manifest, and at the end the number of all files."""
+        self._bounds: dict[tuple[int, pa.DataType], ColumnarBounds] = {}
+
+    def __len__(self) -> int:
+        return int(self.begins[-1])
+
+    # --- columns ------------------------------------------------------------------
+
+    @functools.cached_property
+    def rows(self) -> I64:
+        """Rows of each file."""
+        return self._joined(lambda part: part.numbers(part.columns.records))
+
+    @functools.cached_property
+    def sizes(self) -> I64:
+        """Bytes of each file."""
+        return self._joined(lambda part: part.numbers(part.columns.size))
+
+    @functools.cached_property
+    def sequences(self) -> I64:
+        """Data sequence number of each file."""
+        return self._joined(lambda part: part.live(part.inherited.sequence))
+
+    @functools.cached_property
+    def snapshots(self) -> I64:
+        """Snapshot that added each file."""
+        return self._joined(lambda part: part.live(part.inherited.snapshot_id))
+
+    @functools.cached_property
+    def is_added(self) -> Mask:
+        """For each file, True if the commit that wrote its manifest added it."""
+        added: Mask = self._joined(lambda part: part.numbers(part.columns.status)) == ADDED
+        return added
+
+    @functools.cached_property
+    def specs(self) -> I64:
+        """Id of each file's partition spec."""
+        return np.repeat(np.array([part.manifest.spec_id for part in self.parts], np.int64), self._counts)
+
+    def _joined(self, column: Callable[[LiveEntries], I64]) -> I64:
+        return np.concatenate([column(part) for part in self.parts]) if self.parts else np.empty(0, np.int64)
+
+    # --- columns of a source field or of a spec -----------------------------------
+
+    @functools.cached_property
+    def spec_ranges(self) -> Sequence[SpecRange]:
+        """Neighbouring manifests of the same spec, in order."""
+        return tuple(self._spec_ranges())
+
+    def _spec_ranges(self) -> Iterator[SpecRange]:
+        number = 0
+        for spec, group in itertools.groupby(self.parts, lambda part: part.manifest.spec_id):
+            parts = tuple(group)
+            begin, number = number, number + len(parts)
+            # Metadata may have dropped a spec that no file needs to be written by any more.
+            yield SpecRange(
+                spec=self._specs.get(spec, PartitionSpec(id=spec)),
+                parts=parts,
+                begin=int(self.begins[begin]),
+                end=int(self.begins[number]),
+            )
+
+    def bounds(self, field_id: int, kind: pa.DataType, make: Callable[[], ColumnarBounds]) -> ColumnarBounds:
+        """Returns the bounds of a column in every file, made once."""
+        found = self._bounds.get((field_id, kind))
+        if found is None:
+            found = self._bounds[field_id, kind] = make()
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was put together, without the manifests."""
+        made = sum(_weight(bounds) for bounds in self._bounds.values())
+        return _FILE_BYTES * len(self) + made
+
+    # --- chosen files -------------------------------------------------------------
+
+    def chosen(self, at: I64) -> Iterator[tuple[LiveEntries, I64]]:
+        """Yields for each manifest that has some of the files the numbers of their entries in it.
+
+        Args:
+            at: places of files, ascending.
+        """
+        cuts = np.searchsorted(at, self.begins)
+        for number in np.flatnonzero(np.diff(cuts)).tolist():
+            part = self.parts[number]
+            yield part, part.entries(at[cuts[number] : cuts[number + 1]] - self.begins[number])
+
+    def paths(self, at: I64) -> pa.Array:
+        """Returns the paths of some files, given by ascending places."""
+        found = [part.columns.paths(entries).cast(pa.large_string()) for part, entries in self.chosen(at)]
+        return pa.concat_arrays(found) if found else pa.array([], pa.large_string())
+
+    def partition_columns(self, spec: int, at: I64) -> list[pa.Array]:
+        """Returns the partition values of some files of one spec, a column for each field."""
+        fields = self._specs.get(spec, PartitionSpec(id=spec)).fields
+        found: list[list[pa.Array]] = [[] for _ in fields]
+        for part, entries in self.chosen(at):
+            for values, field in zip(found, fields, strict=True):
+                values.append(_partition_column(part, field.field_id, entries))
+        return [_of_one_type(values) for values in found]
+
+    def table(self, at: I64) -> pa.Table:
+        """Returns some files as rows: path, format, spec, partition, rows, size, sequences, row ids."""
+        formats: list[pa.Array] = []
+        first_rows: list[I64] = []
+        splits: list[tuple[int, ...] | None] = []
+        for part, entries in self.chosen(at):
+            codes = part.columns.format.at(entries)
+            formats.append(pa.array(part.columns.formats, pa.string()).take(pa.array(codes)))
+            first_rows.append(part.inherited.first_row_id[entries])
+            offsets = part.columns.split_offsets
+            splits += [None] * len(entries) if offsets is None else offsets.at(entries)
+        first_row = np.concatenate(first_rows) if first_rows else np.empty(0, np.int64)
+        return pa.table(
+            {
+                "path": self.paths(at),
+                "format": pa.concat_arrays(formats) if formats else pa.array([], pa.string()),
+                "spec_id": pa.array(self.specs[at], pa.int32()),
+                "partition": self._partitions(at),
+                "rows": _known(self.rows[at]),
+                "size": pa.array(self.sizes[at]),
+                "sequence": pa.array(self.sequences[at]),
+                "snapshot": pa.array(self.snapshots[at]),
+                "first_row_id": _known(first_row),
+                "split_offsets": pa.array(splits, pa.list_(pa.int64())),
+            }
+        )
+
+    def _partitions(self, at: I64) -> pa.Array:
+        """Returns the partitions as structs with the fields of all specs; null where a spec lacks one."""
+        columns: dict[str, list[pa.Array]] = {}
+        done = 0
+        specs = self.specs[at]
+        for one in self.spec_ranges:
+            count = int((specs == one.spec.id).sum())
+            within = at[done : done + count]
+            made = self.partition_columns(one.spec.id, within)
+            for field, values in zip(one.spec.fields, made, strict=True):
+                column = columns.setdefault(field.name, [])
+                column += [pa.nulls(done - sum(map(len, column))), values]
+            done += count
+        fields = {
+            name: _of_one_type([*values, pa.nulls(len(at) - sum(map(len, values)))])
+            for name, values in columns.items()
+        }
+        if not fields:
+            return pa.array([{}] * len(at), pa.struct([]))
+        return pa.StructArray.from_arrays(list(fields.values()), list(fields))
+
+    def tasks(self, at: I64) -> Iterator[ScanTask]:
+        """Yields some files as tasks, without deletes."""
+        for part, entries in self.chosen(at):
+            columns = part.columns
+            first_rows = part.inherited.first_row_id[entries].tolist()
+            offsets = columns.split_offsets
+            for path, code, size, rows, values, sequence, first, split in zip(
+                columns.paths(entries).to_pylist(),
+                columns.format.at(entries).tolist(),
+                columns.size.at(entries).tolist(),
+                columns.records.at(entries).tolist(),
+                self._partition_values(part, entries),
+                part.inherited.sequence[entries].tolist(),
+                first_rows,
+                [None] * len(entries) if offsets is None else offsets.at(entries),
+                strict=True,
+            ):
+                yield ScanTask(
+                    path=path,
+                    format=data_format(columns.formats[code], path),
+                    size=size,
+                    rows=rows,
+                    spec_id=part.manifest.spec_id,
+                    partition=values,
+                    sequence=sequence,
+                    first_row_id=None if first == UNKNOWN else first,
+                    split_offsets=split or (),
+                    length=size,
+                )
+
+    def _partition_values(self, part: LiveEntries, entries: I64) -> list[tuple[Any, ...]]:
+        """Returns the partition of each of some entries of a manifest, in the order of the spec's fields."""
+        fields = self._specs.get(part.manifest.spec_id, PartitionSpec(id=part.manifest.spec_id)).fields
+        columns = [_partition_column(part, field.field_id, entries).to_pylist() for field in fields]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(entries)
+
+
+def _weight(bounds: ColumnarBounds) -> int:
+    # Nulls, ranks of both ends, and what is known of them.
+    of_numbers = _BOUNDS_BYTES * len(bounds.nulls)
+    return (
+        of_numbers
+        + int(bounds.low.array.nbytes)
+        + (bounds.high is not bounds.low) * int(bounds.high.array.nbytes)
+    )
+
+
+def _partition_column(part: LiveEntries, field_id: int, entries: I64) -> pa.Array:
+    column = part.columns.partition.get(field_id)
+    return pa.nulls(len(entries)) if column is None else column.take(pa.array(entries))
+
+
+def _of_one_type(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Puts arrays behind each other; types differ where a source column was promoted in between."""
+    kinds = {array.type for array in arrays if len(array) and not pa.types.is_null(array.type)}
+    if not kinds:
+        return pa.nulls(sum(map(len, arrays)))
+    widest = max(kinds, key=_width)
+    return pa.concat_arrays([array.cast(widest) for array in arrays])
+
+
+def _width(kind: pa.DataType) -> tuple[int, int]:
+    try:
+        return kind.bit_width, getattr(kind, "precision", 0)
+    except ValueError:  # texts and bytes have no width
+        return 0, 0
+
+
+def _known(numbers: I64) -> pa.Array:
+    return pa.array(numbers, mask=numbers == UNKNOWN)

@@ -1,0 +1,172 @@
+"""Manifest lists and manifests of a table: fetched once each, decoded, checked and cached.
+
+Both never change, so they are cached by path and length. A manifest is served only when it is whole: as long
+as the list says, with as many entries as the list counts. What fails is not cached.
+
+Invariant: entries that are handed out are live, and have what they inherit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
+from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.iceberg.locations import Locations
+from lakehouse.iceberg.manifests import (
+    ManifestColumns,
+    ManifestFile,
+    decode_manifest,
+    decode_manifest_list,
+)
+from lakehouse.iceberg.metadata import IcebergSnapshot, PartitionSpec
+from lakehouse.iceberg.planning.files import FileSet, LiveEntries
+from lakehouse.io import map_bounded
+from lakehouse.io.work import in_thread, or_none
+
+__all__ = ["ManifestSource", "PlanCaches"]
+
+_BIG_MANIFEST = 64 * 1024
+"""Bytes above which a manifest is decoded in a thread, as it would hold up the event loop."""
+
+
+def _weigh_list(manifests: Sequence[ManifestFile]) -> int:
+    return 600 * len(manifests)
+
+
+def _weigh_columns(columns: ManifestColumns) -> int:
+    return columns.nbytes
+
+
+def _weigh_files(files: FileSet) -> int:
+    return files.nbytes
+
+
+_LISTS = CacheSpec(name="iceberg-manifest-lists", weigh=_weigh_list)
+_MANIFESTS = CacheSpec(name="iceberg-manifests", weigh=_weigh_columns)
+_FILES = CacheSpec(name="iceberg-files", weigh=_weigh_files)
+
+
+class PlanCaches:
+    """Caches of planning, shared by all tables of a connection."""
+
+    def __init__(self, budget: CacheBudget) -> None:
+        self.lists: CacheRegion[str, tuple[ManifestFile, ...]] = budget.region(_LISTS)
+        """Manifests by path of the list."""
+        self.manifests: CacheRegion[tuple[str, int], ManifestColumns] = budget.region(_MANIFESTS)
+        """Entries by path and length of the manifest."""
+        self.files: CacheRegion[bytes, FileSet] = budget.region(_FILES)
+        """Columns of files with bounds, by a digest of their manifests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSource:
+    """Reads of the manifests of one table.
+
+    Args:
+        locations: the places of the table's files.
+        caches: shared by the tables of a connection.
+        at_once: maximum number of manifests that are fetched at once.
+    """
+
+    locations: Locations
+    caches: PlanCaches
+    at_once: int
+
+    async def manifests(self, snapshot: IcebergSnapshot | None) -> tuple[ManifestFile, ...]:
+        """Returns the manifests of a snapshot, those of one partition spec beside each other."""
+        if snapshot is None:
+            return ()
+        if snapshot.manifest_list is not None:
+            found = await self._listed(snapshot.manifest_list)
+        else:
+            loaded = map_bounded(
+                lambda path: self._unlisted(path, snapshot.id), snapshot.manifests, self.at_once
+            )
+            found = tuple([manifest async for manifest in loaded])
+        return tuple(sorted(found, key=lambda manifest: manifest.spec_id))
+
+    async def entries(self, manifests: Sequence[ManifestFile]) -> list[LiveEntries]:
+        """Returns the live entries of manifests, each fetched once."""
+        return [entries async for entries in map_bounded(self._entries, manifests, self.at_once)]
+
+    async def files(self, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]) -> FileSet:
+        """Returns the files of manifests, with the bounds that were made of them before."""
+        key = _digest(manifests)
+        found = self.caches.files.get_if_present(key)
+        return found if found is not None else FileSet(await self.entries(manifests), specs)
+
+    def keep(self, files: FileSet) -> None:
+        """Keeps files with the bounds that have been made of them."""
+        self.caches.files.put(_digest([part.manifest for part in files.parts]), files)
+
+    async def _listed(self, path: str) -> tuple[ManifestFile, ...]:
+        async def load(_: str) -> tuple[ManifestFile, ...]:
+            return await in_thread(partial(decode_manifest_list, key=path), await self._fetched(path))
+
+        return await self.caches.lists.get(path, load) or ()
+
+    async def _unlisted(self, path: str, snapshot: int) -> ManifestFile:
+        """Returns a manifest of version 1 that no list describes: it is read to be known."""
+        data = await self._fetched(path)
+        columns = await in_thread(partial(decode_manifest, key=path), data)
+        self.caches.manifests.put((path, len(data)), columns)
+        return ManifestFile(path=path, length=len(data), spec_id=columns.spec_id or 0, snapshot_id=snapshot)
+
+    async def _entries(self, manifest: ManifestFile) -> LiveEntries:
+        async def load(_: tuple[str, int]) -> ManifestColumns:
+            data = await self._fetched(manifest.path)
+            if len(data) <= _BIG_MANIFEST:
+                return _checked(data, manifest)
+            return await in_thread(_checked, data, manifest)
+
+        columns = await self.caches.manifests.get((manifest.path, manifest.length), load)
+        if columns is None:
+            raise NotFoundError(f"manifest {manifest.path} is gone", key=manifest.path)
+        return LiveEntries.of(manifest, columns)
+
+    async def _fetched(self, path: str) -> bytes:
+        place = self.locations.find(path)
+        fetched = await or_none(place.store.get(place.key))
+        if fetched is None:
+            raise CorruptionError(
+                f"{path} is missing, and a snapshot of the table refers to it: restore it, or read another "
+                "snapshot",
+                key=path,
+            )
+        return bytes(fetched.data)
+
+
+def _checked(data: bytes, manifest: ManifestFile) -> ManifestColumns:
+    """Decodes a manifest that is what the manifest list says."""
+    if len(data) != manifest.length:
+        raise _differs_error(manifest, "bytes", manifest.length, len(data))
+    columns = decode_manifest(data, key=manifest.path)
+    said = (manifest.existing_files, manifest.added_files, manifest.deleted_files)
+    for what, expected, got in zip(
+        ("kept files", "added files", "deleted files"), said, columns.status_counts(), strict=True
+    ):
+        if expected is not None and expected != got:
+            raise _differs_error(manifest, what, expected, got)
+    return columns
+
+
+def _differs_error(manifest: ManifestFile, what: str, expected: int, got: int) -> CorruptionError:
+    return CorruptionError(
+        f"manifest {manifest.path} has {got:,} {what}, and the manifest list says {expected:,}: it was cut "
+        "off or replaced; restore it, or read another snapshot",
+        key=manifest.path,
+        expected=expected,
+        got=got,
+    )
+
+
+def _digest(manifests: Sequence[ManifestFile]) -> bytes:
+    """Returns a key for a sequence of manifests."""
+    digest = hashlib.blake2b(digest_size=16)
+    for manifest in manifests:
+        digest.update(f"{manifest.path}\0{manifest.length}\0{manifest.sequence}\n".encode())
+    return digest.digest()

@@ -1,0 +1,229 @@
+"""An Iceberg table: opened, planned and read; never written.
+
+Invariant: one :class:`IcebergTable` shows the metadata that it was opened with, until ``refresh`` is awaited.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+
+from lakehouse.cache import CacheBudget
+from lakehouse.clock import Clock
+from lakehouse.config import Settings
+from lakehouse.errors import InvalidInputError
+from lakehouse.expr import Expr
+from lakehouse.iceberg.locations import Locations
+from lakehouse.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakehouse.iceberg.opening import load_metadata, open_locations
+from lakehouse.iceberg.planning import IcebergPlan, ManifestSource, PlanCaches, PlanFilter, planned
+from lakehouse.iceberg.relations import (
+    history_relation,
+    manifests_relation,
+    partitions_relation,
+    refs_relation,
+    snapshots_relation,
+)
+from lakehouse.io import load_settings
+from lakehouse.storage.scan import to_expr
+from lakehouse.storage.tables import time_ms_of
+
+__all__ = ["IcebergTable", "Reload", "open"]
+
+Reload = Callable[[], Awaitable[TableMetadata]]
+"""Loads the newest metadata of a table."""
+
+
+async def open(  # noqa: A001
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    locations: Sequence[str] = (),
+    moved: bool = False,
+    settings: Settings | Mapping[str, object] | None = None,
+    clock: Clock | None = None,
+) -> IcebergTable:
+    """Opens an Iceberg table that no catalog is asked for.
+
+    Args:
+        url: its directory, in which the newest metadata are found, or a metadata file.
+        storage_options: as those of :func:`lakehouse.connect`.
+        locations: further places where files of the table may be, as URLs.
+        moved: the table was copied to where it is opened: its paths begin with where it was before.
+        settings: bounds, as ``{"cache.max_bytes": …}``.
+        clock: for tests.
+
+    Example::
+
+        async with await iceberg.open("s3://bucket/warehouse/db/events") as table:
+            plan = await table.plan("event_time >= '2026-01-01'")
+    """
+    resolved = settings if isinstance(settings, Settings) else load_settings(settings)
+    places = open_locations(
+        url,
+        storage_options=storage_options,
+        locations=locations,
+        moved=moved,
+        settings=resolved,
+        clock=clock,
+    )
+
+    async def reload() -> TableMetadata:
+        return await load_metadata(places, url)
+
+    caches = PlanCaches(CacheBudget(resolved.cache))
+    return IcebergTable(url, places, await reload(), reload=reload, caches=caches, settings=resolved)
+
+
+class IcebergTable:
+    """An Iceberg table of version 1, 2 or 3; made by :func:`open`, or by ``lake.table`` through a catalog.
+
+    Args:
+        name: for people.
+        locations: the places of its files.
+        metadata: as they are now.
+        reload: loads them again.
+        caches: what planning keeps.
+        settings: bounds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        locations: Locations,
+        metadata: TableMetadata,
+        *,
+        reload: Reload,
+        caches: PlanCaches,
+        settings: Settings,
+    ) -> None:
+        self.name = name
+        self._locations, self._reload, self._settings = locations, reload, settings
+        self._metadata = metadata
+        self._source = ManifestSource(locations, caches, settings.iceberg.manifest_concurrency)
+
+    def __repr__(self) -> str:
+        return f"<IcebergTable {self.name}, version {self._metadata.format_version}>"
+
+    async def __aenter__(self) -> Self:
+        await self._locations.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._locations.aclose()
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata that the table shows: schemas, partition specs, snapshots, properties."""
+        return self._metadata
+
+    async def refresh(self) -> None:
+        """Loads the metadata again, so that newer snapshots are seen."""
+        self._metadata = await self._reload()
+
+    async def schema(self) -> pa.Schema:
+        """Columns that the table has now, those of types that are not read left out."""
+        return self._metadata.current_schema.table_schema.arrow()
+
+    # --- planning -----------------------------------------------------------------
+
+    async def plan(
+        self,
+        where: Expr | str | None = None,
+        *,
+        runtime_filters: Sequence[PlanFilter] | Literal["off"] = (),
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+        since: int | None = None,
+    ) -> IcebergPlan:
+        """Plans a scan: the data files that may hold rows that match, with the deletes that apply to them.
+
+        Args:
+            where: a condition, as SQL text or an expression.
+            runtime_filters: values that the other side of a join has; files without any are left out.
+            snapshot: plan this snapshot, by its id.
+            timestamp: plan the snapshot that was current then.
+            tag: plan the snapshot of a tag.
+            ref: plan the snapshot of a branch or a tag.
+            since: plan only files that were appended after this snapshot, which must be an ancestor.
+        """
+        wanted = self._chosen(snapshot, timestamp, tag, ref)
+        # A branch goes on with the table's schema; what is read as of a moment has the schema of then.
+        as_of = snapshot is not None or timestamp is not None or tag is not None
+        schema = self._metadata.schema_of(wanted) if as_of else self._metadata.current_schema
+        return await planned(
+            self._source,
+            self._metadata,
+            wanted,
+            schema,
+            where=to_expr(where),
+            filters=self._applied(runtime_filters),
+            since=since,
+        )
+
+    # --- metadata -----------------------------------------------------------------
+
+    async def snapshots(self) -> pa.Table:
+        """Returns one row per snapshot: id, parent, kind, time, schema, references, summary."""
+        return snapshots_relation(self._metadata)
+
+    async def refs(self) -> pa.Table:
+        """Returns one row per branch and tag."""
+        return refs_relation(self._metadata)
+
+    async def history(self) -> pa.Table:
+        """Returns one row per change of the current snapshot, oldest first."""
+        return history_relation(self._metadata)
+
+    async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
+        """Returns one row per manifest of a snapshot; None = the current one."""
+        return manifests_relation(await self._source.manifests(self._chosen(snapshot)))
+
+    async def files(self, *, snapshot: int | None = None) -> pa.Table:
+        """Returns one row per live data file of a snapshot, with its delete files; None = the current one."""
+        return (await self.plan(snapshot=snapshot)).files()
+
+    async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
+        """Returns one row per partition of a snapshot: files, rows as stored, bytes, delete files."""
+        return partitions_relation(await self.files(snapshot=snapshot))
+
+    def _chosen(
+        self,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+    ) -> IcebergSnapshot | None:
+        """Returns the snapshot that is asked for; None = the table has none."""
+        given = {"snapshot": snapshot, "timestamp": timestamp, "tag": tag, "ref": ref}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise InvalidInputError(f"{' and '.join(named)} name a snapshot each: give one of them")
+        if snapshot is not None:
+            return self._metadata.snapshot_by_id(snapshot)
+        if timestamp is not None:
+            return self._metadata.snapshot_at(time_ms_of(timestamp))
+        if tag is not None:
+            return self._metadata.snapshot_of_ref(tag, "tag")
+        return self._metadata.current_snapshot if ref is None else self._metadata.snapshot_of_ref(ref)
+
+    def _applied(self, filters: Sequence[PlanFilter] | Literal["off"]) -> Sequence[PlanFilter]:
+        """Returns the runtime filters that plans are to apply."""
+        if isinstance(filters, str):
+            if filters != "off":
+                raise InvalidInputError(f"runtime_filters is a list of filters or 'off', not {filters!r}")
+            return ()
+        wrong = [one for one in filters if not hasattr(one, "excluded")]
+        if wrong:
+            raise InvalidInputError(
+                f"a runtime filter is made by RuntimeFilter.in_, .range, .bloom …, not {wrong[0]!r}"
+            )
+        return filters if self._settings.iceberg.runtime_filters else ()
