@@ -48,6 +48,8 @@ _ROWS = 100_000
 """The least number of rows of a file: from here to a million, Avro takes three bytes."""
 _SIZE = 16_000_000
 """The least size of a file: from here to 134 million, Avro takes four bytes."""
+_NULLS = 5_000
+"""A number of nulls: from 64 to 8 thousand, Avro takes two bytes."""
 _MARK = b"#" * 32
 _SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -240,9 +242,10 @@ def _filled(content: bytes, spec_id: int, number: int, first: int, entries: int)
     texts = np.array([_region(place) for place in range(_REGIONS)])[regions]
     matrix = np.tile(np.frombuffer(content, np.uint8), (entries, 1))
     fill = functools.partial(_fill, matrix, content)
-    fill(_MARK, _bytes_of(np.char.zfill(random.integers(0, 1 << 62, entries).astype("S32"), 32)))
+    fill(_MARK, np.frombuffer(random.bytes(16 * entries).hex().encode(), np.uint8).reshape(-1, 32))
     fill(_varint(_ROWS), _varints(rows, 3))
     fill(_varint(_SIZE), _varints(sizes, 4))
+    fill(_varint(_NULLS), _varints(random.integers(64, 8_000, entries), 2))
     for column in _COLUMNS:
         fill(_varint(_ROWS + column), _varints(rows, 3))
         fill(_varint(_SIZE + column), _varints(sizes // 8 + 2_000_000, 4))
@@ -323,7 +326,7 @@ def _template(location: str, spec_id: int) -> tuple[bytes, bytes, bytes]:
         file_size_in_bytes=_SIZE,
         column_sizes={column: _SIZE + column for column in _COLUMNS},
         value_counts={column: _ROWS + column for column in _COLUMNS},
-        null_value_counts=dict.fromkeys(_COLUMNS, 0),
+        null_value_counts={**dict.fromkeys(_COLUMNS, 0), 6: _NULLS},
         nan_value_counts={3: 0},
         lower_bounds={column: _sample(column, 0) for column in _COLUMNS},
         upper_bounds={column: _sample(column, 1) for column in _COLUMNS},

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -61,15 +61,25 @@ class AvroFile:
     """The writer's schema."""
     blocks: I64
     """Where each block's content begins and ends, and its number of entries: three numbers each."""
+    header: bytes
+    """All bytes before the sync marker, which is another in every file."""
 
     @classmethod
-    def parse(cls, data: bytes, *, key: str) -> Self:
+    def parse(cls, data: bytes, *, key: str, like: Self | None = None) -> Self:
         """Parses the header and finds the blocks.
+
+        Args:
+            data: all bytes of the file.
+            key: names the object in errors.
+            like: a file that may have the same header, which is then not read again.
 
         Raises:
             FormatError: this is no Avro file, or it has a codec or schema that cannot be read.
             CorruptionError: it is damaged.
         """
+        if like is not None and data.startswith(like.header):
+            blocks = _blocks(data, len(like.header) + _SYNC_BYTES, key)
+            return replace(like, key=key, data=data, blocks=blocks)
         if data[: len(MAGIC)] != MAGIC:
             raise FormatError(
                 f"{key} is no Avro file: it begins with {data[:4]!r} instead of {MAGIC!r}", key=key, offset=0
@@ -87,7 +97,15 @@ class AvroFile:
         except ValueError as error:
             raise CorruptionError(f"the Avro schema of {key} cannot be read: {error}", key=key) from error
         blocks = _blocks(data, at, key)
-        return cls(key=key, data=data, metadata=metadata, codec=codec, schema=schema, blocks=blocks)
+        return cls(
+            key=key,
+            data=data,
+            metadata=metadata,
+            codec=codec,
+            schema=schema,
+            blocks=blocks,
+            header=data[: at - _SYNC_BYTES],
+        )
 
     @property
     def entries(self) -> int:
@@ -98,6 +116,22 @@ class AvroFile:
         """Reads all entries at once; their blocks may become ``bytes_max`` bytes together."""
         streams = list(self._streams(program, bytes_max, batch_bytes=None))
         return streams[0]
+
+    def streams_with(
+        self, others: Sequence[Self], program: Program, *, bytes_max: int = CONTENT_BYTES_MAX
+    ) -> Streams:
+        """Reads all entries of this file, and behind them those of others of the same schema, by one walk."""
+        contents: list[bytes] = []
+        places: list[I64] = []
+        size = 0
+        for file in (self, *others):
+            with file._damage():
+                ((content, blocks),) = file._contents(bytes_max - size, None)
+            contents.append(content)
+            places.append(blocks + np.tile(np.array([size, size, 0]), len(blocks) // 3))
+            size += len(content)
+        with self._damage():
+            return Streams.read(program, b"".join(contents), np.concatenate(places), bytes_max=bytes_max)
 
     def batches(
         self, columns: Sequence[str] | None = None, *, bytes_max: int = CONTENT_BYTES_MAX

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     )
     from lakehouse.iceberg.manifests.compact import UNKNOWN, NumberLists, Numbers, Texts
     from lakehouse.iceberg.manifests.keyed import RawBounds
-    from lakehouse.iceberg.manifests.manifest import decode_manifest
+    from lakehouse.iceberg.manifests.manifest import decode_manifest, decode_manifests
     from lakehouse.iceberg.manifests.manifest_list import ManifestFile, PartitionSummary, decode_manifest_list
 
 __all__ = [
     "ADDED", "DATA", "DELETED", "EQUALITY_DELETES", "EXISTING", "POSITION_DELETES", "UNKNOWN",
     "FieldStats", "Inherited", "ManifestColumns", "ManifestFile", "NumberLists", "Numbers",
-    "PartitionSummary", "RawBounds", "Texts", "decode_manifest", "decode_manifest_list", "decoded_bounds",
+    "PartitionSummary", "RawBounds", "Texts", "decode_manifest", "decode_manifest_list", "decode_manifests",
+    "decoded_bounds",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -44,7 +45,7 @@ __getattr__, __dir__ = door(
         " ManifestColumns",
         "compact": "UNKNOWN NumberLists Numbers Texts",
         "keyed": "RawBounds",
-        "manifest": "decode_manifest",
+        "manifest": "decode_manifest decode_manifests",
         "manifest_list": "ManifestFile PartitionSummary decode_manifest_list",
     },
 )

@@ -6,8 +6,10 @@ inherits depends on the manifest list that names its manifest, and is worked out
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -134,6 +136,23 @@ class ManifestColumns:
         partition = sum(_OBJECT_BYTES + int(array.nbytes) for array in self.partition.values())
         return partition + sum(_OBJECT_BYTES + one.nbytes for one in columns if one is not None)
 
+    def cut(self, counts: Sequence[int], keys: Sequence[str]) -> list[Self] | None:
+        """Cuts the entries of several manifests apart; None = their entries have statistics of other fields.
+
+        Args:
+            counts: number of entries of each manifest.
+            keys: key of each.
+        """
+        keyed = (self.value_counts, self.null_counts, self.nan_counts, self.lower_bounds, self.upper_bounds)
+        if not all(counts) or any(one is not None and one.rows is not None for one in keyed):
+            return None
+        cuts = [0, *itertools.accumulate(counts)]
+        columns = [_cut(getattr(self, name), cuts) for name in _CUT]
+        return [
+            replace(self, key=key, count=count, **dict(zip(_CUT, part, strict=True)))
+            for key, count, *part in zip(keys, counts, *columns, strict=True)
+        ]
+
     def status_counts(self) -> tuple[int, int, int]:
         """Numbers of entries that were there before, added and deleted."""
         existing, added, deleted = np.bincount(self.status.all(), minlength=3).tolist()
@@ -207,3 +226,19 @@ class ManifestColumns:
         takes = (said == UNKNOWN) & (status != DELETED) & (self.content.all() == DATA)
         rows = np.where(takes, np.maximum(self.records.all(), 0), 0)
         return np.where(takes, first + np.cumsum(rows) - rows, said)
+
+
+_SHARED = ("key", "count", "format_version", "spec_id", "header_content", "formats")
+_CUT = tuple(one.name for one in fields(ManifestColumns) if one.name not in _SHARED)
+"""Columns that have something of each entry."""
+
+
+def _cut(column: Any, cuts: Sequence[int]) -> Sequence[Any]:
+    if column is None:
+        return [None] * (len(cuts) - 1)
+    if not isinstance(column, Mapping):
+        return column.cut(cuts)  # type: ignore[no-any-return]
+    return [
+        {number: array.slice(begin, end - begin) for number, array in column.items()}
+        for begin, end in itertools.pairwise(cuts)
+    ]

@@ -8,6 +8,8 @@ Invariant: what goes in comes out; only the form is smaller.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -80,6 +82,16 @@ class Numbers:
             return np.full(len(rows), self.constant, np.int64)
         return self.narrow[rows].astype(np.int64)
 
+    def cut(self, cuts: Sequence[int]) -> list[Self]:
+        """The numbers of neighbouring entries, apart: those of each pair of cuts."""
+        pairs = itertools.pairwise(cuts)
+        make, narrow = type(self), self.narrow
+        if narrow is None:
+            return [make(count=end - begin, constant=self.constant) for begin, end in pairs]
+        return [
+            make(count=end - begin, constant=None, narrow=narrow[begin:end].copy()) for begin, end in pairs
+        ]
+
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
@@ -103,6 +115,13 @@ class NumberLists:
             tuple(values[ends[row] - lengths[row] : ends[row]].tolist()) if lengths[row] >= 0 else None
             for row in rows.tolist()
         ]
+
+    def cut(self, cuts: Sequence[int]) -> list[Self]:
+        """The lists of neighbouring entries, apart."""
+        ends = np.zeros(self.lengths.count + 1, np.int64)
+        np.cumsum(np.maximum(self.lengths.all(), 0), out=ends[1:])
+        parts = zip(self.lengths.cut(cuts), self.values.cut(ends[cuts].tolist()), strict=True)
+        return [type(self)(lengths=lengths, values=values) for lengths, values in parts]
 
     @property
     def nbytes(self) -> int:
@@ -143,6 +162,15 @@ class Texts:
         return pc.binary_join_element_wise(
             pa.scalar(self.prefix), middles, pa.scalar(self.suffix), pa.scalar("")
         )
+
+    def cut(self, cuts: Sequence[int]) -> list[Self]:
+        """The texts of neighbouring entries, apart."""
+        make, prefix, suffix, nothing = type(self), self.prefix, self.suffix, self.middles.slice(0, 0)
+        slices = (self.middles.slice(begin, end - begin) for begin, end in itertools.pairwise(cuts))
+        # Put together with nothing they are copied, so that no part keeps the bytes of all.
+        return [
+            make(prefix=prefix, suffix=suffix, middles=pa.concat_arrays([one, nothing])) for one in slices
+        ]
 
     @property
     def nbytes(self) -> int:

@@ -10,6 +10,8 @@ them. Of a key that a map has twice, the last item counts.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -168,6 +170,25 @@ class KeyedCounts:
         found[rows] = values
         return found
 
+    def cut(self, cuts: Sequence[int]) -> list[Self]:
+        """The counts of neighbouring entries, apart, if all entries have the same fields."""
+        assert self.rows is None
+        make, keys, constants = type(self), self.keys, self.constants
+        stored = self.values.reshape(-1, self.count)
+        # Fields that are stored have a count for every entry.
+        begins = self.begins // self.count
+        return [
+            make(
+                count=end - begin,
+                keys=keys,
+                constants=constants,
+                begins=begins * (end - begin),
+                values=stored[:, begin:end].reshape(-1),
+                rows=None,
+            )
+            for begin, end in itertools.pairwise(cuts)
+        ]
+
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
@@ -277,6 +298,41 @@ class KeyedBytes:
             offsets[1:] = self.ends[int(self.ends_begin[at]) : int(self.ends_begin[at + 1])]
         rows = None if self.rows is None else self.rows.of_key(at)
         return RawBounds(count=self.count, width=width, data=self.data[begin:end], offsets=offsets, rows=rows)
+
+    def cut(self, cuts: Sequence[int]) -> list[Self]:
+        """The bounds of neighbouring entries, apart, if all entries have the same fields."""
+        assert self.rows is None
+        data: list[list[U8]] = [[] for _ in cuts[1:]]
+        ends: list[list[npt.NDArray[Any]]] = [[] for _ in cuts[1:]]
+        for at, width in enumerate(self.widths.tolist()):
+            whole = self.data[self.begins[at] : self.begins[at + 1]]
+            if width < 0:
+                of_field = np.zeros(self.count + 1, np.int64)
+                of_field[1:] = self.ends[self.ends_begin[at] : self.ends_begin[at + 1]]
+                places = of_field[cuts].tolist()
+            else:
+                places = [width * cut for cut in cuts]
+            for number, (begin, end) in enumerate(itertools.pairwise(places)):
+                data[number].append(whole[begin:end])
+                if width < 0:
+                    ends[number].append(of_field[cuts[number] + 1 : cuts[number + 1] + 1] - begin)
+        counts = np.diff(cuts).tolist()
+        return [self._part(*each) for each in zip(data, ends, counts, strict=True)]
+
+    def _part(self, data: Sequence[U8], ends: Sequence[npt.NDArray[Any]], count: int) -> Self:
+        begins = np.zeros(len(data) + 1, np.int64)
+        np.cumsum([len(part) for part in data], out=begins[1:])
+        return type(self)(
+            count=count,
+            keys=self.keys,
+            widths=self.widths,
+            begins=begins,
+            data=np.concatenate(data),
+            ends_begin=self.ends_begin // self.count * count,
+            ends=narrowed(np.concatenate(ends)) if ends else self.ends,
+            sizes=np.full(len(data), count, np.int64),
+            rows=None,
+        )
 
     @property
     def nbytes(self) -> int:

@@ -6,12 +6,13 @@ UTF-8, and no bound or count is of an entry that the manifest does not have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.errors import CorruptionError
+from lakehouse.errors import CorruptionError, FormatError
 from lakehouse.format.avro import AvroField, AvroFile, Keep, Slot, Streams, gathered, slot_array
 from lakehouse.iceberg.manifests.columns import ManifestColumns
 from lakehouse.iceberg.manifests.compact import UNKNOWN, NumberLists, Numbers, Texts
@@ -19,7 +20,7 @@ from lakehouse.iceberg.manifests.keyed import KeyedBytes, KeyedCounts
 from lakehouse.iceberg.manifests.records import RecordColumns, RecordNames, name_of, record_program
 from lakehouse.kernels.arrays import I64
 
-__all__ = ["decode_manifest"]
+__all__ = ["decode_manifest", "decode_manifests"]
 
 _ENTRY: RecordNames = {
     0: ("status", "status"),
@@ -68,6 +69,35 @@ def decode_manifest(data: bytes, *, key: str) -> ManifestColumns:
         return _columns(file, program.root, file.streams(program))
     except (ValueError, pa.ArrowException) as error:
         raise CorruptionError(f"manifest {key} cannot be read: {error}", key=key) from error
+
+
+def decode_manifests(files: Sequence[tuple[bytes, str]]) -> list[ManifestColumns]:
+    """Decodes several manifests, each given with its key, as :func:`decode_manifest` does one.
+
+    Those with the same header are read as one file and cut apart: most of what a small manifest costs is the
+    same for a large one.
+    """
+    parsed: list[AvroFile] = []
+    for data, key in files:
+        parsed.append(AvroFile.parse(data, key=key, like=parsed[-1] if parsed else None))
+    found: list[ManifestColumns] = []
+    for _, group in itertools.groupby(parsed, lambda file: file.header):
+        alike = tuple(group)
+        found += _together(alike) or [decode_manifest(file.data, key=file.key) for file in alike]
+    return found
+
+
+def _together(files: Sequence[AvroFile]) -> list[ManifestColumns] | None:
+    """Decodes manifests with the same header by one walk; None = that is not possible."""
+    if len(files) == 1:
+        return None
+    first, *others = files
+    try:
+        program = record_program(first.schema, _keep)
+        every = _columns(first, program.root, first.streams_with(others, program))
+    except (ValueError, pa.ArrowException, FormatError):
+        return None  # decoded alone, the manifest that is damaged is named
+    return every.cut([file.entries for file in files], [file.key for file in files])
 
 
 def _keep(field: AvroField) -> bool | Keep:
