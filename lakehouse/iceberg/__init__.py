@@ -22,11 +22,12 @@ if TYPE_CHECKING:
         TableMetadata,
     )
     from lakehouse.iceberg.planning import DeleteFile, Explanation, IcebergPlan, ScanTask
+    from lakehouse.iceberg.scan import IcebergScan
     from lakehouse.iceberg.table import IcebergTable, open  # noqa: A004
 
 __all__ = [
-    "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergSnapshot", "IcebergTable",
-    "PartitionField", "PartitionSpec", "ScanTask", "TableMetadata", "open",
+    "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergScan", "IcebergSnapshot",
+    "IcebergTable", "PartitionField", "PartitionSpec", "ScanTask", "TableMetadata", "open",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -34,6 +35,7 @@ __getattr__, __dir__ = door(
     {
         "metadata": "IcebergRef IcebergSnapshot PartitionField PartitionSpec TableMetadata",
         "lakehouse.iceberg.planning": "DeleteFile Explanation IcebergPlan ScanTask",
+        "scan": "IcebergScan",
         "table": "IcebergTable open",
     },
 )

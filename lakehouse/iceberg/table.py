@@ -6,6 +6,7 @@ Invariant: one :class:`IcebergTable` shows the metadata that it was opened with,
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -21,6 +22,7 @@ from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakehouse.iceberg.opening import load_metadata, open_locations
 from lakehouse.iceberg.planning import IcebergPlan, ManifestSource, PlanCaches, PlanFilter, planned
+from lakehouse.iceberg.reading import Reading
 from lakehouse.iceberg.relations import (
     history_relation,
     manifests_relation,
@@ -28,7 +30,10 @@ from lakehouse.iceberg.relations import (
     refs_relation,
     snapshots_relation,
 )
+from lakehouse.iceberg.scan import IcebergScan
+from lakehouse.iceberg.types import IcebergSchema
 from lakehouse.io import load_settings
+from lakehouse.storage.metadata import RunCaches
 from lakehouse.storage.scan import to_expr
 from lakehouse.storage.tables import time_ms_of
 
@@ -75,7 +80,7 @@ async def open(  # noqa: A001
     async def reload() -> TableMetadata:
         return await load_metadata(places, url)
 
-    caches = PlanCaches(CacheBudget(resolved.cache))
+    caches = CacheBudget(resolved.cache)
     return IcebergTable(url, places, await reload(), reload=reload, caches=caches, settings=resolved)
 
 
@@ -87,7 +92,7 @@ class IcebergTable:
         locations: the places of its files.
         metadata: as they are now.
         reload: loads them again.
-        caches: what planning keeps.
+        caches: budget of what is kept of manifests and data files.
         settings: bounds.
     """
 
@@ -98,13 +103,14 @@ class IcebergTable:
         metadata: TableMetadata,
         *,
         reload: Reload,
-        caches: PlanCaches,
+        caches: CacheBudget,
         settings: Settings,
     ) -> None:
         self.name = name
         self._locations, self._reload, self._settings = locations, reload, settings
         self._metadata = metadata
-        self._source = ManifestSource(locations, caches, settings.iceberg.manifest_concurrency)
+        self._source = ManifestSource(locations, PlanCaches(caches), settings.iceberg.manifest_concurrency)
+        self._runs = RunCaches(caches)
 
     def __repr__(self) -> str:
         return f"<IcebergTable {self.name}, version {self._metadata.format_version}>"
@@ -167,6 +173,55 @@ class IcebergTable:
             where=to_expr(where),
             filters=self._applied(runtime_filters),
             since=since,
+        )
+
+    def scan(
+        self,
+        where: Expr | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+        runtime_filters: Sequence[PlanFilter] | Literal["off"] = (),
+    ) -> IcebergScan:
+        """The rows that match, without deleted ones; nothing is read before they are asked for.
+
+        Args:
+            where: a condition, as SQL text or an expression.
+            columns: names, in order; None = all.
+            limit: maximum rows to return; None = all.
+            snapshot: read this snapshot, by its id.
+            timestamp: read the snapshot that was current then.
+            tag: read the snapshot of a tag.
+            ref: read the snapshot of a branch or a tag.
+            runtime_filters: filters by which files are left out; rows of the others are not asked.
+
+        Example::
+
+            rows = await table.scan("amount > 10", columns=["id", "amount"]).to_arrow()
+        """
+        condition = to_expr(where)
+        plan = functools.partial(
+            self.plan,
+            condition,
+            runtime_filters=runtime_filters,
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+            ref=ref,
+        )
+        return IcebergScan(plan, self._reading, where=condition, columns=columns, limit=limit)
+
+    def _reading(self, schema: IcebergSchema) -> Reading:
+        return Reading(
+            metadata=self._metadata,
+            schema=schema,
+            locations=self._locations,
+            caches=self._runs,
+            settings=self._settings.table,
         )
 
     # --- metadata -----------------------------------------------------------------

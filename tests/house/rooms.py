@@ -53,11 +53,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "iceberg": (
         *("single_values", "types", "metadata", "metadata_json", "locations", "opening"),
-<<<<<<< HEAD
-        *("manifests", "planning", "reading", "table", "publishing"),
-=======
-        *("manifests", "planning", "reading", "relations", "table"),
->>>>>>> c284c2f (iceberg: Plan scans over columns of bounds, assign deletes, explain, list metadata)
+        *("manifests", "planning", "reading", "relations", "scan", "table", "publishing"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (

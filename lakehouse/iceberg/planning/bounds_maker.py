@@ -211,7 +211,7 @@ def _raw(values: Sequence[bytes | None]) -> RawBounds:
     known = [value for value in values if value is not None]
     offsets = np.zeros(len(known) + 1, np.int64)
     np.cumsum([len(value) for value in known], out=offsets[1:])
-    rows = np.array([at for at, value in enumerate(values) if value is not None], np.int32)
+    rows = np.array([at for at, value in enumerate(values) if value is not None], np.int64)
     return RawBounds(
         count=len(values),
         width=-1,

@@ -129,6 +129,16 @@ class IcebergPlan:
         return self._candidates.snapshot
 
     @property
+    def schema(self) -> IcebergSchema:
+        """Columns of the rows."""
+        return self._candidates.schema
+
+    @property
+    def files_pruned(self) -> int:
+        """Number of files that were left out, of the manifests that were read."""
+        return int(self._read.sum()) - len(self)
+
+    @property
     def bytes(self) -> int:
         """Size of the files."""
         return int(self._candidates.files.sizes[self._at].sum())
@@ -238,7 +248,7 @@ class IcebergPlan:
             manifests=len(self._candidates.manifests),
             manifests_pruned=int((~self._manifests_kept).sum()),
             files=len(self),
-            files_pruned=int(read.sum()) - len(self),
+            files_pruned=self.files_pruned,
             bytes=self.bytes,
             rows=self.rows,
             delete_files=len(self._candidates.deletes),
