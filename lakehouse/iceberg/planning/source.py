@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
-from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.errors import CorruptionError
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.manifests import (
     ManifestColumns,
     ManifestFile,
     decode_manifest,
     decode_manifest_list,
+    decode_manifests,
 )
 from lakehouse.iceberg.metadata import IcebergSnapshot, PartitionSpec
 from lakehouse.iceberg.planning.files import FileSet, LiveEntries
@@ -29,8 +31,8 @@ from lakehouse.io.work import in_thread, or_none
 
 __all__ = ["ManifestSource", "PlanCaches"]
 
-_BIG_MANIFEST = 64 * 1024
-"""Bytes above which a manifest is decoded in a thread, as it would hold up the event loop."""
+_DECODED_BYTES = 1 << 20
+"""Bytes of manifests that are decoded together: enough for many small ones, little beside what is fetched."""
 
 
 def _weigh_list(manifests: Sequence[ManifestFile]) -> int:
@@ -91,7 +93,13 @@ class ManifestSource:
 
     async def entries(self, manifests: Sequence[ManifestFile]) -> list[LiveEntries]:
         """Returns the live entries of manifests, each fetched once."""
-        return [entries async for entries in map_bounded(self._entries, manifests, self.at_once)]
+        keys = {(manifest.path, manifest.length): manifest for manifest in manifests}
+
+        async def load(missing: Sequence[tuple[str, int]]) -> dict[tuple[str, int], ManifestColumns]:
+            return dict(zip(missing, await self._loaded([keys[key] for key in missing]), strict=True))
+
+        found = await self.caches.manifests.get_many(keys, load)
+        return [LiveEntries.of(one, found[one.path, one.length]) for one in manifests]
 
     async def files(self, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]) -> FileSet:
         """Returns the files of manifests, with the bounds that were made of them before."""
@@ -116,17 +124,29 @@ class ManifestSource:
         self.caches.manifests.put((path, len(data)), columns)
         return ManifestFile(path=path, length=len(data), spec_id=columns.spec_id or 0, snapshot_id=snapshot)
 
-    async def _entries(self, manifest: ManifestFile) -> LiveEntries:
-        async def load(_: tuple[str, int]) -> ManifestColumns:
-            data = await self._fetched(manifest.path)
-            if len(data) <= _BIG_MANIFEST:
-                return _checked(data, manifest)
-            return await in_thread(_checked, data, manifest)
+    async def _loaded(self, manifests: Sequence[ManifestFile]) -> list[ManifestColumns]:
+        """Fetches manifests; those that have arrived are decoded together, which is quicker, by the way."""
+        loaded: list[ManifestColumns] = []
+        waiting: list[tuple[ManifestFile, bytes]] = []
 
-        columns = await self.caches.manifests.get((manifest.path, manifest.length), load)
-        if columns is None:
-            raise NotFoundError(f"manifest {manifest.path} is gone", key=manifest.path)
-        return LiveEntries.of(manifest, columns)
+        async def decode() -> None:
+            loaded.extend(await in_thread(_decoded, tuple(waiting)))
+            waiting.clear()
+
+        async with aclosing(map_bounded(self._whole, manifests, self.at_once)) as arriving:
+            async for one in arriving:
+                waiting.append(one)
+                if sum(len(data) for _, data in waiting) >= _DECODED_BYTES:
+                    await decode()
+        if waiting:
+            await decode()
+        return loaded
+
+    async def _whole(self, manifest: ManifestFile) -> tuple[ManifestFile, bytes]:
+        data = await self._fetched(manifest.path)
+        if len(data) != manifest.length:
+            raise _differs_error(manifest, "bytes", manifest.length, len(data))
+        return manifest, data
 
     async def _fetched(self, path: str) -> bytes:
         place = self.locations.find(path)
@@ -140,18 +160,18 @@ class ManifestSource:
         return bytes(fetched.data)
 
 
-def _checked(data: bytes, manifest: ManifestFile) -> ManifestColumns:
-    """Decodes a manifest that is what the manifest list says."""
-    if len(data) != manifest.length:
-        raise _differs_error(manifest, "bytes", manifest.length, len(data))
-    columns = decode_manifest(data, key=manifest.path)
-    said = (manifest.existing_files, manifest.added_files, manifest.deleted_files)
-    for what, expected, got in zip(
-        ("kept files", "added files", "deleted files"), said, columns.status_counts(), strict=True
-    ):
-        if expected is not None and expected != got:
-            raise _differs_error(manifest, what, expected, got)
-    return columns
+def _decoded(files: Sequence[tuple[ManifestFile, bytes]]) -> list[ManifestColumns]:
+    """Decodes manifests that have as many entries as the manifest list says."""
+    decoded = decode_manifests([(data, manifest.path) for manifest, data in files])
+    for (manifest, _), columns in zip(files, decoded, strict=True):
+        said = (manifest.existing_files, manifest.added_files, manifest.deleted_files)
+        counts = zip(
+            ("kept files", "added files", "deleted files"), said, columns.status_counts(), strict=True
+        )
+        for what, expected, got in counts:
+            if expected is not None and expected != got:
+                raise _differs_error(manifest, what, expected, got)
+    return decoded
 
 
 def _differs_error(manifest: ManifestFile, what: str, expected: int, got: int) -> CorruptionError:
