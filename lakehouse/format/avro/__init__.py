@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.format.avro.arrow import slot_array, slot_field
+    from lakehouse.format.avro.arrow import slot_array, slot_field, spans_array
     from lakehouse.format.avro.file import AvroFile
     from lakehouse.format.avro.program import Keep, Program, Slot, compile_program
     from lakehouse.format.avro.schema import AvroField, AvroType, parse_avro_schema
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AvroField", "AvroFile", "AvroType", "Keep", "Program", "Slot", "Streams", "compile_program",
-    "encode_avro", "gathered", "parse_avro_schema", "slot_array", "slot_field",
+    "encode_avro", "gathered", "parse_avro_schema", "slot_array", "slot_field", "spans_array",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "arrow": "slot_array slot_field",
+        "arrow": "slot_array slot_field spans_array",
         "file": "AvroFile",
         "program": "Keep Program Slot compile_program",
         "schema": "AvroField AvroType parse_avro_schema",

@@ -14,10 +14,11 @@ import pyarrow as pa
 from lakehouse.format.avro.program import Slot
 from lakehouse.format.avro.schema import AvroField, AvroType
 from lakehouse.format.avro.streams import Streams, gathered
+from lakehouse.format.limits.json_object import INT32_MAX
 from lakehouse.kernels.arrays import I64, U8, Mask
 from lakehouse.kernels.big_endian import decimal_array
 
-__all__ = ["FIELD_ID", "slot_array", "slot_field", "slot_type"]
+__all__ = ["FIELD_ID", "slot_array", "slot_field", "slot_type", "spans_array"]
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a field's id in the metadata of Arrow's field."""
@@ -180,9 +181,19 @@ def _sized(slot: Slot, streams: Streams, valid: Mask | None) -> pa.Array:
     starts, lengths = streams.numbers(slot), streams.lengths(slot)
     if slot.type.precision:
         return _decimals(slot, streams.data, starts, lengths, valid)
-    data, offsets = gathered(streams.data, starts, lengths)
-    buffers = [pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    return _made(slot_type(slot), len(starts), valid, buffers, [])
+    return spans_array(slot_type(slot), streams.data, starts, lengths, valid)
+
+
+def spans_array(kind: pa.DataType, data: U8, starts: I64, lengths: I64, valid: Mask | None) -> pa.Array:
+    """Returns an array of scattered bytes, of type binary or string; texts are not checked.
+
+    Raises:
+        ValueError: they are too many for one array.
+    """
+    body, offsets = gathered(data, starts, lengths)
+    if len(body) > INT32_MAX:
+        raise ValueError(f"a column has {len(body):,} bytes, more than an array can have")
+    return _made(kind, len(starts), valid, [pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)], [])
 
 
 def _decimals(slot: Slot, data: U8, starts: I64, lengths: I64, valid: Mask | None) -> pa.Array:

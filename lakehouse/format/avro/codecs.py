@@ -23,17 +23,17 @@ _XZ_MEMORY_MAX = 1 << 27
 """Memory that an xz block may ask for; the highest level takes half of it."""
 
 
-def _as_it_is(block: bytes, room: int) -> bytes:
+def _as_it_is(block: bytes | memoryview, room: int) -> bytes | memoryview:
     return block
 
 
-def _deflate(block: bytes, room: int) -> bytes:
+def _deflate(block: bytes | memoryview, room: int) -> bytes:
     if len(block) * BYTES_OF_ONE["gzip"] <= room:
         return zlib.decompress(block, -zlib.MAX_WBITS, len(block) * 4 + 256)
     return _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block, room)
 
 
-def _bounded(stream: Any, block: bytes, room: int) -> bytes:
+def _bounded(stream: Any, block: bytes | memoryview, room: int) -> bytes:
     """Decompresses until the room is used up."""
     content: bytes = stream.decompress(block, room + 1)
     if len(content) <= room and not stream.eof:
@@ -41,7 +41,7 @@ def _bounded(stream: Any, block: bytes, room: int) -> bytes:
     return content
 
 
-def _snappy(block: bytes, room: int) -> bytes:
+def _snappy(block: bytes | memoryview, room: int) -> bytes:
     packed = block[:-_CRC_BYTES]
     size = _snappy_size(packed)
     if size > min(room, len(packed) * BYTES_OF_ONE["snappy"]):
@@ -53,7 +53,7 @@ def _snappy(block: bytes, room: int) -> bytes:
     return content
 
 
-def _snappy_size(packed: bytes) -> int:
+def _snappy_size(packed: bytes | memoryview) -> int:
     size = 0
     for at, byte in enumerate(packed[:5]):
         size |= (byte & 127) << 7 * at
@@ -62,19 +62,19 @@ def _snappy_size(packed: bytes) -> int:
     raise ValueError("it does not say its size")
 
 
-def _zstandard(block: bytes, room: int) -> bytes:
+def _zstandard(block: bytes | memoryview, room: int) -> bytes:
     if not block:
         raise ValueError("it is empty")
-    return inflate("zstd", block, max_bytes=room, what="it")
+    return inflate("zstd", bytes(block), max_bytes=room, what="it")
 
 
-def _bzip2(block: bytes, room: int) -> bytes:
+def _bzip2(block: bytes | memoryview, room: int) -> bytes:
     import bz2  # a Python may have been built without it
 
     return _bounded(bz2.BZ2Decompressor(), block, room)
 
 
-def _xz(block: bytes, room: int) -> bytes:
+def _xz(block: bytes | memoryview, room: int) -> bytes:
     import lzma  # a Python may have been built without it
 
     try:
@@ -83,7 +83,7 @@ def _xz(block: bytes, room: int) -> bytes:
         raise ValueError(str(error)) from error
 
 
-CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
+CODECS: Mapping[str, Callable[[bytes | memoryview, int], bytes | memoryview]] = {
     "null": _as_it_is,
     "deflate": _deflate,
     "snappy": _snappy,
@@ -94,7 +94,7 @@ CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
 """Decompression by the name of the codec in the header: from a block and the most bytes it may become."""
 
 
-def decompress_avro_block(block: bytes, codec: str, *, room: int) -> bytes:
+def decompress_avro_block(block: bytes | memoryview, codec: str, *, room: int) -> bytes | memoryview:
     """Decompresses a block, which may become ``room`` bytes.
 
     Raises:

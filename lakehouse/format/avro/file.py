@@ -51,7 +51,7 @@ class AvroFile:
 
     key: str
     """Key of the object, for errors."""
-    data: bytes
+    data: bytes | memoryview
     """All bytes of the file."""
     metadata: Mapping[str, bytes]
     """Members of the header, the writer's schema among them."""
@@ -65,7 +65,7 @@ class AvroFile:
     """All bytes before the sync marker, which is another in every file."""
 
     @classmethod
-    def parse(cls, data: bytes, *, key: str, like: Self | None = None) -> Self:
+    def parse(cls, data: bytes | memoryview, *, key: str, like: Self | None = None) -> Self:
         """Parses the header and finds the blocks.
 
         Args:
@@ -77,12 +77,17 @@ class AvroFile:
             FormatError: this is no Avro file, or it has a codec or schema that cannot be read.
             CorruptionError: it is damaged.
         """
-        if like is not None and data.startswith(like.header):
-            blocks = _blocks(data, len(like.header) + _SYNC_BYTES, key)
+        if like is not None and data[: len(like.header)] == like.header:
+            begin = len(like.header) + _SYNC_BYTES
+            if len(data) < begin:
+                raise _header_error(key, WHY[CUT], len(data))
+            blocks = _blocks(data, begin, key)
             return replace(like, key=key, data=data, blocks=blocks)
         if data[: len(MAGIC)] != MAGIC:
             raise FormatError(
-                f"{key} is no Avro file: it begins with {data[:4]!r} instead of {MAGIC!r}", key=key, offset=0
+                f"{key} is no Avro file: it begins with {bytes(data[:4])!r} instead of {MAGIC!r}",
+                key=key,
+                offset=0,
             )
         metadata, at = _read_metadata(data, key)
         codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace") or "null"
@@ -104,7 +109,7 @@ class AvroFile:
             codec=codec,
             schema=schema,
             blocks=blocks,
-            header=data[: at - _SYNC_BYTES],
+            header=bytes(data[: at - _SYNC_BYTES]),
         )
 
     @property
@@ -121,7 +126,7 @@ class AvroFile:
         self, others: Sequence[Self], program: Program, *, bytes_max: int = CONTENT_BYTES_MAX
     ) -> Streams:
         """Reads all entries of this file, and behind them those of others of the same schema, by one walk."""
-        contents: list[bytes] = []
+        contents: list[bytes | memoryview] = []
         places: list[I64] = []
         size = 0
         for file in (self, *others):
@@ -185,7 +190,7 @@ class AvroFile:
 
     def _contents(self, bytes_max: int, batch_bytes: int | None) -> Iterator[tuple[bytes, I64]]:
         """Yields the content of neighbouring blocks, and where each begins and ends in it."""
-        parts: list[bytes] = []
+        parts: list[bytes | memoryview] = []
         places: list[int] = []
         size = 0
         numbers = iter(self.blocks.tolist())
@@ -211,7 +216,7 @@ class AvroFile:
             raise CorruptionError(f"{self.key} is damaged: {error}", key=self.key) from error
 
 
-def _read_metadata(data: bytes, key: str) -> tuple[Mapping[str, bytes], int]:
+def _read_metadata(data: bytes | memoryview, key: str) -> tuple[Mapping[str, bytes], int]:
     """Returns the members of the header, and the place behind the sync marker."""
     cursor = _Cursor(data, len(MAGIC))
     found: dict[str, bytes] = {}
@@ -226,10 +231,12 @@ def _read_metadata(data: bytes, key: str) -> tuple[Mapping[str, bytes], int]:
                 found[name.decode("utf-8", "replace")] = cursor.sized()
         cursor.take(_SYNC_BYTES)
     except ValueError as error:
-        raise CorruptionError(
-            f"the header of {key} is damaged: {error}", key=key, offset=cursor.at
-        ) from error
+        raise _header_error(key, str(error), cursor.at) from error
     return found, cursor.at
+
+
+def _header_error(key: str, why: str, at: int) -> CorruptionError:
+    return CorruptionError(f"the header of {key} is damaged: {why}", key=key, offset=at)
 
 
 class _Cursor:
@@ -237,7 +244,7 @@ class _Cursor:
 
     __slots__ = ("_signed", "at", "data")
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes | memoryview, at: int) -> None:
         self.data, self.at = data, at
         self._signed = memoryview(data).cast("b")
 
@@ -258,10 +265,10 @@ class _Cursor:
         if not 0 <= size <= len(self.data) - self.at:
             raise ValueError(WHY[CUT])
         self.at += size
-        return self.data[self.at - size : self.at]
+        return bytes(self.data[self.at - size : self.at])
 
 
-def _blocks(data: bytes, at: int, key: str) -> I64:
+def _blocks(data: bytes | memoryview, at: int, key: str) -> I64:
     raw = read_only_bytes(data).view(np.int8)
     blocks = np.empty(3 * ((len(data) - at) // _BLOCK_BYTES_MIN + 1), np.int64)
     sync = raw[at - _SYNC_BYTES : at]

@@ -43,7 +43,9 @@ class Streams:
     """Where each stream ends."""
 
     @classmethod
-    def read(cls, program: Program, data: bytes, blocks: I64, *, bytes_max: int = STREAM_BYTES_MAX) -> Self:
+    def read(
+        cls, program: Program, data: bytes | memoryview, blocks: I64, *, bytes_max: int = STREAM_BYTES_MAX
+    ) -> Self:
         """Walks over blocks, given where each begins and ends in the data and its number of entries.
 
         Raises:

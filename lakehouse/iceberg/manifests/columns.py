@@ -238,7 +238,11 @@ def _cut(column: Any, cuts: Sequence[int]) -> Sequence[Any]:
         return [None] * (len(cuts) - 1)
     if not isinstance(column, Mapping):
         return column.cut(cuts)  # type: ignore[no-any-return]
+    # Put together with nothing they are copied, so that no part keeps the bytes of all.
     return [
-        {number: array.slice(begin, end - begin) for number, array in column.items()}
+        {
+            number: pa.concat_arrays([array.slice(begin, end - begin), array.slice(0, 0)])
+            for number, array in column.items()
+        }
         for begin, end in itertools.pairwise(cuts)
     ]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.format.avro import gathered
+from lakehouse.format.avro import spans_array
 from lakehouse.kernels.arrays import I64, U8, Mask
 
 __all__ = ["UNKNOWN", "NumberLists", "Numbers", "Texts", "narrowed"]
@@ -149,10 +149,7 @@ class Texts:
         prefix, suffix = _shared(data, starts[some], lengths[some])
         cut = len(prefix) + len(suffix)
         sizes = lengths - cut if valid is None else np.where(valid, lengths - cut, 0)
-        middle, offsets = gathered(data, starts + len(prefix), sizes)
-        bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        buffers = [bits, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(middle)]
-        middles = pa.Array.from_buffers(pa.string(), len(starts), buffers)
+        middles = spans_array(pa.string(), data, starts + len(prefix), sizes, valid)
         middles.validate(full=True)
         return cls(prefix=prefix.decode(), suffix=suffix.decode(), middles=middles)
 
@@ -182,10 +179,7 @@ def _shared(data: U8, starts: I64, lengths: I64) -> tuple[bytes, bytes]:
     """The beginning and the end that all texts share, cut between characters and not overlapping."""
     if not len(starts):
         return b"", b""
-    body, offsets = gathered(data, starts, lengths)
-    texts = pa.Array.from_buffers(
-        pa.binary(), len(starts), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
-    )
+    texts = spans_array(pa.binary(), data, starts, lengths, None)
     ends = pc.min_max(texts)
     prefix = _whole_characters(_beginning(ends["min"].as_py(), ends["max"].as_py()))
     room = int(lengths.min()) - len(prefix)

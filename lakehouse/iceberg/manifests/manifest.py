@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.errors import CorruptionError, FormatError
-from lakehouse.format.avro import AvroField, AvroFile, Keep, Slot, Streams, gathered, slot_array
+from lakehouse.format.avro import AvroField, AvroFile, Keep, Slot, Streams, slot_array, spans_array
 from lakehouse.iceberg.manifests.columns import ManifestColumns
 from lakehouse.iceberg.manifests.compact import UNKNOWN, NumberLists, Numbers, Texts
 from lakehouse.iceberg.manifests.keyed import KeyedBytes, KeyedCounts
@@ -54,7 +54,7 @@ _CONTENTS = {b"data": 0, b"deletes": 1}
 _FIRST_PARTITION_ID = 1_000
 
 
-def decode_manifest(data: bytes, *, key: str) -> ManifestColumns:
+def decode_manifest(data: bytes | memoryview, *, key: str) -> ManifestColumns:
     """Decodes a manifest of any version; ``key`` names it in errors.
 
     Callers compare :meth:`~ManifestColumns.status_counts` with the manifest list.
@@ -180,9 +180,7 @@ def _formats(files: RecordColumns) -> tuple[tuple[str, ...], Numbers]:
     if spans is None or (spans[2] is not None and not bool(spans[2].all())):
         raise ValueError("an entry has no file format")
     starts, lengths, _ = spans
-    body, offsets = gathered(files.streams.data, starts, lengths)
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
-    coded = pa.Array.from_buffers(pa.binary(), len(starts), buffers).dictionary_encode()
+    coded = spans_array(pa.binary(), files.streams.data, starts, lengths, None).dictionary_encode()
     words = tuple(word.decode().lower() for word in coded.dictionary.to_pylist())
     formats = tuple(dict.fromkeys(words))
     places = np.array([formats.index(word) for word in words], np.int64)

@@ -72,7 +72,7 @@ class ManifestFile:
     """Row id from which on rows of its files are numbered, from version 3 on."""
 
 
-def decode_manifest_list(data: bytes, *, key: str) -> tuple[ManifestFile, ...]:
+def decode_manifest_list(data: bytes | memoryview, *, key: str) -> tuple[ManifestFile, ...]:
     """Decodes a manifest list; ``key`` names it in errors.
 
     Raises:

@@ -73,6 +73,14 @@ def test_entries_come_back(codec: str) -> None:
     assert _table(avro_file(_SCHEMA, _BLOCKS, codec)).to_pylist() == _ENTRIES
 
 
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_views_of_bytes_are_read(codec: str) -> None:
+    """A file may lie in other bytes, which are not copied first."""
+    data = avro_file(_SCHEMA, _BLOCKS, codec)
+    file = AvroFile.parse(memoryview(b"before" + data + b"behind")[6:-6], key="a.avro")
+    assert file.to_arrow().to_pylist() == _ENTRIES
+
+
 @pytest.mark.usefixtures("_way")
 def test_blocks_of_arrays_that_say_their_size_are_read() -> None:
     """Arrays and maps in many blocks, each with its size, are read, and passed over, as others."""
