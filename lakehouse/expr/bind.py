@@ -43,7 +43,7 @@ from lakehouse.expr.nodes import (
 )
 from lakehouse.expr.text import to_sql
 
-__all__ = ["bind", "nanoseconds", "type_of"]
+__all__ = ["bind", "fit_constant", "nanoseconds", "type_of"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INT64_MAX = (1 << 63) - 1
@@ -167,11 +167,12 @@ def _bind_leaf(expr: Expr, schema: pa.Schema) -> Expr:
 def _in(expr: In, schema: pa.Schema) -> Expr:
     arg = _bind(expr.arg, schema, negate=False)
     kind = type_of(arg, schema)
-    if kind is None:
+    fits = (isinstance(value, pa.Scalar) and value.type == kind for value in expr.values)
+    if kind is None or (expr.values and all(fits)):
         return In(arg, expr.values)
     fitted: list[Any] = []
     for value in expr.values:
-        exact = None if value is None else _fit(value, kind, arg)
+        exact = None if value is None else fit_constant(value, kind, arg)
         if value is None or (exact is not None and exact[1] == 0):
             fitted.append(None if exact is None else exact[0])
     if not fitted:
@@ -189,7 +190,7 @@ def _compare(expr: Compare, schema: pa.Schema, negate: bool) -> Expr:
         return Compare(op, left, right)
     if right.value is None:
         return Constant(None)
-    fit = _fit(right.value, kind, left)
+    fit = fit_constant(right.value, kind, left)
     if fit is None:
         raise InvalidInputError(
             f"{to_sql(left)} is {kind} and cannot be compared with {right.value!r}", value=right.value
@@ -220,7 +221,7 @@ def _always(arg: Expr) -> Expr:
     return any_of(Not(IsNull(arg)), Constant(None))
 
 
-def _fit(value: Any, kind: pa.DataType, arg: Expr) -> tuple[Any, int] | None:
+def fit_constant(value: Any, kind: pa.DataType, arg: Expr) -> tuple[Any, int] | None:
     """Returns the constant as a value of the column's type, and how exact that is.
 
     (v, 0): v equals the constant. (v, -1): v is the largest value below it. (None, 1): the constant
@@ -230,7 +231,7 @@ def _fit(value: Any, kind: pa.DataType, arg: Expr) -> tuple[Any, int] | None:
         value = value.as_py()
     types = pa.types
     if types.is_dictionary(kind):
-        return _fit(value, kind.value_type, arg)
+        return fit_constant(value, kind.value_type, arg)
     if types.is_boolean(kind):
         return (value, 0) if isinstance(value, bool) else None
     if types.is_integer(kind):

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.expr.bounds import ANY, FALSE, NULL, TRUE, Outcomes, Verdict, plain_value
+from lakehouse.expr.bounds import ANY, FALSE, NULL, TRUE, Outcomes, Verdict
 from lakehouse.expr.ends import Ends
 from lakehouse.expr.evaluate import evaluate
 from lakehouse.expr.nodes import Applied, CompareOp, Expr
@@ -217,13 +217,19 @@ class ColumnarJudge(Outcomes[FileBounds, U8]):
 
         return outcomes
 
+    def _key(self, name: str, constant: Any) -> Any:
+        """Returns a constant as it is compared with bounds: nanoseconds as numbers, for Python has none."""
+        if not self._encoded and isinstance(constant, pa.Scalar) and constant.type in _NANOSECONDS:
+            return constant.value
+        return self._encode(name, constant)
+
     def _compared(self, op: CompareOp, name: str, constant: object) -> _Of:
-        value = plain_value(constant)
+        value = _told(constant)
         if value is None:
             return self._same(NULL)
         if value != value:
             return _of_values(name, lambda known: np.full(len(known.nulls), TRUE | FALSE, np.uint8))
-        key = self._encode(name, constant)
+        key = self._key(name, constant)
         if op in ("=", "<>"):
             hit, miss = (TRUE, FALSE) if op == "=" else (FALSE, TRUE)
             return _of_values(name, lambda known: _equal(known, key, hit, miss))
@@ -243,9 +249,9 @@ class ColumnarJudge(Outcomes[FileBounds, U8]):
         return _of_values(name, outcomes)
 
     def _among(self, name: str, constants: tuple[Any, ...]) -> _Of:
-        values = [plain_value(constant) for constant in constants]
+        values = [_told(constant) for constant in constants]
         keys = SortedKeys(
-            self._encode(name, constant)
+            self._key(name, constant)
             for constant, value in zip(constants, values, strict=True)
             if value is not None and value == value
         )
@@ -273,20 +279,25 @@ class ColumnarJudge(Outcomes[FileBounds, U8]):
 
 
 def _computed(expr: Expr, names: Sequence[str], bounds: FileBounds) -> U8:
-    """Computes a condition of files in which each of its columns has one value."""
+    """Computes a condition of files in which each of its columns has one value, or null alone."""
     made = np.full(len(bounds.rows), ANY, np.uint8)
-    known = [bounds.columns.get(name) for name in names]
-    single = functools.reduce(np.logical_and, (_computable(column) for column in known))
-    places = np.flatnonzero(single)
+    known = [bounds.columns[name] for name in names if name in bounds.columns]
+    if len(known) < len(names):
+        return made
+    null = [(column.nulls != UNKNOWN) & (column.nulls >= bounds.rows) for column in known]
+    single = [_computable(column) | without for column, without in zip(known, null, strict=True)]
+    places = np.flatnonzero(functools.reduce(np.logical_and, single))
     if len(places):
-        values = [column.low.array.take(pa.array(places)) for column in known if column is not None]
+        at = pa.array(places)
+        values = [
+            pc.if_else(pa.array(without[places]), pa.scalar(None, ends.type), ends.take(at))
+            for without, ends in zip(null, (column.low.array for column in known), strict=True)
+        ]
         made[places] = _outcomes_of(expr, names, values)
     return made
 
 
-def _computable(known: ColumnarBounds | None) -> Mask:
-    if known is None:
-        return np.zeros(1, np.bool_)
+def _computable(known: ColumnarBounds) -> Mask:
     single: Mask = known.single & (known.nulls == 0)
     if pa.types.is_floating(known.low.array.type):
         # Both zeros are equal, and functions tell them apart: 1 / x is one.
@@ -299,7 +310,9 @@ def _outcomes_of(expr: Expr, names: Sequence[str], values: list[pa.Array]) -> U8
     if len(values) == 1:
         # Many files have the same value.
         coded = values[0].dictionary_encode()
-        values, inverse = [coded.dictionary], coded.indices.to_numpy()
+        # Nulls are a value of their own, at the end.
+        with_null = pa.concat_arrays([coded.dictionary, pa.nulls(1, values[0].type)])
+        values, inverse = [with_null], coded.indices.fill_null(len(coded.dictionary)).to_numpy()
     try:
         truths = evaluate(expr, pa.table(values, names=list(names)))
     except (pa.ArrowException, InvalidInputError):
@@ -316,6 +329,16 @@ def _outcomes_of(expr: Expr, names: Sequence[str], values: list[pa.Array]) -> U8
     nulls = truths.is_null().to_numpy(zero_copy_only=False)
     made = np.where(nulls, np.uint8(NULL), np.where(hits, np.uint8(TRUE), np.uint8(FALSE)))
     return made if inverse is None else made[inverse]
+
+
+_NANOSECONDS = tuple(pa.timestamp("ns", zone) for zone in (None, "UTC"))
+
+
+def _told(constant: object) -> Any:
+    """Returns None for null, the value of a float, and anything but these for others."""
+    if isinstance(constant, pa.Scalar):
+        return constant.as_py() if pa.types.is_floating(constant.type) or not constant.is_valid else ""
+    return constant
 
 
 _VERDICT_OF = np.array([2 if bits == TRUE else 1 if bits & TRUE else 0 for bits in range(8)], np.uint8)

@@ -125,20 +125,15 @@ def _truth(values: Any) -> Any:
     return pa.scalar(None, pa.bool_()) if pa.types.is_null(values.type) else values
 
 
-def _plain(value: pa.Scalar) -> Any:
-    """Returns a constant for an array of its type; Python has no moments with nanoseconds."""
-    is_fine = pa.types.is_timestamp(value.type) and value.type.unit == "ns"
-    return value.value if is_fine else value.as_py()
-
-
 def _is_in(tested: Any, values: tuple[Any, ...]) -> Any:
     """Computes SQL's IN: null for a null, and for a miss when one of the values is null."""
-    plain = [_plain(value) if isinstance(value, pa.Scalar) else value for value in values]
-    known = [value for value in plain if value is not None]
-    with_null = len(known) < len(plain)
-    if pa.types.is_floating(tested.type) and 0 in known:
-        known += [0.0, -0.0]  # Arrow compares bits, in which the two zeros differ
-    hit = pc.is_in(tested, value_set=pa.array(known, tested.type))
+    wanted = pa.array(values, tested.type)
+    with_null = wanted.null_count > 0
+    wanted = wanted.drop_null()
+    if pa.types.is_floating(tested.type) and pc.any(pc.equal(wanted, 0)).as_py():
+        # Arrow compares bits, in which the two zeros differ.
+        wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], tested.type)])
+    hit = pc.is_in(tested, value_set=wanted)
     unknown = pc.is_null(tested)
     if with_null:
         unknown = pc.or_(unknown, pc.invert(hit))
