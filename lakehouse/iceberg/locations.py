@@ -21,6 +21,7 @@ from lakehouse.clock import Clock
 from lakehouse.config import IoSettings, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.iceberg.metadata import TableMetadata
+from lakehouse.iceberg.renewing import Credentials, Renew, RenewingStore
 from lakehouse.io import ObjectStore, open_store
 from lakehouse.io.lent import LentStore
 from lakehouse.io.location import Location
@@ -80,6 +81,8 @@ class Locations:
             table was copied there.
         settings: bounds and time-outs.
         clock: for tests.
+        renew: asks for storage options with fresh credentials, when those there are were refused. Places that
+            are unpickled elsewhere have the options of the moment and nobody to ask.
     """
 
     def __init__(
@@ -91,14 +94,13 @@ class Locations:
         moved: bool = False,
         settings: Settings | IoSettings | None = None,
         clock: Clock | None = None,
+        renew: Renew | None = None,
     ) -> None:
         if isinstance(locations, str):
             raise InvalidInputError(f"locations= is a list of URLs, such as [{locations!r}]")
-        self._open: dict[str, Any] = {
-            "storage_options": storage_options,
-            "settings": settings,
-            "clock": clock,
-        }
+        self._open: dict[str, Any] = {"settings": settings, "clock": clock}
+        self._storage_options = storage_options
+        self._credentials = None if renew is None else Credentials(storage_options, renew)
         self._roots: list[_Root] = []
         self.opened = Location.parse(url)
         self.moved = moved
@@ -111,7 +113,13 @@ class Locations:
 
     def __reduce__(self) -> tuple[Any, ...]:
         named = [root.location.url for root in self._roots]
-        return _unpickled, (self.opened.url, self._open, named, self.moved, self._moved_from)
+        opening = {**self._open, "storage_options": self.storage_options}
+        return _unpickled, (self.opened.url, opening, named, self.moved, self._moved_from)
+
+    @property
+    def storage_options(self) -> Mapping[str, Any] | None:
+        """Options that files are reached with now."""
+        return self._storage_options if self._credentials is None else self._credentials.options
 
     def admit(self, metadata: TableMetadata) -> None:
         """Admits the places that a table's metadata name: its location, and paths in the same bucket."""
@@ -160,9 +168,16 @@ class Locations:
     def _admit(self, location: Location) -> None:
         """Adds a place, unless another that is known holds it."""
         if not any(_is_below(location, root.location) for root in self._roots):
-            store = LentStore(open_store(location.url, **self._open), is_owned=True, lender=_LENDER)
+            store = LentStore(self._opened(location.url), is_owned=True, lender=_LENDER)
             self._roots.append(_Root(location, store, location.url))
             self._roots.sort(key=lambda root: len(root.location.path), reverse=True)
+
+    def _opened(self, url: str) -> ObjectStore:
+        if self._credentials is None:
+            return open_store(url, storage_options=self._storage_options, **self._open)
+        return RenewingStore(
+            self._credentials, lambda options: open_store(url, storage_options=options, **self._open)
+        )
 
     def stores(self) -> Iterator[ObjectStore]:
         """Yields the stores of all places that are known so far."""

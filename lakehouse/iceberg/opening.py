@@ -27,6 +27,7 @@ from lakehouse.excerpt import short
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.metadata_json import decode_metadata
+from lakehouse.iceberg.renewing import Renew
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.location import Location
 from lakehouse.io.work import in_thread, or_none
@@ -55,6 +56,7 @@ def open_locations(
     moved: bool = False,
     settings: Settings | IoSettings | None = None,
     clock: Clock | None = None,
+    renew: Renew | None = None,
 ) -> Locations:
     """Returns the places of the table that a URL names; nothing is contacted."""
     directory = Location.parse(url)
@@ -70,6 +72,7 @@ def open_locations(
         moved=moved,
         settings=settings,
         clock=clock,
+        renew=renew,
     )
 
 

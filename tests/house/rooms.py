@@ -52,8 +52,8 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *("table_columns", "table_indexes", "table_maintenance", "table_relations", "table"),
     ),
     "iceberg": (
-        *("single_values", "types", "metadata", "metadata_json", "locations", "opening"),
-        *("manifests", "planning", "reading", "relations", "scan", "table", "publishing"),
+        *("single_values", "types", "metadata", "metadata_json", "renewing", "locations", "opening"),
+        *("manifests", "planning", "reading", "relations", "scan", "table", "publishing", "catalogs"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
         relative,
     )
     from lakehouse.storage.metadata.run_order import Interval, covered_intervals, interval, units_of
-    from lakehouse.storage.metadata.table_name import TableName
+    from lakehouse.storage.metadata.table_name import TableName, check_name
 
 __all__ = [
-    "DATABASE_MARKER", "PUBLISHED", "Interval", "RunCaches", "TableCaches", "TableName", "covered_intervals",
-    "interval", "join", "new_published_path", "published_version", "published_version_path",
-    "published_writer", "relative", "units_of",
+    "DATABASE_MARKER", "PUBLISHED", "Interval", "RunCaches", "TableCaches", "TableName", "check_name",
+    "covered_intervals", "interval", "join", "new_published_path", "published_version",
+    "published_version_path", "published_writer", "relative", "units_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -41,6 +41,6 @@ __getattr__, __dir__ = door(
             "published_writer relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
-        "table_name": "TableName",
+        "table_name": "TableName check_name",
     },
 )

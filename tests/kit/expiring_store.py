@@ -1,0 +1,87 @@
+"""Objects behind S3's protocol on loopback, read with access keys that stop being good."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["ExpiringStore", "expiring_store"]
+
+_KEY = re.compile(r"Credential=([^/]+)/")
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+_ERROR = "<?xml version='1.0'?><Error><Code>{}</Code><Message>as the test wants</Message></Error>"
+
+
+@dataclass(slots=True)
+class ExpiringStore:
+    """Objects, and the access keys that may read them."""
+
+    url: str = ""
+    objects: dict[str, bytes] = field(default_factory=dict)
+    """By bucket and key: ``bucket/key``."""
+    keys: set[str] = field(default_factory=set)
+    """Access keys that are good now."""
+    asked: list[tuple[str, str, int]] = field(default_factory=list)
+    """Access key, object and status of each request."""
+
+    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+        """Returns status and bytes for a GET."""
+        name = unquote(urlsplit(path).path).lstrip("/")
+        found = _KEY.search(authorization)
+        key = found[1] if found else ""
+        if key not in self.keys:
+            status, body = 400, _ERROR.format("ExpiredToken").encode()
+        elif name not in self.objects:
+            status, body = 404, _ERROR.format("NoSuchKey").encode()
+        else:
+            status, body = 200, self.objects[name]
+        self.asked.append((key, name, status))
+        return status, body
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        status, body = self.server.known.answer(self.path, self.headers.get("Authorization", ""))
+        span = _RANGE.fullmatch(self.headers.get("Range", ""))
+        whole = len(body)
+        if status == 200 and span:
+            start, end = int(span[1]), min(int(span[2] or whole), whole - 1) + 1
+            status, body = 206, body[start:end]
+        self.send_response(status)
+        if span and status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{whole}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"one"')
+        self.send_header("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
+        """Says nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    known: ExpiringStore
+
+
+@contextlib.contextmanager
+def expiring_store() -> Iterator[ExpiringStore]:
+    """Runs a store for the time of a block."""
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        known = server.known = ExpiringStore(url=f"http://127.0.0.1:{server.server_address[1]}")
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield known
+        finally:
+            server.shutdown()
+            thread.join()
