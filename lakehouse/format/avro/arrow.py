@@ -92,8 +92,7 @@ def _leaf_type(kind: AvroType) -> pa.DataType:
 
 
 def _is_map(slot: Slot) -> bool:
-    """Returns whether an array of records with a key and a value stands for a map, as of other keys than
-    texts."""
+    """Returns whether an array of keys and values stands for a map, as it must where keys are no texts."""
     items = slot.inner[0]
     if slot.type.logical != "map" or items.type.kind != "record" or items.validity >= 0:
         return False

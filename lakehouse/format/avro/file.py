@@ -6,7 +6,7 @@
     block     entries, a number | bytes, a number | so many bytes, compressed | sync marker
 
 Invariant: a file that parses has whole blocks, each behind the other, with the sync marker of its header;
-    what is read of them is bounded, and bytes that are no such file are a CorruptionError that names its key.
+what is read of them is bounded, and bytes that are no such file are a CorruptionError that names its key.
 """
 
 from __future__ import annotations
@@ -150,10 +150,7 @@ class AvroFile:
         program = self._program(columns)
         for streams in self._streams(program, bytes_max, _BATCH_BYTES):
             with self._damage():
-                yield pa.RecordBatch.from_arrays(
-                    [slot_array(slot, streams, streams.entries) for _, slot in program.root.fields],
-                    schema=_arrow_schema(program),
-                )
+                yield pa.RecordBatch.from_struct_array(slot_array(program.root, streams, streams.entries))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Reads the entries, which must be records, as a table; field ids are in the metadata of its fields.

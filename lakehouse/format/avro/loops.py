@@ -3,8 +3,8 @@
 Bytes are signed, so that one below zero is one whose number goes on.
 
 Invariant: a loop reads no byte outside the bounds it is given and writes no number outside its streams,
-    whatever the bytes are; compiled code has no other protection. Each step consumes a byte, a number of a
-    stream or one of the items of no bytes that are allowed, so every walk ends.
+whatever the bytes are; compiled code has no other protection. Each step consumes a byte, a number of a stream
+or one of the items of no bytes that are allowed, so every walk ends.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ _SYNC_BYTES = 16
 
 
 def read_number(data: Any, at: int, end: int) -> Any:
-    """Reads the number at ``at``; returns it and the place behind it, or why there is none, which is below
-    0."""
+    """Reads the number at ``at``; returns it and the place behind, or why there is none, which is below 0."""
     if at >= end:
         return 0, CUT
     byte = data[at]

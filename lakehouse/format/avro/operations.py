@@ -42,8 +42,7 @@ NUMBER = 1
 SIZED = 2
 """Reads a length; puts where so many bytes begin into stream a and the length into the next one."""
 OPTIONAL = 3
-"""Reads the branch of a union, puts whether it is b into stream a, and goes to c where it is the other
-one."""
+"""Reads the branch of a union, puts whether it is b into stream a, and goes to c where it is not."""
 NEXT = 4
 """Begins the next item of an array or map, of c bytes at least. Where there is none, puts the number of items
 into stream a and goes to b."""

@@ -204,8 +204,7 @@ def _symbols(said: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _id_of(said: dict[str, Any], name: str) -> int | None:
-    """Returns an attribute that is a field's id; one that cannot be an id is none, as other attributes
-    are."""
+    """Returns an attribute that is a field's id; one that cannot be an id is ignored."""
     value = said.get(name)
     return value if type(value) is int and 0 <= value <= INT32_MAX else None
 

@@ -81,9 +81,11 @@ class Streams:
     def fixed(self, slot: Slot) -> U8:
         """Bytes of a boolean, float, double or fixed, a row each; those of nulls are arbitrary."""
         starts, width = self.of(slot.stream), slot.width
+        if len(starts) * width > STREAM_BYTES_MAX:  # a null takes as many as a value
+            raise ValueError(f"a column takes more than {STREAM_BYTES_MAX:,} bytes in memory")
         if width > len(self.data):  # all are null
             return np.zeros((len(starts), width), np.uint8)
-        found: U8 = self.data[starts[:, None] + np.arange(width)]
+        found: U8 = np.lib.stride_tricks.sliding_window_view(self.data, width)[starts]
         return found
 
 
@@ -176,8 +178,7 @@ def read_only_bytes(data: bytes | memoryview) -> U8:
 
 
 def gathered(data: U8, starts: I64, lengths: I64) -> tuple[U8, I64]:
-    """Copies scattered bytes one after another; returns them, and the offset of each and the end of the
-    last."""
+    """Copies scattered bytes one after another; returns them with their offsets and the end of the last."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     total = int(offsets[-1])

@@ -1,9 +1,9 @@
 """Manifest lists and manifests of Iceberg tables, decoded into columns.
 
 Words: *manifest list* (the manifests of a snapshot) → *manifest* (an Avro file of entries) → *entry* (a data
-    or delete file, and whether it was added, kept or deleted) → *statistics* (counts and bounds of a column
-    in a file). An entry *inherits* what its manifest did not know when it was written. *Raw bounds* are bytes
-    as they were stored.
+or delete file, and whether it was added, kept or deleted) → *statistics* (counts and bounds of a column in a
+file). An entry *inherits* what its manifest did not know when it was written. *Raw bounds* are bytes as they
+were stored.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 A type may have been promoted since bounds were written, which keeps them as they were: an int's four bytes in
 a column of longs, a float's in one of doubles, a date's days in one of timestamps.
 
-Invariant: never an error. Bytes that are no value of the column's type, and NaN, bound nothing: they are
-    null.
+Invariant: never an error. Bytes that are no value of the column's type, and NaN, bound nothing and are null.
 """
 
 from __future__ import annotations

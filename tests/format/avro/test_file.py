@@ -297,6 +297,22 @@ def test_a_block_whose_sync_marker_is_another_is_refused() -> None:
         AvroFile.parse(bytes(data), key="a.avro")
 
 
+def test_entries_without_columns_are_counted() -> None:
+    """A table of no columns has as many rows as there are entries."""
+    file = AvroFile.parse(avro_file(_SCHEMA, _BLOCKS), key="a.avro")
+    assert (file.to_arrow([]).num_rows, file.to_arrow([]).num_columns) == (len(_ENTRIES), 0)
+
+
+def test_many_nulls_of_a_long_fixed_take_bounded_memory() -> None:
+    """A byte that stands for a fixed of very many bytes does not take memory without end."""
+    fixed = {"type": "fixed", "name": "f", "size": 50_000}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", fixed]}]}
+    content = bytes(100_000)
+    block = encode_number(100_000) + encode_number(len(content)) + content + SYNC
+    with pytest.raises(CorruptionError, match="bytes in memory"):
+        _table(avro_file(schema, [], "null") + block)
+
+
 def test_batches_hold_some_blocks_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large file is read some blocks at a time, and each batch has whole blocks."""
     monkeypatch.setattr("lakehouse.format.avro.file._BATCH_BYTES", 100)
