@@ -152,7 +152,8 @@ class MadeTable:
     def scan(self, tasks: Sequence[ScanTask], *, where: str | None = None, **wanted: Any) -> Scan:
         """A scan of tasks."""
         condition = None if where is None else parse_where(where)
-        return task_scan(tasks, self.reading, where=condition, **wanted)
+        asked = [replace(task, residual=condition) for task in tasks]
+        return task_scan(asked, self.reading, where=condition, **wanted)
 
     async def rows(self, *tasks: ScanTask, **wanted: Any) -> list[dict[str, Any]]:
         """The rows of tasks."""

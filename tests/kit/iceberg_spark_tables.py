@@ -49,6 +49,7 @@ class SparkTable:
         snapshot = snapshot or self.metadata.current_snapshot
         tasks = await tasks_of(self.reading.locations, self.metadata, snapshot)
         condition = None if where is None else parse_where(where)
+        tasks = [replace(task, residual=condition) for task in tasks]
         return task_scan(tasks, replace(self.reading, schema=schema), where=condition, **wanted)
 
     async def rows(self, snapshot: IcebergSnapshot | None = None, **wanted: Any) -> list[list[Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr.bounds import Verdict
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import Field, TableSchema
 from lakehouse.iceberg.locations import Locations
@@ -22,10 +23,19 @@ from lakehouse.iceberg.reading.naming import NAME_MAPPING, naming_fields
 from lakehouse.iceberg.reading.row_deletes import RowDeletes
 from lakehouse.iceberg.reading.whole_files import AvroRows, OrcRows
 from lakehouse.iceberg.types import IcebergSchema
-from lakehouse.storage.files import ForeignFiles, RunReader, SelectedRows, entry_of_selected, foreign_entry
+from lakehouse.index.search import RowSelection
+from lakehouse.storage.files import (
+    ForeignFiles,
+    Piece,
+    RunReader,
+    SelectedRows,
+    entry_of_selected,
+    foreign_entry,
+)
 from lakehouse.storage.metadata import RunCaches
+from lakehouse.storage.scan import Prunes
 
-__all__ = ["DataFileSource"]
+__all__ = ["DataFileSource", "entry_path"]
 
 _WHOLE = {"avro": AvroRows, "orc": OrcRows}
 
@@ -39,6 +49,7 @@ class DataFileSource:
         schema: the schema that is read with.
         locations: where the files are.
         caches: of footers and small files.
+        pruner: judge of pieces by the scan's condition; deletes of pieces without a match are not looked for.
         settings: bounds on the reads.
     """
 
@@ -50,10 +61,12 @@ class DataFileSource:
         locations: Locations,
         caches: RunCaches,
         *,
+        pruner: Prunes | None = None,
         settings: TableSettings,
     ) -> None:
         self.settings = settings
-        self._tasks = {task.path: task for task in tasks}
+        self._tasks = {entry_path(task): task for task in tasks}
+        self._pruner = pruner
         self._metadata, self._locations, self._caches = metadata, locations, caches
         self._naming = naming_fields(metadata.properties, schema.fields, metadata.location)
         self._mapping = _digest(metadata.properties.get(NAME_MAPPING), schema.id)
@@ -77,12 +90,19 @@ class DataFileSource:
         task = self._tasks[entry.path]
         whole = await self._open(task.path, task.format, task.size, task.rows, schema, "data file")
         reader = FilledRows(whole, task, self._constants(task))
-        selection = await self._deletes.selection(task, reader)
-        return (
-            reader
-            if selection is None
-            else SelectedRows(reader, entry_of_selected(reader.entry, selection), selection)
-        )
+        inside = [number for number, piece in enumerate(reader.pieces) if _begins_in(piece, task)]
+        selection = None if len(inside) == len(reader.pieces) else _rows_of(reader.pieces, inside, task.rows)
+        wanted = [number for number in inside if self._may_match(reader, number)]
+        if wanted and (left := await self._deletes.selection(task, reader, wanted)) is not None:
+            selection = left if selection is None else selection & left
+        if selection is None:
+            return reader
+        return SelectedRows(reader, entry_of_selected(reader.entry, selection), selection)
+
+    def _may_match(self, reader: RunReader, number: int) -> bool:
+        if self._pruner is None:
+            return True
+        return self._pruner.judge_piece(reader.entry, reader.pieces[number]) is not Verdict.NONE
 
     async def _open_delete(self, delete: DeleteFile, fields: Sequence[Field]) -> RunReader:
         schema = TableSchema(fields=tuple(fields), highest_field_id=max(field.id for field in fields))
@@ -116,6 +136,20 @@ class DataFileSource:
             for field, value in zip(spec.fields, task.partition, strict=True)
             if field.transform == "identity" and field.source_ids[0] in self._by_column
         }
+
+
+def entry_path(task: ScanTask) -> str:
+    """Returns what a task's entry is called in a scan; several tasks may be of one file."""
+    return f"{task.path}#{task.start}" if task.start else task.path
+
+
+def _begins_in(piece: Piece, task: ScanTask) -> bool:
+    return task.start <= piece.start and (task.length is None or piece.start < task.start + task.length)
+
+
+def _rows_of(pieces: Sequence[Piece], numbers: Sequence[int], rows: int) -> RowSelection:
+    chosen = [pieces[number] for number in numbers]
+    return RowSelection.of(((one.first_row, one.first_row + one.rows) for one in chosen), rows)
 
 
 def _digest(mapping: str | None, schema_id: int) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.format.metadata import FileEntry
 from lakehouse.format.schema import Field, Primitive
 from lakehouse.iceberg.planning.tasks import ScanTask
+from lakehouse.iceberg.reading.batches import row_numbers
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files import Piece, RunReader
 
@@ -84,9 +84,7 @@ class FilledRows:
         )
 
     def _row_numbers(self, pieces: Sequence[int] | None, rows: I64 | None) -> I64:
-        chosen = self.pieces if pieces is None else [self.pieces[number] for number in pieces]
-        ranges = [np.arange(piece.first_row, piece.first_row + piece.rows) for piece in chosen]
-        numbers: I64 = np.concatenate(ranges) if ranges else np.empty(0, np.int64)
+        numbers = row_numbers(self.pieces, range(len(self.pieces)) if pieces is None else pieces)
         return numbers if rows is None else numbers[rows]
 
 

@@ -43,7 +43,7 @@ async def read_positions(reader: RunReader, wanted: Sequence[str]) -> Mapping[st
     """
     paths = pa.array(wanted, pa.string())
     found: list[tuple[I64, I64]] = []
-    for pieces in batches(reader.pieces):
+    for pieces in batches(reader.pieces, range(len(reader.pieces))):
         table = await reader.read(POSITION_FIELDS, pieces)
         found.append(await in_thread(_of_paths, table, paths))
     return await in_thread(_by_path, found, wanted)

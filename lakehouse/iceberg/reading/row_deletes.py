@@ -20,7 +20,7 @@ from lakehouse.format.schema import Field
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.planning.tasks import DeleteFile, ScanTask
-from lakehouse.iceberg.reading.batches import batches
+from lakehouse.iceberg.reading.batches import batches, row_numbers
 from lakehouse.iceberg.reading.equality_deletes import DeletedValues, compared_columns
 from lakehouse.iceberg.reading.faults import named
 from lakehouse.iceberg.reading.once import Once
@@ -41,7 +41,7 @@ _Group = tuple[tuple[int, ...], int, tuple[Any, ...] | None]
 
 def known_rows(task: ScanTask) -> int | None:
     """Returns the rows that are left of a data file where metadata tell; None where only reading does."""
-    if any(delete.kind != "vector" for delete in task.deletes):
+    if task.start or task.length is not None or any(delete.kind != "vector" for delete in task.deletes):
         return None
     return task.rows - sum(delete.rows for delete in task.deletes)
 
@@ -82,12 +82,15 @@ class RowDeletes:
                 elif delete.kind == "equality":
                     self._groups[self._group(task, delete)][delete.path] = delete
 
-    async def selection(self, task: ScanTask, reader: RunReader) -> RowSelection | None:
+    async def selection(
+        self, task: ScanTask, reader: RunReader, pieces: Sequence[int]
+    ) -> RowSelection | None:
         """Returns the rows that are left of a data file; None = all.
 
         Args:
             task: of the file.
             reader: the open file with all its rows.
+            pieces: numbers of those that are read, ascending; rows of others may be left though deleted.
         """
         found = [
             rows
@@ -98,7 +101,7 @@ class RowDeletes:
             )
         ]
         groups = {self._group(task, delete) for delete in task.deletes if delete.kind == "equality"}
-        found += [await self._matching(group, task, reader) for group in sorted(groups, key=str)]
+        found += [await self._matching(group, task, reader, pieces) for group in sorted(groups, key=str)]
         found = [rows for rows in found if len(rows)]
         return await in_thread(_rest, found, task.rows) if found else None
 
@@ -124,14 +127,14 @@ class RowDeletes:
         with named(delete.path, "position delete file"):
             return await read_positions(reader, wanted)
 
-    async def _matching(self, group: _Group, task: ScanTask, reader: RunReader) -> I64:
+    async def _matching(self, group: _Group, task: ScanTask, reader: RunReader, pieces: Sequence[int]) -> I64:
         """Returns the numbers of the rows that equality deletes of a group delete, some pieces at a time."""
         values = await self._values.get(group, lambda: self._load_values(group))
         numbers = []
-        for pieces in batches(reader.pieces):
-            rows = await reader.read(values.fields, pieces)
+        for batch in batches(reader.pieces, pieces):
+            rows = await reader.read(values.fields, batch)
             hit = await in_thread(values.deletes, rows, task.sequence)
-            numbers.append(np.flatnonzero(hit) + reader.pieces[pieces[0]].first_row)
+            numbers.append(row_numbers(reader.pieces, batch)[hit])
         every: I64 = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
         return every
 

@@ -20,7 +20,7 @@ from lakehouse.format.schema import Field, TableSchema
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.planning.tasks import ScanTask
-from lakehouse.iceberg.reading.data_file_source import DataFileSource
+from lakehouse.iceberg.reading.data_file_source import DataFileSource, entry_path
 from lakehouse.iceberg.reading.lineage import LINEAGE
 from lakehouse.iceberg.reading.row_deletes import known_rows
 from lakehouse.iceberg.types import IcebergSchema
@@ -31,7 +31,7 @@ from lakehouse.storage.schema import fields_named
 
 __all__ = ["Reading", "task_scan"]
 
-_ALL = VERDICTS.index(Verdict.ALL)
+_ALL, _SOME = VERDICTS.index(Verdict.ALL), VERDICTS.index(Verdict.SOME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def task_scan(
         reading: what they are read with.
         columns: names, in order; None = all of the schema. ``_row_id`` and
             ``_last_updated_sequence_number`` can be named too.
-        where: a condition, which every row is tested by.
+        where: a condition, by which rows of tasks that have a residual are tested.
         limit: maximum rows to return; None = all.
 
     Raises:
@@ -69,8 +69,10 @@ def task_scan(
     """
     schema = _needed(reading.schema, columns, where)
     entries = [_entry(task) for task in tasks]
-    unknown = frozenset(task.path for task in tasks if known_rows(task) is None)
+    unknown = frozenset(entry_path(task) for task in tasks if known_rows(task) is None)
+    matching = frozenset(entry_path(task) for task in tasks if task.residual is None)
     bound = None if where is None else bind_where(where, schema)
+    pruner = None if bound is None else Pruner(bound, schema)
     return Scan(
         entries,
         schema,
@@ -80,18 +82,19 @@ def task_scan(
             reading.schema,
             reading.locations,
             reading.caches,
+            pruner=pruner,
             settings=reading.settings,
         ),
         columns=list(reading.schema.names) if columns is None else columns,
         where=where,
         limit=limit,
-        pruner=_TaskPruner(None if bound is None else Pruner(bound, schema), unknown),
+        pruner=_TaskPruner(pruner, unknown, matching),
     )
 
 
 def _entry(task: ScanTask) -> FileEntry:
     rows = known_rows(task)
-    return foreign_entry(task.path, size=task.size, rows=task.rows if rows is None else rows)
+    return foreign_entry(entry_path(task), size=task.size, rows=task.rows if rows is None else rows)
 
 
 def _needed(schema: IcebergSchema, columns: Sequence[str] | None, where: Expr | None) -> TableSchema:
@@ -119,32 +122,32 @@ def _is_named(field: Field, named: frozenset[str]) -> bool:
 
 
 class _TaskPruner:
-    """The pruner of a condition, or of none, that says of files with unread deletes that some rows match."""
+    """The pruner of a condition, or of none, and what tasks say of their files.
 
-    def __init__(self, inner: Prunes | None, unknown: frozenset[str]) -> None:
-        self._inner, self._unknown = inner, unknown
+    Args:
+        inner: judge of pieces by the condition; None = every row is wanted.
+        unknown: files of which nobody knows how many rows are left.
+        matching: files of which all rows that are left match.
+    """
+
+    def __init__(self, inner: Prunes | None, unknown: frozenset[str], matching: frozenset[str]) -> None:
+        self._inner, self._unknown, self._matching = inner, unknown, matching
 
     def excludes_keys(self, entry: FileEntry) -> str | None:
         return None
 
     def judge(self, entry: FileEntry) -> tuple[Verdict, str]:
-        verdict, reason = (Verdict.ALL, "stats") if self._inner is None else self._inner.judge(entry)
-        is_unknown = verdict is Verdict.ALL and entry.path in self._unknown
-        return (Verdict.SOME if is_unknown else verdict), reason
+        matches = self._inner is None or entry.path in self._matching
+        # The number of rows of a file whose rows all match is taken from its entry.
+        return (Verdict.ALL if matches and entry.path not in self._unknown else Verdict.SOME), "stats"
 
     def judge_all(self, entries: Sequence[FileEntry]) -> Judged:
-        if self._inner is None:
-            every = np.full(len(entries), _ALL, np.uint8)
-            judged = Judged(every, np.zeros(len(entries), np.uint8))
-        else:
-            judged = self._inner.judge_all(entries)
-        if self._unknown:
-            unknown = np.fromiter((entry.path in self._unknown for entry in entries), np.bool_, len(entries))
-            judged.verdicts[unknown & (judged.verdicts == _ALL)] = VERDICTS.index(Verdict.SOME)
-        return judged
+        found = [self.judge(entry)[0] is Verdict.ALL for entry in entries]
+        verdicts = np.where(np.array(found, np.bool_), _ALL, _SOME).astype(np.uint8)
+        return Judged(verdicts, np.zeros(len(entries), np.uint8))
 
     def excludes_piece(self, entry: FileEntry, piece: Piece) -> bool:
-        return self._inner is not None and self._inner.excludes_piece(entry, piece)
+        return False
 
     def judge_piece(self, entry: FileEntry, piece: Piece) -> Verdict:
         return Verdict.ALL if self._inner is None else self._inner.judge_piece(entry, piece)

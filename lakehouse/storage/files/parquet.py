@@ -408,11 +408,13 @@ def _pieces(opened: _Opened) -> Iterator[Piece]:
     keyed = bool(footer.first_keys)
     first_row = 0
     sizes = footer.sizes.sum(axis=1, dtype=np.int64).tolist()
+    starts = footer.starts.min(axis=1, initial=footer.size).tolist()
     for group, (rows, size) in enumerate(zip(footer.group_rows.tolist(), sizes, strict=True)):
         yield Piece(
             rows=rows,
             first_row=first_row,
             size=size,
+            start=starts[group],
             min_key=footer.first_keys[group] if keyed else None,
             max_key=footer.last_keys[group] if keyed else None,
             stats=GroupStats(footer, opened.columns, group),

@@ -36,6 +36,8 @@ class Piece:
     """Number of its first row in the file."""
     size: int
     """Estimated bytes that a read of all its columns fetches."""
+    start: int = 0
+    """Place of its first byte in the file, where the format tells."""
     min_key: bytes | None = None
     """Row key of its first row; None in append-only tables."""
     max_key: bytes | None = None

@@ -10,6 +10,8 @@ import pytest
 
 from lakehouse.config import TableSettings
 from lakehouse.errors import InvalidInputError
+from lakehouse.expr import parse_where
+from lakehouse.iceberg.reading import task_scan
 from lakehouse.io import measure
 from tests.kit.iceberg_files import MadeTable, field
 from tests.kit.iceberg_spark_tables import SPARK_TABLES, same, spark_table
@@ -213,3 +215,48 @@ async def test_types_of_fixed_length_and_nanoseconds_are_read() -> None:
     later = made.scan([task], columns=["t"], where="t > '2023-11-14T22:13:20.000000001'")
     tables = [table async for table in later.tables()]
     assert pa.concat_tables(tables).column("t").cast(pa.int64()).to_pylist() == [1_700_000_000_000_000_002]
+
+
+@pytest.mark.parametrize("kind", ["none", "positions", "equality", "vectors"])
+async def test_shares_of_a_file_are_the_file(kind: str) -> None:
+    """Row groups that begin in a share are read with it, once, without what is deleted in the file."""
+    made = MadeTable(_FIELDS[:2])
+    task = await made.data(_ROWS, [1, 2], first_row_id=100)
+    gone = {3, 8, 15}
+    if kind == "positions":
+        deletes = (await made.positions((task.path, row) for row in gone),)
+    elif kind == "equality":
+        deletes = (await made.equality(pa.table({"id": sorted(gone)}), [1]),)
+    else:
+        deletes = ((await made.vectors({task.path: sorted(gone)}))[task.path],)
+    task = replace(task, deletes=() if kind == "none" else deletes)
+    left = [row for row in range(20) if kind == "none" or row not in gone]
+    for step in (1, 50, 150, task.size):
+        shares = [replace(task, start=at, length=step) for at in range(0, task.size, step)]
+        found = await made.rows(*shares, columns=["id", "_row_id"])
+        assert sorted(row["id"] for row in found) == left
+        assert all(row["_row_id"] == row["id"] + 100 for row in found)
+        assert await made.scan(shares, columns=()).count() == len(left)
+        alone = [await made.rows(share, where="id < 12") for share in shares]
+        assert sorted(row["id"] for rows in alone for row in rows) == [row for row in left if row < 12]
+
+
+async def test_files_that_match_are_counted_without_a_request() -> None:
+    """Where the plan knows that all rows of a file match, its manifest says how many; others are asked."""
+    made = MadeTable(_FIELDS[:2])
+    one, other = [await made.data(_ROWS, [1, 2]) for _ in range(2)]
+    where = parse_where("id < 5")
+    with measure() as cost:
+        counted = task_scan([one, replace(other, residual=where)], made.reading, where=where, columns=())
+        assert await counted.count() == 25
+    assert cost.by_kind() == {"get": 1}
+
+
+async def test_deletes_of_row_groups_without_a_match_are_not_fetched() -> None:
+    """Where statistics of all row groups exclude the condition, no delete file is read."""
+    made = MadeTable(_FIELDS[:2])
+    task = await made.data(_ROWS, [1, 2])
+    task = replace(task, deletes=(await made.positions([(task.path, 3)]),))
+    with measure() as cost:
+        assert await made.rows(task, where="id > 1000") == []
+    assert cost.by_kind() == {"get": 1}
