@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import CorruptionError
-from lakehouse.format.schema import Field, StructType
+from lakehouse.format.schema import Field, StructType, children
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.types import IcebergSchema
 from lakehouse.kernels.arrays import I64, Mask
@@ -27,6 +27,7 @@ from lakehouse.kernels.arrays import I64, Mask
 __all__ = ["ComparedColumn", "DeletedValues", "compared_columns"]
 
 _NAN_BITS = {pa.float32(): 0x7FC00000, pa.float64(): 0x7FF8000000000000}
+_BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +39,19 @@ class ComparedColumn:
     path: tuple[str, ...] = ()
     """Names from there to the field."""
 
-    def values(self, column: pa.ChunkedArray) -> pa.Array:
+    def values(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Returns the values that are compared, in a form in which equal ones are the same."""
         if self.path:
             column = pc.struct_field(column, list(self.path))
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        return _bits(array) if array.type in _NAN_BITS else array
+        if column.type not in _NAN_BITS:
+            return column
+        return pa.chunked_array([_bits(chunk) for chunk in column.chunks], _BITS[column.type])
 
 
 def _bits(array: pa.Array) -> pa.Array:
     """Returns floating-point numbers as their bits, every NaN as the same."""
-    kind = pa.int32() if array.type == pa.float32() else pa.int64()
-    nan = pa.scalar(_NAN_BITS[array.type], kind)
-    return pc.if_else(pc.is_nan(array), nan, array.view(kind))
+    kind = _BITS[array.type]
+    return pc.if_else(pc.is_nan(array), pa.scalar(_NAN_BITS[array.type], kind), array.view(kind))
 
 
 def compared_columns(
@@ -75,8 +75,8 @@ def compared_columns(
         column = next((way for way in ways if way is not None), None)
         if column is None:
             raise CorruptionError(
-                f"the delete file {path} compares field {number}, which no schema of the table has in a type "
-                "that is read",
+                f"the delete file {path} compares field {number}, which no schema of the table has, or not as "
+                "a value that can be compared",
                 key=path,
                 got=number,
             )
@@ -88,7 +88,7 @@ def compared_columns(
 
 def _way(fields: Iterable[Field], number: int) -> ComparedColumn | None:
     for field in fields:
-        if field.id == number:
+        if field.id == number and not children(field.type):
             return ComparedColumn(field=_optional(field))
         if isinstance(field.type, StructType):
             inner = _way(field.type.fields, number)
@@ -153,7 +153,7 @@ class DeletedValues:
         return codes
 
 
-def _places(values: pa.Array, known: pa.Array) -> I64:
+def _places(values: pa.ChunkedArray, known: pa.Array) -> I64:
     """Returns the place of each value among the known ones, a null's too; -1 = it is not there."""
     places: I64 = pc.index_in(values, value_set=known).fill_null(-1).to_numpy().astype(np.int64)
     return places

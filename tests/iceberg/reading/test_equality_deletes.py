@@ -164,12 +164,16 @@ async def test_deletes_of_one_partition_leave_others() -> None:
     assert [(row["id"], row["name"]) for row in await table.rows(*tasks)] == [(2, "a"), (1, "b")]
 
 
-@pytest.mark.parametrize(("ids", "message"), [((), "has no equality ids"), ((9,), "compares field 9")])
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [((), "has no equality ids"), ((9,), "compares field 9"), ((4,), "compares field 4"), ((5,), "field 5")],
+)
 async def test_fields_that_nobody_knows_are_corruption(ids: tuple[int, ...], message: str) -> None:
-    """A delete file compares one field at least, and fields that a schema of the table has."""
-    table = MadeTable(_FIELDS)
+    """A delete file compares one field at least, and fields of one value that a schema of the table has."""
+    items = {"type": "list", "element-id": 5, "element-required": False, "element": "int"}
+    table = MadeTable([*_FIELDS, field(4, "l", items)])
     task = await table.data(_rows([(1, "a", 0.0)]), [1, 2, 3])
     delete = await table.equality(pa.table({"id": [1]}), [1], equality_ids=ids)
     with pytest.raises(CorruptionError, match=message) as caught:
-        await table.left(task, delete)
+        await table.left(task, delete, columns=["id"])
     assert caught.value.context["key"] == delete.path
