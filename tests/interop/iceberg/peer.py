@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -61,10 +62,14 @@ def tables() -> Path:
     lists = sorted(peer_env.REQUIREMENTS.glob(f"{ENVIRONMENT}.*"))
     digest = hashlib.sha256(text + b"".join(path.read_bytes() for path in lists)).hexdigest()
     place = _ROOT.joinpath(".cache").resolve() / "iceberg-spark" / digest[:16]
-    if not (place / "made.json").is_file():
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        run("generate", place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    # Two runs of tests may ask at once: the second one waits, and finds them.
+    with (place.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "made.json").is_file():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            run("generate", place)
     return place / "db"
 
 

@@ -101,8 +101,6 @@ POOLS: dict[str, tuple[str, ...]] = {
 }
 """Of each type its values in order, nulls left out."""
 
-_WORDS = {"=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "starts": "LIKE"}
-
 
 def literal(kind: str, text: str, *, spark: bool) -> str:
     """A value as SQL has it."""
@@ -118,10 +116,7 @@ def literal(kind: str, text: str, *, spark: bool) -> str:
 
 
 def sql(condition: Condition, *, spark: bool) -> str:
-    """A condition as SQL, Spark's or ours.
-
-    Spark has NaN above every number; ours is as IEEE 754 says, below and above none.
-    """
+    """A condition as SQL, Spark's or ours; both have NaN above every number."""
     op, *rest = condition
     if op in ("and", "or"):
         return f" {op.upper()} ".join(f"({sql(part, spark=spark)})" for part in rest)
@@ -135,12 +130,7 @@ def sql(condition: Condition, *, spark: bool) -> str:
         return f"{column} {op.upper()} ({', '.join(texts)})"
     if op == "starts":
         return f"{column} LIKE '{values[0]}%'"
-    said = f"{column} {op} {texts[0]}"
-    return (
-        f"{said} AND NOT isnan({column})"
-        if spark and op in (">", ">=") and kind in ("float", "double")
-        else said
-    )
+    return f"{column} {op} {texts[0]}"
 
 
 def conditions(number: int, kind: str, column: str, name: str | None) -> list[Condition]:
