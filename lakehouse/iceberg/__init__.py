@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.expr.runtime_filter import RuntimeFilter
     from lakehouse.iceberg.metadata import (
         IcebergRef,
         IcebergSnapshot,
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergScan", "IcebergSnapshot",
-    "IcebergTable", "PartitionField", "PartitionSpec", "ScanTask", "TableMetadata", "open",
+    "IcebergTable", "PartitionField", "PartitionSpec", "RuntimeFilter", "ScanTask", "TableMetadata", "open",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
+        "lakehouse.expr.runtime_filter": "RuntimeFilter",
         "metadata": "IcebergRef IcebergSnapshot PartitionField PartitionSpec TableMetadata",
         "lakehouse.iceberg.planning": "DeleteFile Explanation IcebergPlan ScanTask",
         "scan": "IcebergScan",

@@ -18,10 +18,11 @@ from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakehouse.iceberg.opening import load_metadata, open_locations
-from lakehouse.iceberg.planning import IcebergPlan, ManifestSource, PlanCaches, PlanFilter, planned
+from lakehouse.iceberg.planning import IcebergPlan, ManifestSource, PlanCaches, planned
 from lakehouse.iceberg.reading import Reading
 from lakehouse.iceberg.relations import (
     history_relation,
@@ -143,7 +144,7 @@ class IcebergTable:
         self,
         where: Expr | str | None = None,
         *,
-        runtime_filters: Sequence[PlanFilter] | Literal["off"] = (),
+        runtime_filters: Sequence[RuntimeFilter] | Literal["off"] = (),
         snapshot: int | None = None,
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
@@ -185,7 +186,7 @@ class IcebergTable:
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
         ref: str | None = None,
-        runtime_filters: Sequence[PlanFilter] | Literal["off"] = (),
+        runtime_filters: Sequence[RuntimeFilter] | Literal["off"] = (),
     ) -> IcebergScan:
         """The rows that match, without deleted ones; nothing is read before they are asked for.
 
@@ -270,15 +271,10 @@ class IcebergTable:
             return self._metadata.snapshot_of_ref(tag, "tag")
         return self._metadata.current_snapshot if ref is None else self._metadata.snapshot_of_ref(ref)
 
-    def _applied(self, filters: Sequence[PlanFilter] | Literal["off"]) -> Sequence[PlanFilter]:
+    def _applied(self, filters: Sequence[RuntimeFilter] | Literal["off"]) -> Sequence[RuntimeFilter]:
         """Returns the runtime filters that plans are to apply."""
         if isinstance(filters, str):
             if filters != "off":
                 raise InvalidInputError(f"runtime_filters is a list of filters or 'off', not {filters!r}")
             return ()
-        wrong = [one for one in filters if not hasattr(one, "excluded")]
-        if wrong:
-            raise InvalidInputError(
-                f"a runtime filter is made by RuntimeFilter.in_, .range, .bloom …, not {wrong[0]!r}"
-            )
         return filters if self._settings.iceberg.runtime_filters else ()

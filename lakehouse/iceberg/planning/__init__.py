@@ -14,21 +14,21 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned
-    from lakehouse.iceberg.planning.plan import IcebergPlan, PlanFilter
+    from lakehouse.iceberg.planning.plan import IcebergPlan
     from lakehouse.iceberg.planning.planner import planned
     from lakehouse.iceberg.planning.source import ManifestSource, PlanCaches
     from lakehouse.iceberg.planning.tasks import DeleteFile, FileFormatName, ScanTask
 
 __all__ = [
     "DeleteFile", "Explanation", "FileFormatName", "FilterEffect", "IcebergPlan", "ManifestSource",
-    "PlanCaches", "PlanFilter", "Pruned", "ScanTask", "planned",
+    "PlanCaches", "Pruned", "ScanTask", "planned",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "explanation": "Explanation FilterEffect Pruned",
-        "plan": "IcebergPlan PlanFilter",
+        "plan": "IcebergPlan",
         "planner": "planned",
         "source": "ManifestSource PlanCaches",
         "tasks": "DeleteFile FileFormatName ScanTask",

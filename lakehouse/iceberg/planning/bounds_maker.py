@@ -45,6 +45,18 @@ class BoundsMaker:
         self._specs = specs
         self._fields = {name: (number, kind) for number, (name, kind) in field_types(schema).items()}
 
+    @property
+    def bucketed(self) -> frozenset[str]:
+        """Names of the columns that some spec buckets."""
+        sources = {
+            number
+            for spec in self._specs.values()
+            for field in spec.fields
+            if field.transform.startswith("bucket")
+            for number in field.source_ids
+        }
+        return frozenset(name for name, (number, _) in self._fields.items() if number in sources)
+
     def of_manifests(self, manifests: Sequence[ManifestFile], names: Collection[str]) -> FileBounds:
         """Returns bounds of columns in manifests, of which those of one spec are neighbours."""
         rows = np.array([_rows(one.added_rows, one.existing_rows) for one in manifests], np.int64)

@@ -11,13 +11,12 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse.expr import to_sql
-from lakehouse.expr.columnar import FileBounds
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg.manifests import ManifestFile
 from lakehouse.iceberg.metadata import IcebergSnapshot
 from lakehouse.iceberg.planning.bounds_maker import BoundsMaker
@@ -25,6 +24,7 @@ from lakehouse.iceberg.planning.delete_set import DeleteSet
 from lakehouse.iceberg.planning.deletes import assigned
 from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned, range_text
 from lakehouse.iceberg.planning.files import FileSet
+from lakehouse.iceberg.planning.filters import AppliedFilter, BoundFilter, bound_filters
 from lakehouse.iceberg.planning.matching import Pairs
 from lakehouse.iceberg.planning.question import Answers, Question
 from lakehouse.iceberg.planning.splits import SplitSizes, shares
@@ -33,33 +33,9 @@ from lakehouse.iceberg.types import IcebergSchema
 from lakehouse.io.cost import Cost
 from lakehouse.kernels.arrays import I64, Mask
 
-__all__ = ["AppliedFilter", "Candidates", "IcebergPlan", "PlanFilter"]
+__all__ = ["Candidates", "IcebergPlan"]
 
 _LISTED_MAX = 1_000
-
-
-class PlanFilter(Protocol):
-    """A filter of one column that excludes files; its text says what it asks."""
-
-    @property
-    def column(self) -> str:
-        """Name of the column."""
-        ...
-
-    def excluded(self, bounds: FileBounds) -> Mask:
-        """Returns for each file, True if no row of it passes."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedFilter:
-    """A runtime filter, and what it excludes."""
-
-    filter: PlanFilter
-    manifests: Mask
-    """For each data manifest of the snapshot, True if it has no wanted row."""
-    files: Mask
-    """For each candidate, True if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +61,7 @@ class Candidates:
         repeated: Mask = np.repeat(mask[self.read], np.diff(self.files.begins))
         return repeated
 
-    def excluded(self, one: PlanFilter) -> Mask:
+    def excluded(self, one: BoundFilter) -> Mask:
         """Returns for each file whether a runtime filter excludes it."""
         return one.excluded(self.bounds.of_files(self.files, frozenset([one.column])))
 
@@ -173,7 +149,7 @@ class IcebergPlan:
     def _deletes(self) -> Pairs:
         return assigned(self._candidates.files, self._at, self._candidates.deletes)
 
-    def prune(self, filters: Iterable[PlanFilter]) -> IcebergPlan:
+    def prune(self, filters: Iterable[RuntimeFilter]) -> IcebergPlan:
         """Returns the plan without the files that these filters exclude; makes no request."""
         made, bounds = self._candidates, self._candidates.bounds
         applied = [
@@ -182,7 +158,7 @@ class IcebergPlan:
                 manifests=one.excluded(bounds.of_manifests(made.manifests, frozenset([one.column]))),
                 files=made.excluded(one),
             )
-            for one in filters
+            for one in bound_filters(filters, self.schema.table_schema.arrow())
         ]
         return IcebergPlan(
             self._candidates,
@@ -259,7 +235,7 @@ class IcebergPlan:
 
     def _effects(self, sizes: I64, read: Mask) -> Iterator[FilterEffect]:
         for part, manifests, files in zip(
-            self._question.parts, self._of_manifests.excluded, self._of_files.excluded, strict=True
+            self._question.asked, self._of_manifests.excluded, self._of_files.excluded, strict=True
         ):
             yield _effect(to_sql(part), "where", manifests, files & read, sizes)
         for one in self._filters:
@@ -275,7 +251,7 @@ class IcebergPlan:
         for number in at.tolist():
             at_part = self._of_manifests.first_excluding(number)
             if at_part is not None:
-                part = self._question.parts[at_part]
+                part = self._question.asked[at_part]
                 by, why, columns = "partition", to_sql(part), sorted(part.columns())
             else:
                 excluding = next(one.filter for one in self._filters if one.manifests[number])
@@ -300,7 +276,7 @@ class IcebergPlan:
         for place, path in zip(at.tolist(), files.paths(at).to_pylist(), strict=True):
             number = self._of_files.first_excluding(place)
             if number is not None:
-                part = self._question.parts[number]
+                part = self._question.asked[number]
                 by = "partition" if by_partition.excluded[number][place] else "metrics"
                 why, columns = to_sql(part), sorted(part.columns())
             else:

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from lakehouse.expr import Expr
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg.manifests import ManifestFile
 from lakehouse.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakehouse.iceberg.planning.bounds_maker import BoundsMaker
 from lakehouse.iceberg.planning.delete_set import DeleteSet
 from lakehouse.iceberg.planning.files import FileSet
-from lakehouse.iceberg.planning.plan import AppliedFilter, Candidates, IcebergPlan, PlanFilter
+from lakehouse.iceberg.planning.filters import AppliedFilter, BoundFilter, bound_filters
+from lakehouse.iceberg.planning.plan import Candidates, IcebergPlan
 from lakehouse.iceberg.planning.question import Question
 from lakehouse.iceberg.planning.source import ManifestSource
 from lakehouse.iceberg.planning.splits import SplitSizes
@@ -35,7 +37,7 @@ async def planned(
     schema: IcebergSchema,
     *,
     where: Expr | None = None,
-    filters: Sequence[PlanFilter] = (),
+    filters: Sequence[RuntimeFilter] = (),
     since: int | None = None,
 ) -> IcebergPlan:
     """Plans a scan of a snapshot.
@@ -49,21 +51,22 @@ async def planned(
         filters: runtime filters that are known already, so that manifests they exclude are not read.
         since: only files that were appended after this snapshot.
     """
-    question = Question(where, schema.table_schema)
     bounds = BoundsMaker(schema, metadata.specs)
+    question = Question(where, schema.table_schema, listed=bounds.bucketed)
+    asked = bound_filters(filters, schema.table_schema.arrow())
     added_by = None if since is None else metadata.appends_since(since, snapshot)
     with measure() as cost:
         every = [one for one in await source.manifests(snapshot) if _may_have(one, added_by)]
         data = [one for one in every if not one.content]
         deletes = [one for one in every if one.content]
         answers = question.ask(bounds.of_manifests(data, question.names))
-        excluded = [_excluded(one, data, bounds) for one in filters]
+        excluded = [_excluded(one, data, bounds) for one in asked]
         read = np.flatnonzero(_kept(answers.kept, excluded))
         files = await source.files([data[number] for number in read.tolist()], metadata.specs)
         # A delete file applies within its partition, or everywhere if it has none: then nothing excludes it.
         applying = _kept(
             question.ask(bounds.of_manifests(deletes, question.names)).kept,
-            [_excluded(one, deletes, bounds) for one in filters],
+            [_excluded(one, deletes, bounds) for one in asked],
         )
         deleting = [deletes[number] for number in np.flatnonzero(applying).tolist()] if len(files) else []
         candidates = Candidates(
@@ -83,7 +86,7 @@ async def planned(
             of_files=question.ask(bounds.of_files(files, question.names)),
             filters=[
                 AppliedFilter(filter=one, manifests=mask, files=candidates.excluded(one))
-                for one, mask in zip(filters, excluded, strict=True)
+                for one, mask in zip(asked, excluded, strict=True)
             ],
             sizes=SplitSizes.of(metadata.properties),
             cost=cost,
@@ -99,7 +102,7 @@ def _may_have(manifest: ManifestFile, added_by: frozenset[int] | None) -> bool:
     return not manifest.content and manifest.snapshot_id in added_by and manifest.added_files != 0
 
 
-def _excluded(one: PlanFilter, manifests: Sequence[ManifestFile], bounds: BoundsMaker) -> Mask:
+def _excluded(one: BoundFilter, manifests: Sequence[ManifestFile], bounds: BoundsMaker) -> Mask:
     return one.excluded(bounds.of_manifests(manifests, frozenset([one.column])))
 
 

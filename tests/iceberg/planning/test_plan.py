@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType
 
-from lakehouse.expr.columnar import FileBounds
-from lakehouse.iceberg import IcebergPlan, IcebergTable
-from lakehouse.kernels.arrays import Mask
-from tests.kit.iceberg_plans import DAY, data_file, delete_file, manifest, opened, three_days
-
-
-@dataclass(frozen=True)
-class Among:
-    """A filter that keeps files whose ids may be one of some numbers."""
-
-    ids: tuple[int, ...]
-    column: str = "id"
-
-    def excluded(self, bounds: FileBounds) -> Mask:
-        """Returns the files that can have none of the numbers."""
-        known = bounds.columns[self.column]
-        held = [known.low.compare("<=", one) & known.high.compare(">=", one) for one in self.ids]
-        return ~np.logical_or.reduce(held)
-
-    def __str__(self) -> str:
-        return f"id in {self.ids}"
+from lakehouse.iceberg import IcebergPlan, IcebergTable, RuntimeFilter
+from tests.kit.iceberg_plans import DAY, SCHEMA, data_file, delete_file, manifest, opened, three_days
+from tests.kit.iceberg_tables import Item, Manifest, Snapshot, Table
 
 
 async def plan_of(table: IcebergTable, *args: str, **how: object) -> IcebergPlan:
@@ -60,10 +43,14 @@ async def test_runtime_filters_prune_a_plan_that_stands(tmp_path: Path) -> None:
     """A filter that comes later leaves files out without a request; the plan it was asked of stays."""
     async with await opened(three_days(), tmp_path) as table:
         plan = await table.plan()
-        pruned = plan.prune([Among((5, 150, 999))]).prune([Among((150, 151))])
+        pruned = plan.prune([RuntimeFilter.in_("id", [5, 150, 999])]).prune(
+            [RuntimeFilter.in_("id", [150, 151])]
+        )
         assert (len(plan), len(pruned)) == (30, 1)
         assert [task.path.rpartition("/")[2] for task in pruned.tasks()] == ["15.parquet"]
-        asked = await table.plan(runtime_filters=[Among((5, 150, 999)), Among((150, 151))])
+        asked = await table.plan(
+            runtime_filters=[RuntimeFilter.in_("id", [5, 150, 999]), RuntimeFilter.in_("id", [150, 151])]
+        )
         assert asked.files().equals(pruned.files())
         assert len(await table.plan(runtime_filters="off")) == 30
 
@@ -71,14 +58,14 @@ async def test_runtime_filters_prune_a_plan_that_stands(tmp_path: Path) -> None:
 async def test_runtime_filters_can_be_switched_off(tmp_path: Path) -> None:
     """A setting leaves all runtime filters unasked."""
     table = await opened(three_days(), tmp_path, {"iceberg.runtime_filters": False})
-    assert len(await plan_of(table, runtime_filters=[Among((5,))])) == 30
+    assert len(await plan_of(table, runtime_filters=[RuntimeFilter.in_("id", [5])])) == 30
 
 
 async def test_it_says_why(tmp_path: Path) -> None:
     """Each manifest and file that is left out is told with its filter, its reason and what is known of it."""
     table = await opened(three_days(), tmp_path)
     plan = await plan_of(table, "at >= '2024-01-02' and id < 120 and at <> '2024-01-04'")
-    said = plan.prune([Among((104,))]).explain()
+    said = plan.prune([RuntimeFilter.in_("id", [104])]).explain()
     assert (said.manifests, said.manifests_pruned, said.files, said.files_pruned) == (3, 1, 1, 19)
     by = {one.path.rpartition("/data/")[2]: one for one in said.pruned if one.what == "file"}
     assert by[f"{DAY + 1}/15.parquet"].by == "metrics"
@@ -90,14 +77,14 @@ async def test_it_says_why(tmp_path: Path) -> None:
     assert "at >= '2024-01-02'" in manifest_told.why
     assert "at is 2024-01-01 00:00:00 to 2024-01-01 23:59:59.999999" in manifest_told.why
     by_filter = [one for one in said.pruned if one.by == "runtime filter"]
-    assert {one.why.partition(",")[0] for one in by_filter} == {"id in (104"}
+    assert {one.why.partition(",")[0] for one in by_filter} == {"id IN (104)"}
     effects = {effect.filter: effect for effect in said.filters}
     assert (effects["id < 120"].manifests, effects["id < 120"].files, effects["id < 120"].bytes) == (
         0,
         18,
         18_000,
     )
-    assert effects["id in (104,)"].kind == "runtime"
+    assert effects["id IN (104)"].kind == "runtime"
     assert "3 manifests left out" in str(said)
 
 
@@ -140,3 +127,17 @@ async def test_rows_of_no_file_are_no_match(tmp_path: Path) -> None:
     async with await opened(three_days(empty), tmp_path) as table:
         assert len(await table.plan()) == 31
         assert len(await table.plan("id >= 0 or id is null")) == 30
+
+
+async def test_small_ranges_of_bucketed_columns_are_asked_value_by_value(tmp_path: Path) -> None:
+    """A range of few values leaves out the buckets that none of them is in, and is asked of rows once."""
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(64), "id_bucket"), spec_id=0)
+    items = [Item(path=f"data/{bucket}.parquet", partition=(bucket,), rows=10) for bucket in range(64)]
+    buckets = Manifest(name="m", schema=SCHEMA, spec=spec, items=items)
+    made = Table(schemas=[SCHEMA], specs=[spec], snapshots=[Snapshot(id=1, sequence=1, manifests=[buckets])])
+    async with await opened(made, tmp_path) as table:
+        plan = await table.plan("id >= 34 and id < 37")
+    hashed = {BucketTransform(64).transform(LongType())(number) for number in (34, 35, 36)}
+    assert {row["partition"]["id_bucket"] for row in plan.files().to_pylist()} == hashed
+    assert plan.files()["residual"].to_pylist() == ["(id >= 34) AND (id < 37)"] * len(hashed)
+    assert {effect.filter: effect.files for effect in plan.explain().filters}["id IN (34, 35, 36)"] == 61
