@@ -169,6 +169,18 @@ class RuntimeFilter(abc.ABC):
         """
         return self.bound(schema)(bounds)
 
+    def excluded(self, bounds: FileBounds) -> Mask:
+        """Returns the same of bounds that are named as the filter names its column, and tell its type."""
+        known = bounds.columns.get(self.column)
+        if known is None:
+            return np.full(len(bounds.rows), self._lets_nothing_through)
+        return self.judge(bounds, pa.schema({self.column: known.low.array.type}))
+
+    @property
+    def _lets_nothing_through(self) -> bool:
+        """Whether no row is let through, whatever the column has."""
+        return False
+
     def __str__(self) -> str:
         return self.describe()
 
@@ -255,6 +267,14 @@ class _In(RuntimeFilter):
     @property
     def is_null_rejecting(self) -> bool:
         return not self._with_null
+
+    @property
+    def _lets_nothing_through(self) -> bool:
+        if isinstance(self.values, pa.Array):
+            nothing = self.values.null_count == len(self.values)
+        else:
+            nothing = all(value is None for value in self.values)
+        return nothing and not self._with_null
 
     def describe(self) -> str:
         first = self.values[: _SHOWN_MAX + 1]

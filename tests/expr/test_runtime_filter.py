@@ -203,6 +203,7 @@ LONG = {
 def test_files_are_dropped(wanted: RuntimeFilter, dropped: list[bool]) -> None:
     """Files go that cannot have a wanted row: by their range, their only value, or for want of values."""
     assert wanted.judge(files_of(**LONG), pa.schema({"v": pa.int64()})).tolist() == dropped
+    assert wanted.excluded(files_of(**LONG)).tolist() == dropped
 
 
 def test_nothing_is_known_of_a_column_without_bounds() -> None:
@@ -211,7 +212,10 @@ def test_nothing_is_known_of_a_column_without_bounds() -> None:
     schema = pa.schema({"v": pa.int64()})
     for wanted in (RuntimeFilter.in_("v", [1]), RuntimeFilter.bloom("v", Exactly(pa.array([1])))):
         assert wanted.judge(bounds, schema).tolist() == [False, False]
-    assert RuntimeFilter.in_("v", []).judge(bounds, schema).tolist() == [True, True]
+        assert wanted.excluded(bounds).tolist() == [False, False]
+    for nothing in (RuntimeFilter.in_("v", []), RuntimeFilter.in_("v", pa.nulls(2, pa.int64()))):
+        assert nothing.judge(bounds, schema).tolist() == [True, True]
+        assert nothing.excluded(bounds).tolist() == [True, True]
 
 
 def test_ranges_are_listed_for_buckets() -> None:
@@ -348,3 +352,4 @@ def test_members_of_structs_are_filtered() -> None:
         RuntimeFilter.bloom("s.v", Exactly(pa.array([5, 6]))),
     ):
         assert wanted.judge(bounds, schema).tolist() == [True, False]
+        assert wanted.excluded(bounds).tolist() == [True, False]
