@@ -75,8 +75,8 @@ def compared_columns(
         column = next((way for way in ways if way is not None), None)
         if column is None:
             raise CorruptionError(
-                f"the delete file {path} compares field {number}, which no schema of the table has, or not as "
-                "a value that can be compared",
+                f"the delete file {path} compares field {number}, which no schema of the table has, or "
+                "not as a value that can be compared",
                 key=path,
                 got=number,
             )

@@ -137,7 +137,7 @@ async def test_a_column_that_nobody_asks_for_may_have_any_type() -> None:
     ("wanted", "message"),
     [
         ({"columns": ["idd"]}, "column 'idd' is not there"),
-        ({"where": "nam = 'x'"}, "there is no column 'nam'; these are there: id, name"),
+        ({"where": "title = 'x'"}, "there is no column 'title'; these are there: id, name"),
         ({"where": "name > 3"}, "name is string and cannot be compared with 3"),
     ],
 )
