@@ -10,7 +10,7 @@ import contextlib
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from lakehouse.errors import (
     NotFoundError,
 )
 from lakehouse.format.schema import TableSchema, check_options, check_schema, schema_from_arrow
+from lakehouse.iceberg import catalogs as iceberg_catalogs
 from lakehouse.iceberg.publishing import publish_table, published
 from lakehouse.index.metas import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
@@ -35,7 +36,7 @@ from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.work import Background, ProgressCallback, or_none
 from lakehouse.storage.compact import watched
 from lakehouse.storage.maintenance import PurgeReport, purge_dropped
-from lakehouse.storage.metadata import TableCaches, TableName
+from lakehouse.storage.metadata import TableCaches, TableName, check_name
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import (
     DatabaseDropResult,
@@ -53,6 +54,9 @@ from lakehouse.storage.tables import (
     undrop_database,
     undrop_table,
 )
+
+if TYPE_CHECKING:
+    from lakehouse.iceberg.catalogs import Catalogs
 
 __all__ = ["Lake", "connect"]
 
@@ -101,6 +105,7 @@ class Lake:
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: source of time, for tests.
+        catalogs: properties of Iceberg catalogs to attach, by name.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class Lake:
         settings: Settings | None = None,
         check: bool = False,
         clock: Clock | None = None,
+        catalogs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         if not isinstance(store, LentStore):  # else it was unpickled from another process, with its tables
             store = LentStore(gated(store, RetryPolicy.of(store.settings, clock)))
@@ -126,11 +132,23 @@ class Lake:
         )
         self._background = Background()
         self._stack: contextlib.AsyncExitStack | None = None
+        self._catalogs: Catalogs | None = None
+        for name, properties in (catalogs or {}).items():
+            self._attached.attach(name, properties)
+
+    @property
+    def _attached(self) -> Catalogs:
+        # Made when it is first asked for: most lakes have no catalogs, and need not load what these need.
+        if self._catalogs is None:
+            self._catalogs = iceberg_catalogs.Catalogs(self.caches, settings=self.settings, clock=self._clock)
+        return self._catalogs
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled as configuration, not entered; tables in the same pickle share the store.
-        made = functools.partial(type(self), settings=self.settings, check=self._check, clock=self._clock)
-        return made, (self._lent,)
+        options: dict[str, Any] = {"settings": self.settings, "check": self._check, "clock": self._clock}
+        if self._catalogs is not None:
+            options["catalogs"] = self._catalogs.properties
+        return functools.partial(type(self), **options), (self._lent,)
 
     def __repr__(self) -> str:
         return f"<Lake at {self.store.url}>"
@@ -145,6 +163,7 @@ class Lake:
                 (await check_store(self.store, short=True)).raise_if_unsafe()
             stack.push_async_callback(self._env.recheck)
             stack.push_async_callback(self._background.aclose)
+            stack.push_async_callback(self._close_catalogs)
             self._stack = stack.pop_all()
         return self
 
@@ -158,6 +177,10 @@ class Lake:
         if stack is not None:
             await stack.__aexit__(exc_type, exc, trace)
 
+    async def _close_catalogs(self) -> None:
+        if self._catalogs is not None:
+            await self._catalogs.aclose()
+
     def _spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> bool:
         """Starts background work if the lake is entered and so awaits its end; returns whether it did."""
         if self._stack is None:
@@ -165,12 +188,46 @@ class Lake:
         self._background.start(work, *args, optional=optional)
         return True
 
+    # --- Iceberg catalogs -----------------------------------------------------------
+
+    async def attach_catalog(self, name: str, properties: Mapping[str, Any]) -> None:
+        """Attaches a catalog of Iceberg tables under a name; the catalog itself is not contacted.
+
+        Its tables are opened by ``table("name.namespace.table")`` and listed by ``tables("name.namespace")``.
+
+        Args:
+            name: one part, which no database of the lake has.
+            properties: as pyiceberg takes them. ``type`` is ``rest``, ``sql``, ``hive``, ``glue``, or
+                ``directory`` for a ``warehouse`` that nothing but its directory describes; ``uri`` says where
+                the catalog is; ``storage_options`` how files are reached, as :func:`lakehouse.connect` takes
+                them, where ``s3.…`` does not.
+
+        Example::
+
+            await lake.attach_catalog("ice", {"type": "directory", "warehouse": "s3://bucket/warehouse"})
+            print(await lake.databases("ice"))
+        """
+        check_name(name, "catalog")
+        if await self._names.has_database(name):
+            raise _same_name_error(name)
+        self._attached.attach(name, properties)
+
+    async def detach_catalog(self, name: str) -> None:
+        """Detaches a catalog, and closes its connections and those of its tables."""
+        await self._attached.detach(name)
+
+    async def catalogs(self) -> list[str]:
+        """Returns the names of the attached catalogs, in order."""
+        return self._attached.names
+
     # --- databases ----------------------------------------------------------------
 
     async def create_database(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None
     ) -> None:
         """Creates a database."""
+        if self._catalogs is not None and name in self._catalogs:
+            raise _same_name_error(name)
         try:
             await self._names.create_database(name, comment=comment)
         except AlreadyExistsError:
@@ -199,8 +256,14 @@ class Lake:
         """
         return await undrop_database(self._env, self._names, name)
 
-    async def databases(self) -> list[str]:
-        """Yields the names of all databases, in order."""
+    async def databases(self, catalog: str | None = None) -> list[str]:
+        """Returns the names of all databases, in order.
+
+        Args:
+            catalog: the namespaces of this attached catalog instead, or those inside ``catalog.namespace``.
+        """
+        if catalog is not None:
+            return await self._attached.namespaces(tuple(catalog.split(".")))
         return [name async for name in self._names.databases()]
 
     async def database_exists(self, name: str) -> bool:
@@ -270,12 +333,31 @@ class Lake:
                 raise
         return await self.table(name)
 
-    async def table(self, name: str) -> Table:
-        """Opens the table of that name."""
-        return Table(_listening(await open_table(self._env, self._names, TableName.parse(name))))
+    async def table(self, name: str) -> Table | Any:
+        """Opens the table of that name.
+
+        Returns a :class:`lakehouse.Table`; for a table of an attached catalog a
+        :class:`lakehouse.iceberg.IcebergTable`.
+
+        Args:
+            name: ``database.table``; with three parts or more ``catalog.namespace.table``.
+        """
+        parts = _catalog_parts(name)
+        if parts is not None:
+            return await self._attached.table(parts)
+        parsed = TableName.parse(name)
+        try:
+            return Table(_listening(await open_table(self._env, self._names, parsed)))
+        except NotFoundError as error:
+            if self._catalogs is not None and parsed.database in self._catalogs:
+                error.add_note(f"tables of the catalog {parsed.database!r} have three parts: {name}.table")
+            raise
 
     async def table_exists(self, name: str) -> bool:
-        """Returns whether there is a table of that name."""
+        """Returns whether there is a table of that name; one of a catalog is loaded to find out."""
+        parts = _catalog_parts(name)
+        if parts is not None:
+            return await self._attached.has(parts)
         return await or_none(self._names.resolve(TableName.parse(name))) is not None
 
     async def tables(
@@ -284,10 +366,15 @@ class Lake:
         """Yields the names of a database's tables, ``database.table``, in order.
 
         Args:
-            database: its name.
+            database: its name; ``catalog.namespace`` for tables of an attached catalog.
             prefix: only tables whose names begin so.
             after: only tables whose names follow this one: where an earlier listing ended.
         """
+        if "." in str(database):
+            for found in await self._attached.tables(tuple(database.split("."))):
+                if found.rpartition(".")[2].startswith(prefix) and (after is None or found > after):
+                    yield found
+            return
         if not await self._names.has_database(database):
             await self._names.resolve(TableName(database, "any"))
         behind = after.rpartition(".")[2] if after else None
@@ -405,3 +492,21 @@ class Lake:
 def _listening(table: OpenTable) -> OpenTable:
     """Returns the same table, after making sure that its commits begin what they make due."""
     return published(watched(table))
+
+
+_CATALOG_PARTS = 3
+"""Least number of parts in the name of a catalog's table: catalog, namespace, table."""
+
+
+def _catalog_parts(name: object) -> tuple[str, ...] | None:
+    """Returns the parts of the name of a catalog's table; None when the name can only be one of ours."""
+    parts = tuple(name.split(".")) if isinstance(name, str) else ()
+    return parts if len(parts) >= _CATALOG_PARTS else None
+
+
+def _same_name_error(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name!r} would be both a database of this lake, with tables {name}.table, and a catalog, with "
+        f"tables {name}.namespace.table: give the catalog another name",
+        name=name,
+    )

@@ -43,6 +43,8 @@ class Rules:
     """``Class.member``, or a function: why there is none that blocks."""
     replaced: dict[str, str]
     """Pattern in docstrings: what stands there in the twin's."""
+    either: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """``Class.method``: two twins; the second is returned unless what the method got is of the first."""
     used: set[str] = field(default_factory=set)
 
     def use(self, rule: str) -> bool:
@@ -54,10 +56,12 @@ class Rules:
 
     def unused(self) -> list[str]:
         """Rules that nothing needed."""
-        return sorted({*self.attributes, *self.left_out, *self.replaced} - self.used)
+        return sorted({*self.attributes, *self.left_out, *self.replaced, *self.either} - self.used)
 
 
 SOURCES = {
+    "lakehouse/iceberg/scan.py": "lakehouse/sync/iceberg_scan.py",
+    "lakehouse/iceberg/table.py": "lakehouse/sync/iceberg.py",
     "lakehouse/index/metas/enumerate.py": "lakehouse/sync/index_metas.py",
     "lakehouse/lake.py": "lakehouse/sync/lake.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
@@ -75,6 +79,8 @@ def rules() -> Rules:
     """The rules of this project."""
     return Rules(
         twins={
+            "IcebergScan": "lakehouse.sync.iceberg_scan",
+            "IcebergTable": "lakehouse.sync.iceberg",
             "IndexMetaScan": "lakehouse.sync.index_metas",
             "Lake": "lakehouse.sync.lake",
             "Table": "lakehouse.sync.table",
@@ -87,6 +93,7 @@ def rules() -> Rules:
             "TableWriter": "lakehouse.sync.writer",
         },
         attributes={
+            "IcebergTable.name": ("str", "Name of the table, for people."),
             "IndexMetaScan.problems": (
                 "list[FileProblem]",
                 "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
@@ -109,11 +116,13 @@ def rules() -> Rules:
         },
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
+            r"\basync with await iceberg\b": "with lakehouse.sync.iceberg",
             r"\basync for\b": "for",
             r"\basync with table\b": "with table",
             r"\bawait ack\b": "ack.wait()",
             r"\bawait ": "",
         },
+        either={"Lake.table": ("IcebergTable", "Table")},
     )
 
 
@@ -203,12 +212,14 @@ def generate(path: str, text: str, given: Rules) -> str:
         if isinstance(node, ast.ClassDef) and node.name in given.twins:
             names.append(node.name)
             bodies.append("\n".join(_class(node, imports)))
-        elif isinstance(node, ast.FunctionDef) and _twin_of(node.returns, given) and not given.use(node.name):
+        elif isinstance(node, Function) and _twin_of(node.returns, given) and not given.use(node.name):
             names.append(node.name)
             bodies.append("\n".join(_function(node, imports)))
     if not names:
         raise Unclear(f"{path}: holds no class that has a twin")
-    shadowing = "# ruff: noqa: A002\n" if re.search(r"\btype:", "\n".join(bodies)) else ""
+    shadowed = ["A001"] * any(hasattr(builtins, name) for name in names)
+    shadowed += ["A002"] * bool(re.search(r"\btype:", "\n".join(bodies)))
+    shadowing = f"# ruff: noqa: {', '.join(shadowed)}\n" if shadowed else ""
     return (
         f'"""{" and ".join(sorted(names))} without await: the twin of :mod:`{module}`.\n\n'
         "Invariant: every method hands the call to the async one of its name, and does nothing else.\n"
@@ -250,7 +261,7 @@ def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:
         if member.name == "__repr__":
             yield "    def __repr__(self) -> str:\n        return repr(self._wrapped)\n"
         elif member.name == "__aenter__":
-            yield from _lifetime(imports)
+            yield from _lifetime(imports, is_held=_is_opened(name, imports.source))
         elif member.name == "__aiter__" and (items := _items_of(member.returns)):
             imports.lines.add("from collections.abc import Generator")
             yield f"    def __iter__(self) -> Generator[{ast.unparse(imports.need(items))}, None, None]:"
@@ -271,8 +282,28 @@ def _attributes(members: list[Function]) -> list[str]:
     ]
 
 
-def _lifetime(imports: _Imports) -> Iterator[str]:
+def _is_opened(name: str, source: ast.Module) -> bool:
+    """Whether an async function of the module opens the class, so that not every bridge is for one of it."""
+    made = (one for one in source.body if isinstance(one, ast.AsyncFunctionDef))
+    return any(isinstance(one.returns, ast.Name) and one.returns.id == name for one in made)
+
+
+def _lifetime(imports: _Imports, *, is_held: bool) -> Iterator[str]:
     imports.lines.add("from typing import Self")
+    if is_held:
+        yield '''\
+    def __enter__(self) -> Self:
+        self._bridge.enter(self._wrapped)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._bridge.leave(self._wrapped)
+
+    def close(self) -> None:
+        """Gives connections back; what it gave out is refused from then on."""
+        self._bridge.leave(self._wrapped)
+'''
+        return
     yield '''\
     def __enter__(self) -> Self:
         self._bridge.open()
@@ -291,12 +322,17 @@ def _lifetime(imports: _Imports) -> Iterator[str]:
 '''
 
 
-def _function(node: ast.FunctionDef, imports: _Imports) -> Iterator[str]:
+def _function(node: Function, imports: _Imports) -> Iterator[str]:
     """A function that makes what a bridge is for."""
     twin = _twin_of(node.returns, imports.rules)
     imports.lines |= {f"from {door_of(imports.module)} import {node.name} as async_{node.name}"}
     yield f"def {node.name}({_parameters(node, imports)}) -> {twin}:"
     yield _docstring(ast.get_docstring(node), imports.rules, "    ")
+    if isinstance(node, ast.AsyncFunctionDef):
+        through = ", ".join([f"async_{node.name}", *_arguments(node)])
+        yield f"    bridge, wrapped = Bridge.entering({through})"
+        yield f"    return {twin}(wrapped, bridge)"
+        return
     yield f"    wrapped = async_{node.name}({', '.join(_arguments(node))})"
     yield f"    return {twin}(wrapped, Bridge(wrapped))"
 
@@ -322,6 +358,10 @@ def _method(node: Function, imports: _Imports, where: str) -> Iterator[str]:
         returns, body = f"Generator[{returns}, None, None]", f"self._bridge.iterate({through})"
     else:
         body = f"self._bridge.call({through})" if isinstance(node, ast.AsyncFunctionDef) else plain
+    if where in given.either:
+        given.used.add(where)
+        yield from _either(node, imports, where, body)
+        return
     if twin and not decorators and not items:
         body = f"{twin}({body}, self._bridge)"
     elif any(isinstance(one, ast.Name) and one.id in given.twins for one in ast.walk(node.returns)):
@@ -331,6 +371,25 @@ def _method(node: Function, imports: _Imports, where: str) -> Iterator[str]:
     yield f"    def {node.name}({_parameters(node, imports)}) -> {returns}:"
     yield _docstring(ast.get_docstring(node), given, "        ")
     yield f"        return {body}\n"
+
+
+def _either(node: Function, imports: _Imports, where: str, body: str) -> Iterator[str]:
+    """A method that returns one of two twins."""
+    one, other = imports.rules.either[where]
+    imports.name(one)
+    imports.name(other)
+    home = _home_of(one)
+    imports.lines.add(f"from {door_of(home)} import {one} as Async{one}")
+    yield f"    def {node.name}({_parameters(node, imports)}) -> {ast.unparse(imports.need(node.returns))}:"
+    yield _docstring(ast.get_docstring(node), imports.rules, "        ")
+    yield f"        return self._bridge.twin({body}, {{Async{one}: {one}}}, {other})\n"
+
+
+def _home_of(name: str) -> str:
+    """The module of an async class."""
+    twin = rules().twins[name].replace(".", "/") + ".py"
+    (source,) = (source for source, target in SOURCES.items() if target == twin)
+    return source.removesuffix(".py").replace("/", ".")
 
 
 def _twin_of(returns: ast.expr | None, given: Rules) -> str | None:

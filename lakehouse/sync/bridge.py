@@ -17,7 +17,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -29,6 +29,7 @@ __all__ = ["Bridge"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=AbstractAsyncContextManager[Any])
 
 _THREAD = "lakehouse-sync"
 
@@ -49,6 +50,16 @@ class Bridge:
         self._loop: _LoopThread | None = None
         self._closed = False
 
+    @classmethod
+    def entering(
+        cls, work: Callable[P, Awaitable[E]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Bridge, E]:
+        """Makes a bridge for what an async function opens, and opens it."""
+        opened = _Opened(functools.partial(work, *args, **kwargs))
+        bridge = cls(opened)
+        bridge.open()
+        return bridge, opened.value
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled as configuration: the lake is entered where it arrives, by the first call.
         return type(self), (self._lake,)
@@ -66,6 +77,32 @@ class Bridge:
             self._closed = True
         if self._loop is not None:
             self._loop.close()
+
+    def enter(self, inner: AbstractAsyncContextManager[object]) -> None:
+        """Enters something of the lake's, or opens the bridge where that is all the bridge is for."""
+        if self._is_for(inner):
+            self.open()
+        else:
+            self.call(inner.__aenter__)
+
+    def leave(self, inner: AbstractAsyncContextManager[object]) -> None:
+        """Leaves something of the lake's, or closes the bridge where that is all the bridge is for."""
+        if self._is_for(inner):
+            self.close()
+        else:
+            self.call(inner.__aexit__, None, None, None)
+
+    def twin(
+        self,
+        made: Any,
+        twins: Mapping[type, Callable[[Any, Bridge], Any]],
+        other: Callable[[Any, Bridge], Any],
+    ) -> Any:
+        """Returns the twin of what a call made: by its class, or ``other``."""
+        return twins.get(type(made), other)(made, self)
+
+    def _is_for(self, inner: object) -> bool:
+        return isinstance(self._lake, _Opened) and self._lake.value is inner
 
     def call(self, work: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the async function in the loop; returns or raises what it does."""
@@ -116,6 +153,27 @@ class Bridge:
                 self._loop = _LoopThread(self._lake)
                 weakref.finalize(self, _LoopThread.abandon, self._loop)
             return self._loop
+
+
+class _Opened(AbstractAsyncContextManager[E]):
+    """An async context manager that an async function opens.
+
+    Args:
+        work: opens it.
+    """
+
+    value: E
+
+    def __init__(self, work: Callable[[], Awaitable[E]]) -> None:
+        self._work = work
+
+    async def __aenter__(self) -> E:
+        self.value = await self._work()
+        await self.value.__aenter__()
+        return self.value
+
+    async def __aexit__(self, *why: Any) -> None:
+        await self.value.__aexit__(*why)
 
 
 class _LoopThread:

@@ -16,6 +16,7 @@ from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.format.schema import TableSchema
+from lakehouse.iceberg.table import IcebergTable as AsyncIcebergTable
 from lakehouse.index.metas import Authorise
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin import MetaCache
@@ -25,6 +26,7 @@ from lakehouse.lake import connect as async_connect
 from lakehouse.storage.maintenance import PurgeReport
 from lakehouse.storage.tables import DatabaseDropResult, DatabaseUndropResult, DropResult
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.iceberg import IcebergTable
 from lakehouse.sync.index_metas import IndexMetaScan
 from lakehouse.sync.table import Table
 
@@ -96,6 +98,33 @@ class Lake:
         """
         self._bridge.close()
 
+    def attach_catalog(self, name: str, properties: Mapping[str, Any]) -> None:
+        """Attaches a catalog of Iceberg tables under a name; the catalog itself is not contacted.
+
+        Its tables are opened by ``table("name.namespace.table")`` and listed by ``tables("name.namespace")``.
+
+        Args:
+            name: one part, which no database of the lake has.
+            properties: as pyiceberg takes them. ``type`` is ``rest``, ``sql``, ``hive``, ``glue``, or
+                ``directory`` for a ``warehouse`` that nothing but its directory describes; ``uri`` says where
+                the catalog is; ``storage_options`` how files are reached, as :func:`lakehouse.connect` takes
+                them, where ``s3.…`` does not.
+
+        Example::
+
+            lake.attach_catalog("ice", {"type": "directory", "warehouse": "s3://bucket/warehouse"})
+            print(lake.databases("ice"))
+        """
+        return self._bridge.call(self._wrapped.attach_catalog, name, properties)
+
+    def detach_catalog(self, name: str) -> None:
+        """Detaches a catalog, and closes its connections and those of its tables."""
+        return self._bridge.call(self._wrapped.detach_catalog, name)
+
+    def catalogs(self) -> list[str]:
+        """Returns the names of the attached catalogs, in order."""
+        return self._bridge.call(self._wrapped.catalogs)
+
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str | None = None) -> None:
         """Creates a database."""
         return self._bridge.call(
@@ -119,9 +148,13 @@ class Lake:
         """
         return self._bridge.call(self._wrapped.undrop_database, name)
 
-    def databases(self) -> list[str]:
-        """Yields the names of all databases, in order."""
-        return self._bridge.call(self._wrapped.databases)
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """Returns the names of all databases, in order.
+
+        Args:
+            catalog: the namespaces of this attached catalog instead, or those inside ``catalog.namespace``.
+        """
+        return self._bridge.call(self._wrapped.databases, catalog)
 
     def database_exists(self, name: str) -> bool:
         """Returns whether there is a database of that name."""
@@ -178,12 +211,21 @@ class Lake:
             self._bridge,
         )
 
-    def table(self, name: str) -> Table:
-        """Opens the table of that name."""
-        return Table(self._bridge.call(self._wrapped.table, name), self._bridge)
+    def table(self, name: str) -> Table | Any:
+        """Opens the table of that name.
+
+        Returns a :class:`lakehouse.Table`; for a table of an attached catalog a
+        :class:`lakehouse.iceberg.IcebergTable`.
+
+        Args:
+            name: ``database.table``; with three parts or more ``catalog.namespace.table``.
+        """
+        return self._bridge.twin(
+            self._bridge.call(self._wrapped.table, name), {AsyncIcebergTable: IcebergTable}, Table
+        )
 
     def table_exists(self, name: str) -> bool:
-        """Returns whether there is a table of that name."""
+        """Returns whether there is a table of that name; one of a catalog is loaded to find out."""
         return self._bridge.call(self._wrapped.table_exists, name)
 
     def tables(
@@ -192,7 +234,7 @@ class Lake:
         """Yields the names of a database's tables, ``database.table``, in order.
 
         Args:
-            database: its name.
+            database: its name; ``catalog.namespace`` for tables of an attached catalog.
             prefix: only tables whose names begin so.
             after: only tables whose names follow this one: where an earlier listing ended.
         """

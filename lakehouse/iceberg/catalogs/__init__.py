@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.iceberg.catalogs.attached import Catalogs
     from lakehouse.iceberg.catalogs.file_io import StoreFileIO
 
-__all__ = ["StoreFileIO"]
+__all__ = ["Catalogs", "StoreFileIO"]
 
-__getattr__, __dir__ = door(__name__, {"file_io": "StoreFileIO"})
+__getattr__, __dir__ = door(__name__, {"attached": "Catalogs", "file_io": "StoreFileIO"})
