@@ -14,9 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.format.puffin.builder import PuffinBuilder
-from lakehouse.format.puffin.deletion_vector import BLOB_TYPE as DELETION_VECTOR
-from lakehouse.format.puffin.deletion_vector import deletion_vector_properties, encode_deletion_vector
-from lakehouse.format.puffin.theta_sketch import BLOB_TYPE as THETA_SKETCH
+from lakehouse.format.puffin.deletion_vector import (
+    DELETION_VECTOR,
+    deletion_vector_properties,
+    encode_deletion_vector,
+)
+from lakehouse.format.puffin.theta_sketch import DELETION_VECTOR as THETA_SKETCH
 from lakehouse.testing.index_files import all_kinds
 from tests.cli.test_store import lakehouse
 from tests.kit.region_manifests import change, delta, edit, file

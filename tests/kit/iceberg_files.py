@@ -17,7 +17,7 @@ from lakehouse.config import TableSettings
 from lakehouse.expr import parse_where
 from lakehouse.format.puffin import PuffinBuilder
 from lakehouse.format.puffin.deletion_vector import (
-    BLOB_TYPE,
+    DELETION_VECTOR,
     deletion_vector_properties,
     encode_deletion_vector,
 )
@@ -131,7 +131,7 @@ class MadeTable:
         builder, chunks = PuffinBuilder(allow_duplicates=True), []
         for path, numbers in rows.items():
             properties = deletion_vector_properties(path, len(numbers))
-            chunks += builder.add(BLOB_TYPE, encode_deletion_vector(numbers), properties=properties)
+            chunks += builder.add(DELETION_VECTOR, encode_deletion_vector(numbers), properties=properties)
         blobs = dict(zip(rows, builder.footer.blobs, strict=True))
         data = b"".join([*chunks, builder.finish()])
         place = await self.put(data, "puffin")

@@ -12,13 +12,19 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.format.puffin.builder import PuffinBuilder
     from lakehouse.format.puffin.codec import inflate
-    from lakehouse.format.puffin.deletion_vector import decode_deletion_vector
+    from lakehouse.format.puffin.deletion_vector import (
+        DELETION_VECTOR,
+        decode_deletion_vector,
+        deletion_vector_properties,
+        encode_deletion_vector,
+    )
     from lakehouse.format.puffin.footer import MAGIC, TRAILER_BYTES, BlobMeta, PuffinFooter
     from lakehouse.format.puffin.iceberg_blobs import DeletionVectorBlob, ThetaSketchBlob, iceberg_blob
 
 __all__ = [
-    "MAGIC", "TRAILER_BYTES", "BlobMeta", "DeletionVectorBlob", "PuffinBuilder", "PuffinFooter",
-    "ThetaSketchBlob", "decode_deletion_vector", "iceberg_blob", "inflate",
+    "DELETION_VECTOR", "MAGIC", "TRAILER_BYTES", "BlobMeta", "DeletionVectorBlob", "PuffinBuilder",
+    "PuffinFooter", "ThetaSketchBlob", "decode_deletion_vector", "deletion_vector_properties",
+    "encode_deletion_vector", "iceberg_blob", "inflate",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -26,7 +32,9 @@ __getattr__, __dir__ = door(
     {
         "builder": "PuffinBuilder",
         "codec": "inflate",
-        "deletion_vector": "decode_deletion_vector",
+        "deletion_vector": (
+            "DELETION_VECTOR decode_deletion_vector deletion_vector_properties encode_deletion_vector"
+        ),
         "footer": "MAGIC TRAILER_BYTES BlobMeta PuffinFooter",
         "iceberg_blobs": "DeletionVectorBlob ThetaSketchBlob iceberg_blob",
     },

@@ -30,15 +30,15 @@ from lakehouse.format.index.roaring import encode_one, read_bitmap
 from lakehouse.kernels.arrays import I64
 
 __all__ = [
-    "BLOB_TYPE",
     "CARDINALITY",
+    "DELETION_VECTOR",
     "REFERENCED_DATA_FILE",
     "decode_deletion_vector",
     "deletion_vector_properties",
     "encode_deletion_vector",
 ]
 
-BLOB_TYPE = "deletion-vector-v1"
+DELETION_VECTOR = "deletion-vector-v1"
 """The puffin blob's type; such a blob is never compressed."""
 REFERENCED_DATA_FILE = "referenced-data-file"
 """Blob property: location of the data file; mandatory."""

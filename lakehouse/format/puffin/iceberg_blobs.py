@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakehouse.format.puffin.deletion_vector import BLOB_TYPE as DELETION_VECTOR
-from lakehouse.format.puffin.deletion_vector import CARDINALITY, REFERENCED_DATA_FILE
+from lakehouse.format.puffin.deletion_vector import CARDINALITY, DELETION_VECTOR, REFERENCED_DATA_FILE
 from lakehouse.format.puffin.footer import BlobMeta
 from lakehouse.format.puffin.theta_sketch import BLOB_TYPE as THETA_SKETCH
 from lakehouse.format.puffin.theta_sketch import NDV, number_of_properties

@@ -28,7 +28,7 @@ from lakehouse.iceberg.publishing.assembly import (
     summary_of,
     with_row_ids,
 )
-from lakehouse.iceberg.publishing.coverage import Coverage, cover
+from lakehouse.iceberg.publishing.coverage import VECTORS_VERSION, Coverage, cover
 from lakehouse.iceberg.publishing.documents import COVERAGE, OURS, Published, next_document
 from lakehouse.iceberg.publishing.holds import MoveHolds
 from lakehouse.iceberg.publishing.lag import lag_of
@@ -42,6 +42,7 @@ from lakehouse.iceberg.publishing.manifests import (
 )
 from lakehouse.iceberg.publishing.schemas import DEFAULTS_VERSION, misses_default
 from lakehouse.iceberg.publishing.store import PublishedStore
+from lakehouse.iceberg.publishing.vectors import VectorWriter
 from lakehouse.ids import new_token
 from lakehouse.io import ObjectMeta, map_bounded
 from lakehouse.io.work import in_thread, measured
@@ -164,10 +165,11 @@ class _Publication:
         )
         kept = await self._kept()
         files = {file.data_file: file for file in map(self._data_file, self.coverage.files)}
-        assembly = await in_thread(partial(assemble, files, {}, kept, snapshot=self._snapshot))
         written: list[str] = []
         try:
-            version = await self._publish(assembly, list(files.values()), digest, written)
+            vectors = await self._vectors(kept, written)
+            assembly = await in_thread(partial(assemble, files, vectors, kept, snapshot=self._snapshot))
+            version = await self._publish(assembly, [*files.values(), *vectors.values()], digest, written)
         except ConflictError:
             # Nobody else knows these objects, and nobody will.
             await self.table.env.store.delete_many(
@@ -182,6 +184,8 @@ class _Publication:
             added=sum(file.vector is None for file in assembly.added),
             removed=sum(file.vector is None for file in assembly.removed),
             manifests=len(assembly.written),
+            rows=sum(file.rows for file in files.values()) - sum(file.rows for file in vectors.values()),
+            vectors=len(vectors),
         )
 
     @property
@@ -232,6 +236,18 @@ class _Publication:
             return await (await self.table.view(snapshot=snapshot)).files()
         except NotFoundError:
             return ()
+
+    async def _vectors(self, before: Sequence[KeptManifest], written: list[str]) -> dict[str, PublishedFile]:
+        if self.version < VECTORS_VERSION:
+            return {}
+        writer = VectorWriter(
+            table=self.table,
+            place=self.place,
+            schema=self.view.schema,
+            snapshot=self._snapshot,
+            written=written,
+        )
+        return await writer.vectors(self.coverage, before)
 
     async def _publish(
         self, assembly: Assembly, shown: Sequence[PublishedFile], digest: str, written: list[str]

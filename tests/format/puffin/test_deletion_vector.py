@@ -15,8 +15,8 @@ from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.index.roaring import EMPTY
 from lakehouse.format.puffin.builder import PuffinBuilder
 from lakehouse.format.puffin.deletion_vector import (
-    BLOB_TYPE,
     CARDINALITY,
+    DELETION_VECTOR,
     REFERENCED_DATA_FILE,
     decode_deletion_vector,
     deletion_vector_properties,
@@ -61,7 +61,7 @@ def test_pyiceberg_reads_ours() -> None:
     parts: list[bytes | memoryview] = []
     for data_file, positions in rows.items():
         properties = deletion_vector_properties(data_file, len(positions))
-        parts += builder.add(BLOB_TYPE, encode_deletion_vector(positions), properties=properties)
+        parts += builder.add(DELETION_VECTOR, encode_deletion_vector(positions), properties=properties)
     file = PuffinFile(b"".join([*parts, builder.finish()]))
     found = reader.deletion_vectors_from_puffin_file(file)
     assert {vector.referenced_data_file: vector.to_vector().to_pylist() for vector in found} == rows
