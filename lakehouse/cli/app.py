@@ -27,6 +27,11 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
     "db": ("lakehouse.cli.database", "app", "List, make and drop databases."),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
+    "iceberg": (
+        "lakehouse.cli.iceberg.commands",
+        "app",
+        "Publish tables for readers of Iceberg's format.",
+    ),
     "puffin": ("lakehouse.cli.puffin", "app", "Look into puffin files."),
     "index-metas": (
         "lakehouse.cli.index_metas",

@@ -58,7 +58,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (
         *("escapes", "column_fit", "output", "arguments", "asking", "progress", "frame"),
-        *("tables", "database", "store", "puffin", "index_source_choice", "index_metas"),
+        *("tables", "iceberg", "database", "store", "puffin", "index_source_choice", "index_metas"),
         *("demo", "spark", "app"),
     ),
 }

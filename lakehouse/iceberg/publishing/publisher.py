@@ -158,7 +158,7 @@ class _Publication:
         """
         digest = self._digest()
         if self._is_published(digest):
-            return dataclasses.replace(await self.report(), snapshot=self.before.current_id)
+            return await self._published_report()
         snapshots = {one["snapshot-id"] for one in self.before.snapshots}
         await self.table.commit(
             MoveHolds(snapshot=self._snapshot, listed=snapshots), view=await self.table.known()
@@ -186,6 +186,18 @@ class _Publication:
             manifests=len(assembly.written),
             rows=sum(file.rows for file in files.values()) - sum(file.rows for file in vectors.values()),
             vectors=len(vectors),
+        )
+
+    async def _published_report(self) -> PublishReport:
+        """Returns what readers see already."""
+        current = self.before.current or {}
+        told = {name: int(value) for name, value in current["summary"].items() if name.startswith("total-")}
+        return dataclasses.replace(
+            await self.report(),
+            snapshot=self.before.current_id,
+            files=told["total-data-files"],
+            rows=told["total-records"] - told["total-position-deletes"],
+            vectors=told["total-delete-files"],
         )
 
     @property

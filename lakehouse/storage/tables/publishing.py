@@ -69,7 +69,7 @@ class PublishReport(DryRunReport):
     files: int = 0
     """Number of data files that readers of the published table see."""
     rows: int = 0
-    """Number of rows that they see."""
+    """Number of rows that they see; in a dry run of version 3, which reads no keys, at most so many."""
     bytes: int = 0
     added: int = 0
     """Data files that the publication before did not have."""
@@ -84,9 +84,13 @@ class PublishReport(DryRunReport):
 
     def __str__(self) -> str:
         state = self._did("published", "publish") if self.changed or self.dry_run else "is published already"
+        changes = (
+            f" ({self.added:,} files added, {self.removed:,} removed, {self.manifests:,} manifests written)"
+            if self.changed
+            else ""
+        )
         return (
-            f"snapshot {self.snapshot} {state}: {self.files:,} files, {self.rows:,} rows "
-            f"({self.added:,} files added, {self.removed:,} removed, {self.manifests:,} manifests written); "
+            f"snapshot {self.snapshot} {state}: {self.files:,} files, {self.rows:,} rows{changes}; "
             f"{self.lag}; {self.cost}"
         )
 
