@@ -12,7 +12,7 @@ import pytest
 from lakehouse.io import ObjectStore
 from lakehouse.testing import Call, RecordingStore
 from tests.cut_points.test_table_cut_points import Failing, plans, told
-from tests.kit.publications import publications
+from tests.kit.publications import Placed, publications
 from tests.kit.published import ROWS, numbered
 from tests.kit.worlds import NAME, World, process, restored, saved, table_of
 
@@ -22,7 +22,7 @@ BEFORE, AFTER = 10, 14
 
 async def _world(version: int) -> World:
     """A table that was published, and has changed since in every merge unit."""
-    store = await restored({})
+    store = Placed(await restored({}))
     lake = process(store)
     await lake.create_database("db")
     options = {"iceberg.format_version": version, "iceberg.retain": 2}
@@ -40,7 +40,7 @@ async def _world(version: int) -> World:
 
 
 async def _calls(world: World) -> list[Call]:
-    store = RecordingStore(await restored(world))
+    store = RecordingStore(Placed(await restored(world)))
     table = await table_of(store)
     await table.current_snapshot()
     store.clear()
@@ -55,12 +55,13 @@ async def _newest_rows(store: ObjectStore) -> int:
     return list(found[-1].rows.values())[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 async def test_every_cut_point_of_a_publication(version: int) -> None:
     """Readers see the publication before or the new one, whole; done is the new one."""
     world = await _world(version)
     for number, kind, count in plans(await _calls(world)):
-        failing = Failing(await restored(world))
+        failing = Failing(Placed(await restored(world)))
         table = await table_of(failing.faulty)
         await table.current_snapshot()
         failing.fail(number, kind, count)

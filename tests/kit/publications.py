@@ -8,10 +8,19 @@ from lakehouse.iceberg.publishing.documents import Published
 from lakehouse.iceberg.publishing.holds import hold_name
 from lakehouse.iceberg.publishing.store import PublishedStore
 from lakehouse.io import ObjectStore
+from lakehouse.io.decorators import StoreDecorator
 from lakehouse.storage.metadata.paths import join, published_version
 from lakehouse.storage.table import Table
 
-__all__ = ["Publication", "publications", "published_place"]
+__all__ = ["Placed", "Publication", "publications", "published_place"]
+
+
+class Placed(StoreDecorator):
+    """A store that is told by this URL wherever its objects are, so that copies of a world have one."""
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        return "memory://placed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 Where ``iceberg.publish`` is ``auto``, each commit that compacts is followed by a publication in the
 background. Compactions that commit meanwhile are published together by the next one.
 
-Invariant: a table has at most one such publication under way in a process. It belongs to the connection,
-and a failure is logged and reaches no caller.
+Invariant: a table has at most one such publication under way in a process. Closing the connection waits for
+it, so that a process that compacts and ends has published. A failure is logged and reaches no caller.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AutoPublication:
             return
         self._is_due = True
         if not self._begun and table.env.spawn is not None:
-            self._begun = table.env.spawn(self._run, table, optional=True)
+            self._begun = table.env.spawn(self._run, table)
 
     async def _run(self, table: OpenTable) -> None:
         try:

@@ -41,6 +41,12 @@ class Published:
     """URL of the metadata file."""
     document: Document = dataclass_field(default_factory=dict, hash=False)
 
+    def left_behind(self) -> Published:
+        """Returns what metadata of the table at another URL continue: its counts alone."""
+        kept = ("format-version", "last-sequence-number", "last-updated-ms", "next-row-id")
+        document = {name: value for name, value in self.document.items() if name in kept}
+        return Published(version=self.version, document=document)
+
     @property
     def snapshots(self) -> list[dict[str, Any]]:
         """The snapshots that it lists, oldest first."""
@@ -175,7 +181,7 @@ def next_document(
 
 def _metadata_log(before: Published, from_ms: int) -> list[dict[str, Any]]:
     """Returns the earlier metadata that are still mentioned: those that were current at a moment or later."""
-    if not before.version:
+    if not before.url:
         return []
     log = [
         *before.document.get("metadata-log", ()),

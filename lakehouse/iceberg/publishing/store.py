@@ -62,7 +62,7 @@ class PublishedStore:
         base = self.url("")
         if not url.startswith(base):
             raise CorruptionError(
-                f"published metadata name {url}, which is not below {base}: the warehouse was moved since. "
+                f"published metadata name {url}, which is not below {base}: no publication wrote that. "
                 f"Delete what is in {self.location}, and publish again.",
                 key=url,
             )
@@ -76,7 +76,11 @@ class PublishedStore:
     async def newest(self, listed: Mapping[str, ObjectMeta]) -> Published:
         """Reads the newest metadata."""
         version = max((published_version(path) or 0 for path in listed), default=0)
-        return await self.version(version) if version else Published()
+        published = await self.version(version) if version else Published()
+        if version and published.document["location"] != self.location:
+            # Manifests have URLs in them: of a warehouse that was moved, all of them are written anew.
+            return published.left_behind()
+        return published
 
     async def version(self, number: int) -> Published:
         """Reads one version."""

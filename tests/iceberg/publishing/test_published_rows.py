@@ -124,7 +124,7 @@ async def judged(partitions: str, version: int, steps: list[tuple[str, Any]]) ->
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("partitions", PLACES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(steps=STEPS)
 def test_published_rows_are_those_of_our_scan(
     partitions: str, version: int, steps: list[tuple[str, Any]]
