@@ -17,7 +17,7 @@ _PUFFIN, _SST = "tests/damage/test_puffin_corruption.py", "tests/damage/test_sst
 _RESEALED = "tests/damage/test_resealed_objects.py"
 
 TESTED: Mapping[str, tuple[str, str]] = {
-    "avro.codecs.decompress_avro_block": ("tests/format/avro/test_codecs.py", "decompress_avro_block"),
+    "avro.codecs.decompress_avro_blocks": ("tests/format/avro/test_codecs.py", "decompress_avro_blocks"),
     "avro.file.AvroFile.parse": ("tests/format/avro/test_file.py", "AvroFile.parse"),
     "avro.schema.parse_avro_schema": ("tests/format/avro/test_schema.py", "parse_avro_schema"),
     "puffin.codec.decompress_blob": (_BOMBS, "decompress_blob"),

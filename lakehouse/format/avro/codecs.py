@@ -15,8 +15,9 @@ import pyarrow as pa
 from lakehouse.errors import FormatError
 from lakehouse.format.limits.codec_ratio import BYTES_OF_ONE
 from lakehouse.format.puffin.codec import inflate
+from lakehouse.kernels.arrays import I64
 
-__all__ = ["CODECS", "decompress_avro_block"]
+__all__ = ["CODECS", "decompress_avro_blocks"]
 
 _CRC_BYTES = 4
 _XZ_MEMORY_MAX = 1 << 27
@@ -94,16 +95,30 @@ CODECS: Mapping[str, Callable[[bytes | memoryview, int], bytes | memoryview]] = 
 """Decompression by the name of the codec in the header: from a block and the most bytes it may become."""
 
 
-def decompress_avro_block(block: bytes | memoryview, codec: str, *, room: int) -> bytes | memoryview:
-    """Decompresses a block, which may become ``room`` bytes.
+def decompress_avro_blocks(
+    data: bytes | memoryview, blocks: I64, codec: str, *, room: int
+) -> list[bytes | memoryview]:
+    """Decompresses blocks, which may become ``room`` bytes together.
+
+    Args:
+        data: bytes that they lie in.
+        blocks: where each begins and ends, and its number of entries: three numbers each.
+        codec: a key of :data:`CODECS`.
+        room: maximum bytes of all contents.
 
     Raises:
-        ValueError: it is damaged, or becomes more.
+        ValueError: one is damaged, or they become more.
     """
+    decompress, left = CODECS[codec], room
+    parts = []
+    numbers = iter(blocks.tolist())
     try:
-        content = CODECS[codec](block, room)
+        for start, end, _ in zip(numbers, numbers, numbers, strict=True):
+            part = decompress(data[start:end], left)
+            left -= len(part)
+            if left < 0:
+                raise ValueError(f"its blocks decompress to more than {room:,} bytes")
+            parts.append(part)
     except (zlib.error, OSError, EOFError, pa.ArrowException, FormatError) as error:
-        raise ValueError(f"it does not decompress ({codec}): {error}") from error
-    if len(content) > room:
-        raise ValueError(f"it decompresses to more than {room:,} bytes ({codec})")
-    return content
+        raise ValueError(f"a block does not decompress ({codec}): {error}") from error
+    return parts

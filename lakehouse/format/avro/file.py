@@ -23,7 +23,7 @@ import pyarrow as pa
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError
 from lakehouse.excerpt import short
 from lakehouse.format.avro.arrow import slot_array, slot_field
-from lakehouse.format.avro.codecs import CODECS, decompress_avro_block
+from lakehouse.format.avro.codecs import CODECS, decompress_avro_blocks
 from lakehouse.format.avro.loops import LOOPS, find_blocks, read_number
 from lakehouse.format.avro.operations import CUT, WHY
 from lakehouse.format.avro.program import Program, compile_program
@@ -37,8 +37,8 @@ MAGIC = b"Obj\x01"
 """First bytes of a file."""
 CONTENT_BYTES_MAX = 1 << 30
 """Default limit of the decompressed bytes that are held at once."""
-_BATCH_BYTES = 1 << 23
-"""Decompressed bytes from which on blocks become a batch of their own."""
+_BATCH_BYTES = 1 << 21
+"""Stored bytes of the blocks that are read as a batch, about; in memory they take ten times as many."""
 _SYNC_BYTES = 16
 _BLOCK_BYTES_MIN = 2 + _SYNC_BYTES
 _ITEMS_MAX = 10_000
@@ -131,7 +131,7 @@ class AvroFile:
         size = 0
         for file in (self, *others):
             with file._damage():
-                ((content, blocks),) = file._contents(bytes_max - size, None)
+                content, blocks = file._content(file.blocks, bytes_max - size)
             contents.append(content)
             places.append(blocks + np.tile(np.array([size, size, 0]), len(blocks) // 3))
             size += len(content)
@@ -179,28 +179,28 @@ class AvroFile:
 
     def _streams(self, program: Program, bytes_max: int, batch_bytes: int | None) -> Iterator[Streams]:
         with self._damage():
-            if self.codec == "null" and batch_bytes is None:
-                yield Streams.read(program, self.data, self.blocks)
-                return
-            for content, blocks in self._contents(bytes_max, batch_bytes):
-                yield Streams.read(program, content, blocks, bytes_max=max(STREAM_BYTES_MAX, bytes_max))
+            for blocks in self._batches_of_blocks(batch_bytes):
+                content, places = self._content(blocks, bytes_max)
+                yield Streams.read(program, content, places, bytes_max=max(STREAM_BYTES_MAX, bytes_max))
 
-    def _contents(self, bytes_max: int, batch_bytes: int | None) -> Iterator[tuple[bytes, I64]]:
-        """Yields the content of neighbouring blocks, and where each begins and ends in it."""
-        parts: list[bytes | memoryview] = []
-        places: list[int] = []
-        size = 0
-        numbers = iter(self.blocks.tolist())
-        for start, end, count in zip(numbers, numbers, numbers, strict=True):
-            part = decompress_avro_block(self.data[start:end], self.codec, room=bytes_max - size)
-            parts.append(part)
-            places += (size, size + len(part), count)
-            size += len(part)
-            if batch_bytes is not None and size >= batch_bytes:
-                yield b"".join(parts), np.array(places, np.int64)
-                parts, places, size = [], [], 0
-        if places or batch_bytes is None:
-            yield b"".join(parts), np.array(places, np.int64)
+    def _batches_of_blocks(self, batch_bytes: int | None) -> Sequence[I64]:
+        """The blocks, as many together as have so many stored bytes; None = all."""
+        if batch_bytes is None:
+            return [self.blocks]
+        # The bytes before a block say in which batch it is.
+        numbers = (self.blocks[::3] - self.blocks[:1]) // batch_bytes
+        return np.split(self.blocks, 3 * (np.flatnonzero(np.diff(numbers)) + 1)) if len(numbers) else []
+
+    def _content(self, blocks: I64, bytes_max: int) -> tuple[bytes | memoryview, I64]:
+        """Returns the content of blocks, and where each begins and ends in it."""
+        if self.codec == "null":
+            return self.data, blocks
+        parts = decompress_avro_blocks(self.data, blocks, self.codec, room=bytes_max)
+        places = blocks.copy()
+        np.cumsum([len(part) for part in parts], out=places[1::3])
+        places[0::3] = 0
+        places[3::3] = places[1:-3:3]
+        return b"".join(parts), places
 
     @contextlib.contextmanager
     def _damage(self) -> Iterator[None]:

@@ -172,7 +172,6 @@ class KeyedCounts:
 
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The counts of neighbouring entries, apart, if all entries have the same fields."""
-        assert self.rows is None
         make, keys, constants = type(self), self.keys, self.constants
         stored = self.values.reshape(-1, self.count)
         # Fields that are stored have a count for every entry.
@@ -301,7 +300,6 @@ class KeyedBytes:
 
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The bounds of neighbouring entries, apart, if all entries have the same fields."""
-        assert self.rows is None
         data: list[list[U8]] = [[] for _ in cuts[1:]]
         ends: list[list[npt.NDArray[Any]]] = [[] for _ in cuts[1:]]
         for at, width in enumerate(self.widths.tolist()):

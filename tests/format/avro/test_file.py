@@ -324,7 +324,7 @@ def test_batches_hold_some_blocks_each(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_batch_has_a_limit() -> None:
     """Blocks that become more than is allowed are refused."""
     file = AvroFile.parse(avro_file(_SCHEMA, _BLOCKS), key="a.avro")
-    with pytest.raises(CorruptionError, match="decompresses to more"):
+    with pytest.raises(CorruptionError, match="decompress to more"):
         list(file.batches(bytes_max=10))
 
 
