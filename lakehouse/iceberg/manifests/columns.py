@@ -166,21 +166,35 @@ class ManifestColumns:
         """Paths of some entries, None = of all."""
         return self.path.at(at)
 
+    def low(self, field_id: int) -> RawBounds | None:
+        """Lower bounds of a column; None = no file has one. :func:`decoded_bounds` makes values of them."""
+        return None if self.lower_bounds is None else self.lower_bounds.field(field_id)
+
+    def high(self, field_id: int) -> RawBounds | None:
+        """Upper bounds likewise."""
+        return None if self.upper_bounds is None else self.upper_bounds.field(field_id)
+
+    def nulls(self, field_id: int) -> I64:
+        """Nulls of a column in each file."""
+        return self._counts(self.null_counts, field_id)
+
+    def nans(self, field_id: int) -> I64:
+        """NaNs of a column in each file."""
+        return self._counts(self.nan_counts, field_id)
+
+    def _counts(self, keyed: KeyedCounts | None, field_id: int) -> I64:
+        if keyed is None:
+            return np.full(self.count, UNKNOWN, np.int64)
+        return keyed.field(field_id, self.records.all())
+
     def stats(self, field_id: int) -> FieldStats:
         """Statistics of a column; those of a column that no file mentions are not known."""
-        records = self.records.all()
-
-        def counts(keyed: KeyedCounts | None) -> I64:
-            if keyed is None:
-                return np.full(self.count, UNKNOWN, np.int64)
-            return keyed.field(field_id, records)
-
         return FieldStats(
-            low=None if self.lower_bounds is None else self.lower_bounds.field(field_id),
-            high=None if self.upper_bounds is None else self.upper_bounds.field(field_id),
-            nulls=counts(self.null_counts),
-            nans=counts(self.nan_counts),
-            values=counts(self.value_counts),
+            low=self.low(field_id),
+            high=self.high(field_id),
+            nulls=self.nulls(field_id),
+            nans=self.nans(field_id),
+            values=self._counts(self.value_counts, field_id),
         )
 
     def stats_fields(self) -> frozenset[int]:

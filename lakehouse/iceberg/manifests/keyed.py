@@ -222,6 +222,36 @@ class RawBounds:
     rows: I64 | None
     """Numbers of the entries that have a bound; None = all have one."""
 
+    @classmethod
+    def joined(cls, parts: Sequence[RawBounds | None], counts: Sequence[int]) -> RawBounds | None:
+        """Puts bounds of a field in several manifests behind each other; None = none of them has any.
+
+        Args:
+            parts: bounds of each manifest.
+            counts: number of entries of each.
+        """
+        known = [part for part in parts if part is not None]
+        if not known:
+            return None
+        widths = {part.width for part in known}
+        width = next(iter(widths)) if len(widths) == 1 else -1
+        offsets = None
+        if width < 0:
+            offsets = np.zeros(sum(part.present for part in known) + 1, np.int64)
+            np.cumsum(np.concatenate([part.spans()[1] for part in known]), out=offsets[1:])
+        rows = None
+        if len(known) < len(parts) or any(part.rows is not None for part in known):
+            begins = np.cumsum([0, *counts[:-1]])
+            rows = np.concatenate(
+                [
+                    begin + (np.arange(count) if part.rows is None else part.rows)
+                    for part, begin, count in zip(parts, begins.tolist(), counts, strict=True)
+                    if part is not None
+                ]
+            )
+        data = np.concatenate([part.data for part in known])
+        return cls(count=sum(counts), width=width, data=data, offsets=offsets, rows=rows)
+
     @property
     def present(self) -> int:
         """Number of bounds."""

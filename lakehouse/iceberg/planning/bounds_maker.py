@@ -142,21 +142,15 @@ class BoundsMaker:
 
 def _of_metrics(files: FileSet, field_id: int, kind: pa.DataType) -> ColumnarBounds:
     """Returns the bounds that files say themselves."""
-    lows, highs, nulls, nans = [], [], [], []
-    for part in files.parts:
-        stats = part.columns.stats(field_id)
-        lows.append(part.array(decoded_bounds(stats.low, kind, count=part.columns.count)))
-        highs.append(part.array(decoded_bounds(stats.high, kind, count=part.columns.count)))
-        nulls.append(part.live(stats.nulls))
-        nans.append(part.live(stats.nans))
-    if not lows:
-        return _joined([], kind)
-    low, high = pa.concat_arrays(lows), pa.concat_arrays(highs)
+    if not len(files):
+        return _nothing(0, kind)
+    low = files.raw_bounds(lambda columns: columns.low(field_id), kind)
+    high = files.raw_bounds(lambda columns: columns.high(field_id), kind)
     if pa.types.is_floating(kind):
-        # BoundsMaker leave NaN out, which is above every number.
-        without_nan = pa.array(np.concatenate(nans) == 0)
+        # Bounds leave NaN out, which is above every number.
+        without_nan = pa.array(files.counts(lambda columns: columns.nans(field_id)) == 0)
         high = pc.if_else(without_nan, high, pa.scalar(None, kind))
-    return ColumnarBounds(low, high, np.concatenate(nulls))
+    return ColumnarBounds(low, high, files.counts(lambda columns: columns.nulls(field_id)))
 
 
 def _joined(parts: Sequence[ColumnarBounds], kind: pa.DataType) -> ColumnarBounds:

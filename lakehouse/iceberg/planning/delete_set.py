@@ -118,7 +118,7 @@ class DeleteSet(FileSet):
             size=int(self.sizes[at]),
             rows=int(self.rows[at]),
             spec_id=part.manifest.spec_id,
-            sequence=int(self.sequences[at]),
+            sequence=int(part.inherited.sequence[entry]),
             equality_ids=ids,
             referenced=self.referenced_paths[at].as_py(),
             offset=None if offset == UNKNOWN else offset,

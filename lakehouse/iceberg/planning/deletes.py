@@ -35,13 +35,14 @@ def assigned(files: FileSet, at: I64, deletes: DeleteSet) -> Pairs:
     """
     if not len(deletes):
         return Pairs.of(())
-    paths, sequences = files.paths(at), files.sequences[at]
+    paths, sequences = files.paths(at), files.sequences(at)
+    of_deletes = deletes.sequences(np.arange(len(deletes)))
     by_equality = deletes.is_equality
     named = deletes.referenced_paths
     has_path = ~by_equality & _mask(named.is_valid())
     file_codes, delete_codes = path_codes(paths, named)
     delete_codes = np.where(has_path, delete_codes, NO_CODE)
-    by_path = _not_newer(joined(file_codes, delete_codes), sequences, deletes.sequences)
+    by_path = _not_newer(joined(file_codes, delete_codes), sequences, of_deletes)
     is_vector = deletes.is_vector
     with_vector = np.zeros(len(at), np.bool_)
     with_vector[by_path.files[is_vector[by_path.deletes]]] = True
@@ -49,7 +50,7 @@ def assigned(files: FileSet, at: I64, deletes: DeleteSet) -> Pairs:
 
     in_partition = Pairs.of(_of_partitions(files, at, deletes))
     scoped = in_partition.where(~by_equality[in_partition.deletes] & ~has_path[in_partition.deletes])
-    scoped = _not_newer(scoped, sequences, deletes.sequences)
+    scoped = _not_newer(scoped, sequences, of_deletes)
     scoped = scoped.where(~with_vector[scoped.files])
     scoped = scoped.where(_paths_within(paths, scoped, deletes))
 
@@ -57,7 +58,7 @@ def assigned(files: FileSet, at: I64, deletes: DeleteSet) -> Pairs:
     equal = in_partition.where((by_equality & ~everywhere)[in_partition.deletes])
     everything = joined(np.zeros(len(at), np.int64), np.where(everywhere, 0, NO_CODE).astype(np.int64))
     equal = Pairs.of((equal, everything))
-    equal = equal.where(sequences[equal.files] < deletes.sequences[equal.deletes])
+    equal = equal.where(sequences[equal.files] < of_deletes[equal.deletes])
     return Pairs.of((by_path, scoped, equal))
 
 

@@ -18,7 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.expr.columnar import ColumnarBounds
-from lakehouse.iceberg.manifests import ADDED, UNKNOWN, Inherited, ManifestColumns, ManifestFile, Numbers
+from lakehouse.iceberg.manifests import (
+    ADDED,
+    UNKNOWN,
+    Inherited,
+    ManifestColumns,
+    ManifestFile,
+    Numbers,
+    RawBounds,
+    decoded_bounds,
+)
 from lakehouse.iceberg.metadata import PartitionSpec
 from lakehouse.iceberg.planning.tasks import ScanTask, data_format
 from lakehouse.kernels.arrays import I64, Mask
@@ -31,11 +40,10 @@ _FILE_BYTES, _BOUNDS_BYTES = 40, 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEntries:
-    """Entries of a manifest that are not deleted, and what they inherit."""
+    """Entries of a manifest that are not deleted."""
 
     manifest: ManifestFile
     columns: ManifestColumns
-    inherited: Inherited
     at: I64 | None
     """Numbers of the live entries; None = all are."""
 
@@ -44,7 +52,12 @@ class LiveEntries:
         """Leaves deleted entries out."""
         live = columns.live()
         at = None if len(live) == columns.count else live
-        return cls(manifest=manifest, columns=columns, inherited=columns.inherited(manifest), at=at)
+        return cls(manifest=manifest, columns=columns, at=at)
+
+    @property
+    def inherited(self) -> Inherited:
+        """What all entries take over from the manifest; made anew, as few plans look at it."""
+        return self.columns.inherited(self.manifest)
 
     @property
     def count(self) -> int:
@@ -117,12 +130,7 @@ class FileSet:
         """Bytes of each file."""
         return self._joined(lambda part: part.numbers(part.columns.size))
 
-    @functools.cached_property
-    def sequences(self) -> I64:
-        """Data sequence number of each file."""
-        return self._joined(lambda part: part.live(part.inherited.sequence))
-
-    @functools.cached_property
+    @property
     def snapshots(self) -> I64:
         """Snapshot that added each file."""
         return self._joined(lambda part: part.live(part.inherited.snapshot_id))
@@ -187,6 +195,31 @@ class FileSet:
             part = self.parts[number]
             yield part, part.entries(at[cuts[number] : cuts[number + 1]] - self.begins[number])
 
+    def sequences(self, at: I64) -> I64:
+        """Returns the data sequence numbers of some files, given by ascending places."""
+        found = [part.inherited.sequence[entries] for part, entries in self.chosen(at)]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def raw_bounds(
+        self, column: Callable[[ManifestColumns], RawBounds | None], kind: pa.DataType
+    ) -> pa.Array:
+        """Returns bounds of all files as values, decoded together."""
+        parts = [column(part.columns) for part in self.parts]
+        counts = [part.columns.count for part in self.parts]
+        bounds = decoded_bounds(RawBounds.joined(parts, counts), kind, count=sum(counts))
+        if all(part.at is None for part in self.parts):
+            return bounds
+        begins = itertools.accumulate([0, *counts[:-1]])
+        live = [
+            begin + part.entries(np.arange(part.count))
+            for part, begin in zip(self.parts, begins, strict=True)
+        ]
+        return bounds.take(pa.array(np.concatenate(live)))
+
+    def counts(self, column: Callable[[ManifestColumns], I64]) -> I64:
+        """Returns counts of all files."""
+        return self._joined(lambda part: part.live(column(part.columns)))
+
     def paths(self, at: I64) -> pa.Array:
         """Returns the paths of some files, given by ascending places."""
         found = [part.columns.paths(entries).cast(pa.large_string()) for part, entries in self.chosen(at)]
@@ -204,15 +237,21 @@ class FileSet:
     def table(self, at: I64) -> pa.Table:
         """Returns some files as rows: path, format, spec, partition, rows, size, sequences, row ids."""
         formats: list[pa.Array] = []
-        first_rows: list[I64] = []
+        numbers: list[tuple[I64, ...]] = []
         splits: list[tuple[int, ...] | None] = []
         for part, entries in self.chosen(at):
             codes = part.columns.format.at(entries)
             formats.append(pa.array(part.columns.formats, pa.string()).take(pa.array(codes)))
-            first_rows.append(part.inherited.first_row_id[entries])
+            inherited = part.inherited
+            columns = (inherited.sequence, inherited.snapshot_id, inherited.first_row_id)
+            numbers.append(tuple(column[entries] for column in columns))
             offsets = part.columns.split_offsets
             splits += [None] * len(entries) if offsets is None else offsets.at(entries)
-        first_row = np.concatenate(first_rows) if first_rows else np.empty(0, np.int64)
+        sequence, snapshot, first_row = (
+            (np.concatenate(column) for column in zip(*numbers, strict=True))
+            if numbers
+            else np.empty((3, 0), np.int64)
+        )
         return pa.table(
             {
                 "path": self.paths(at),
@@ -221,8 +260,8 @@ class FileSet:
                 "partition": self._partitions(at),
                 "rows": _known(self.rows[at]),
                 "size": pa.array(self.sizes[at]),
-                "sequence": pa.array(self.sequences[at]),
-                "snapshot": pa.array(self.snapshots[at]),
+                "sequence": pa.array(sequence),
+                "snapshot": pa.array(snapshot),
                 "first_row_id": _known(first_row),
                 "split_offsets": pa.array(splits, pa.list_(pa.int64())),
             }
@@ -252,8 +291,7 @@ class FileSet:
     def tasks(self, at: I64) -> Iterator[ScanTask]:
         """Yields some files as tasks, without deletes."""
         for part, entries in self.chosen(at):
-            columns = part.columns
-            first_rows = part.inherited.first_row_id[entries].tolist()
+            columns, inherited = part.columns, part.inherited
             offsets = columns.split_offsets
             for path, code, size, rows, values, sequence, first, split in zip(
                 columns.paths(entries).to_pylist(),
@@ -261,8 +299,8 @@ class FileSet:
                 columns.size.at(entries).tolist(),
                 columns.records.at(entries).tolist(),
                 self._partition_values(part, entries),
-                part.inherited.sequence[entries].tolist(),
-                first_rows,
+                inherited.sequence[entries].tolist(),
+                inherited.first_row_id[entries].tolist(),
                 [None] * len(entries) if offsets is None else offsets.at(entries),
                 strict=True,
             ):
