@@ -168,6 +168,12 @@ class OrcRows(_WholeFile):
         except (pa.ArrowMemoryError, InvalidInputError):
             raise  # of the machine, or of the call
         except (pa.ArrowException, OSError, ValueError) as error:
+            if "out of range for nanosecond" in str(error):
+                raise InvalidInputError(
+                    f"{self._path} has timestamps outside of the years 1678 to 2261, with which ORC is not "
+                    f"read: have it written as Parquet ({error})",
+                    key=self._path,
+                ) from error
             raise CorruptionError(f"it cannot be decoded as ORC: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from dataclasses import replace
 from typing import Any
@@ -88,3 +89,12 @@ async def test_another_format_is_refused() -> None:
     task = await table.data(_ROWS, [1, 2])
     with pytest.raises(InvalidInputError, match="is of format vortex: parquet, avro and orc are read"):
         await table.rows(replace(task, format="vortex"))
+
+
+async def test_orc_of_far_years_is_refused() -> None:
+    """Timestamps that do not fit into nanoseconds are an error, and never other moments."""
+    mapping = {"schema.name-mapping.default": '[{"field-id": 1, "names": ["t"]}]'}
+    table = MadeTable([field(1, "t", "timestamp")], properties=mapping)
+    rows = pa.table({"t": pa.array([dt.datetime(1, 1, 1)], pa.timestamp("us"))})
+    with pytest.raises(InvalidInputError, match="outside of the years 1678 to 2261"):
+        await table.rows(await _orc(table, rows))
