@@ -155,7 +155,11 @@ class RuntimeFilter(abc.ABC):
 
     @abc.abstractmethod
     def to_condition(self, schema: pa.Schema) -> Expr:
-        """Returns the filter as a condition on rows, which also prunes where it is passed as a condition."""
+        """Returns the filter as a condition on rows, to be bound to the schema as others are.
+
+        Raises:
+            InvalidInputError: there is no such column, or the filter makes no sense for its type.
+        """
 
     def judge(self, bounds: FileBounds, schema: pa.Schema) -> Mask:
         """Returns for each file, or whatever else is bounded, whether no row of it is let through.
@@ -168,18 +172,6 @@ class RuntimeFilter(abc.ABC):
             InvalidInputError: there is no such column, or the filter makes no sense for its type.
         """
         return self.bound(schema)(bounds)
-
-    def excluded(self, bounds: FileBounds) -> Mask:
-        """Returns the same of bounds that are named as the filter names its column, and tell its type."""
-        known = bounds.columns.get(self.column)
-        if known is None:
-            return np.full(len(bounds.rows), self._lets_nothing_through)
-        return self.judge(bounds, pa.schema({self.column: known.low.array.type}))
-
-    @property
-    def _lets_nothing_through(self) -> bool:
-        """Whether no row is let through, whatever the column has."""
-        return False
 
     def __str__(self) -> str:
         return self.describe()
@@ -221,7 +213,7 @@ class _Where(RuntimeFilter):
         return to_sql(self.where)
 
     def bound(self, schema: pa.Schema) -> _Drops:
-        where = self.to_condition(schema)
+        where = bind(self.to_condition(schema), schema)
         plain = ColumnarJudge(where)
         listed = with_ranges_listed(where, max_values=_LISTED_MAX)
         of_buckets = plain if listed.same_as(where) else ColumnarJudge(listed)
@@ -235,8 +227,9 @@ class _Where(RuntimeFilter):
         return drops
 
     def to_condition(self, schema: pa.Schema) -> Expr:
+        bind(self.where, schema)
         _check_prefix(self.where, schema)
-        return bind(self.where, schema)
+        return self.where
 
 
 def _check_prefix(where: Expr, schema: pa.Schema) -> None:
@@ -267,14 +260,6 @@ class _In(RuntimeFilter):
     @property
     def is_null_rejecting(self) -> bool:
         return not self._with_null
-
-    @property
-    def _lets_nothing_through(self) -> bool:
-        if isinstance(self.values, pa.Array):
-            nothing = self.values.null_count == len(self.values)
-        else:
-            nothing = all(value is None for value in self.values)
-        return nothing and not self._with_null
 
     def describe(self) -> str:
         first = self.values[: _SHOWN_MAX + 1]
@@ -316,12 +301,13 @@ class _In(RuntimeFilter):
     def to_condition(self, schema: pa.Schema) -> Expr:
         name, kind, values = self._of(schema)
         if len(values) <= _CONDITION_MAX:
-            # Constants are Arrow's: nanoseconds would be lost in Python's.
-            where: Expr = bind(In(Column(name), tuple(values)), schema)
+            # Python has no moments with nanoseconds.
+            is_fine = pa.types.is_timestamp(kind) and kind.unit == "ns"
+            where: Expr = In(col(name), tuple(values if is_fine else values.to_pylist()))
         else:
             ranges = among(name, kind, values, max_values=0)
             call = FunctionCall("among", (Column(name), Constant(f"{len(values):,} values")))
-            where = all_of(bind(ranges, schema), Applied(call, lambda tested: _is_among(tested, values)))
+            where = all_of(ranges, Applied(call, lambda tested: _is_among(tested, values)))
         return any_of(where, IsNull(Column(name))) if self._with_null else where
 
 

@@ -35,6 +35,8 @@ _COUNTS = struct.Struct("<QQ")
 _WORD_BITS = 64
 _PROBES_MAX = 32
 _SALT = 0xA5
+_BITS_MIN = 1 << 13
+"""Bits from which on two hashes make enough different probes; with few, values share all of theirs."""
 _PLAIN = {
     str(kind): kind
     for kind in (pa.bool_(), pa.int64(), pa.uint64(), pa.float64(), pa.string(), pa.binary(), pa.date32())
@@ -70,7 +72,7 @@ class ValueBloom:
             raise InvalidInputError(f"a rate is between 0 and 1, not {false_positive_rate}")
         kind = _widest(values.type)
         known = cast_exactly(values, kind).drop_null()
-        bits = math.ceil(max(1, len(known)) * -math.log(false_positive_rate) / math.log(2) ** 2)
+        bits = max(_BITS_MIN, math.ceil(len(known) * -math.log(false_positive_rate) / math.log(2) ** 2))
         probes = min(_PROBES_MAX, max(1, round(-math.log2(false_positive_rate))))
         flags = np.zeros(-(-bits // _WORD_BITS) * _WORD_BITS, np.bool_)
         for places in _places(known, probes, len(flags)):

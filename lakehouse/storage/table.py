@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.format.metadata import CommitKind, Ref
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import ProgressCallback
@@ -258,6 +259,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: _Moment | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        runtime_filters: Sequence[RuntimeFilter] = (),
     ) -> TableScan:
         """The rows that match, as of a snapshot; nothing is read before they are asked for.
 
@@ -271,6 +273,8 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             tag: the snapshot of that tag.
             freshness: ``wal`` reads the newest snapshot and the write-ahead log above it:
                 every row that was acknowledged before the call.
+            runtime_filters: filters such as ``lakehouse.iceberg.RuntimeFilter.in_("id", ids)``; rows that
+                one of them does not let through are left out, as by ``where``, and so are their files.
 
         Example::
 
@@ -285,6 +289,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             timestamp=timestamp,
             tag=tag,
             freshness=freshness,
+            runtime_filters=runtime_filters,
         )
 
     async def get(

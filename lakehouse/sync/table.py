@@ -15,6 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lakehouse.expr import Expr
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.format.schema import TableSchema
 from lakehouse.io.work import ProgressCallback
 from lakehouse.storage.cdc import ChangeBatch
@@ -204,6 +205,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        runtime_filters: Sequence[RuntimeFilter] = (),
     ) -> TableScan:
         """The rows that match, as of a snapshot; nothing is read before they are asked for.
 
@@ -217,6 +219,8 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             tag: the snapshot of that tag.
             freshness: ``wal`` reads the newest snapshot and the write-ahead log above it:
                 every row that was acknowledged before the call.
+            runtime_filters: filters such as ``lakehouse.iceberg.RuntimeFilter.in_("id", ids)``; rows that
+                one of them does not let through are left out, as by ``where``, and so are their files.
 
         Example::
 
@@ -231,6 +235,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 timestamp=timestamp,
                 tag=tag,
                 freshness=freshness,
+                runtime_filters=runtime_filters,
             ),
             self._bridge,
         )

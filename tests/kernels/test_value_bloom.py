@@ -54,6 +54,12 @@ def test_few_other_values_are_found(kind: pa.DataType, rate: float) -> None:
     assert others.mean() < rate * 1.5 + 0.0001
 
 
+def test_small_filters_are_exact() -> None:
+    """Of a few values and a small rate, hardly any other value is found."""
+    bloom = ValueBloom.of(pa.array([5, 105, 205]), false_positive_rate=1e-6)
+    assert np.flatnonzero(bloom.might_contain(pa.array(range(10_000)))).tolist() == [5, 105, 205]
+
+
 def test_nothing_is_found_among_no_values() -> None:
     """A filter of nulls alone finds nothing."""
     bloom = ValueBloom.of(pa.nulls(3, pa.int64()))

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
+from lakehouse.expr.nodes import all_given
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.io.work import in_thread
 from lakehouse.storage.scan.aggregate import AggregateQuery
 from lakehouse.storage.scan.row_forms import RowForms, check_wanted
@@ -74,9 +76,17 @@ class TableScan(RowForms):
         timestamp: dt.datetime | int | str | None,
         tag: str | None,
         freshness: Freshness = "snapshot",
+        runtime_filters: Sequence[RuntimeFilter] = (),
     ) -> None:
         super().__init__()
         check_wanted(columns, limit)
+        for one in runtime_filters:
+            if not isinstance(one, RuntimeFilter):
+                raise InvalidInputError(
+                    f"a runtime filter is made by RuntimeFilter.in_, .range, .bloom, .prefix or .predicate, "
+                    f"not {one!r}"
+                )
+        self._filters = tuple(runtime_filters)
         self._table = table
         self._where, self._limit = to_expr(where), limit
         self._columns = None if columns is None else tuple(columns)
@@ -100,13 +110,15 @@ class TableScan(RowForms):
     async def _reading(self, columns: Sequence[str] | None = None) -> AsyncGenerator[Scan, None]:
         """Gives a scan, planned and not begun, of a snapshot that stays while the block runs."""
         view = await self._read_view()
+        arrow = view.schema.arrow()
+        where = all_given(self._where, *(one.to_condition(arrow) for one in self._filters))
         async with reading(self._table, view):
             scan = Scan(
                 await view.entries(),
                 view.schema,
                 self._table,
                 columns=self._columns if columns is None else columns,
-                where=shown_where(self._where, view.shows),
+                where=shown_where(where, view.shows),
                 limit=self._limit,
             )
             self.report = scan.report
