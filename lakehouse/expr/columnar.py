@@ -385,7 +385,9 @@ class SortedKeys:
         """Returns the constants as an array of a type."""
         found = self._arrays.get(kind)
         if found is None:
-            found = self._arrays[kind] = pa.array(self._keys, kind)
+            is_array = isinstance(self._keys, pa.Array)
+            found = self._keys.cast(kind) if is_array else pa.array(self._keys, kind)
+            self._arrays[kind] = found
         return found
 
 
@@ -401,7 +403,7 @@ def any_held(known: ColumnarBounds, keys: SortedKeys) -> Mask:
     array = keys.array(known.low.array.type)
     if not len(array):
         return np.zeros(len(known.nulls), np.bool_)
-    if known.single.all():
+    if known.single.all() and not pa.types.is_floating(array.type):
         within: Mask = np.array(pc.is_in(known.low.array, array))
     else:
         # The first key that is not below the low end must not be above the high one.

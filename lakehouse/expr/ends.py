@@ -249,7 +249,7 @@ def _ranks(array: pa.Array) -> tuple[Any | None, bool]:
     if pa.types.is_integer(array.type):
         return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), True
     if pa.types.is_boolean(kind):
-        return array.fill_null(False).cast(pa.uint8()).to_numpy(), True
+        return array.fill_null(False).cast(pa.int8()).to_numpy().astype(np.int64), True
     if pa.types.is_decimal128(kind):
         return _decimal_ranks(array)
     if _is_binary(kind):

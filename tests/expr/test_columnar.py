@@ -358,6 +358,29 @@ def test_intersected_bounds_have_the_residues_of_both() -> None:
     assert any_held(both, SortedKeys(pa.array([13, 23]))).tolist() == [True, False, True]
 
 
+def test_zeros_are_equal_in_long_lists() -> None:
+    """The two zeros are one value, also where every file has a single one."""
+    ends = pa.array([-0.0, 0.0, 0.5])
+    known = ColumnarBounds(ends, ends, np.zeros(3, np.int64))
+    wanted = SortedKeys([0.0, *(float(number) for number in range(3, 20))])
+    assert any_held(known, wanted).tolist() == [True, True, False]
+
+
+def test_keys_are_of_the_type_of_the_bounds() -> None:
+    """Constants of a type that only differs in its width are looked for among bounds."""
+    ends = pa.array(["a", "b"], pa.large_string())
+    known = ColumnarBounds(ends, ends, np.zeros(2, np.int64))
+    assert any_held(known, SortedKeys(pa.array(["b", "c"]))).tolist() == [False, True]
+
+
+def test_truth_values_of_many_files_are_looked_for() -> None:
+    """Both truth values may be looked for at once in many files."""
+    ends = pa.array([True, False, None] * 100_000)
+    known = ColumnarBounds(ends, ends, np.zeros(len(ends), np.int64))
+    assert any_held(known, SortedKeys(pa.array([False, True]))).all()
+    assert any_held(known, SortedKeys(pa.array([True]))).sum() == 200_000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int", "string", "bucket"])
 def test_long_lists_over_many_files_are_quick(kind: str) -> None:
