@@ -160,6 +160,9 @@ def _chosen(of_both: Callable[..., pa.Array], one: pa.Array, other: pa.Array) ->
     if other.null_count == len(other):
         return one
     kind = one.type
+    if pa.types.is_boolean(kind):
+        one, other = one.cast(pa.uint8()), other.cast(pa.uint8())
+        return of_both(one, other, skip_nulls=True).cast(kind)
     if pa.types.is_timestamp(kind):
         # Moments of a zone have no kernel; their numbers ascend alike.
         one, other = one.view(pa.int64()), other.view(pa.int64())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
+from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
@@ -345,6 +347,34 @@ def test_intersected_bounds(files: list[tuple[Any, Any]]) -> None:
         ends = (both.low.array[at].as_py(), both.high.array[at].as_py(), is_open, 0)
         assert allowed(ends) == allowed(one) & allowed(other)
         assert both.nulls[at] == (one[3] if one[3] != UNKNOWN else other[3])
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (pa.bool_(), False, True),
+        (pa.int64(), 1, 2),
+        (pa.float64(), 1.0, 2.0),
+        (pa.decimal128(9, 2), Decimal("1.00"), Decimal("2.00")),
+        (pa.date32(), dt.date(2024, 1, 1), dt.date(2024, 1, 2)),
+        (pa.time64("us"), dt.time(1), dt.time(2)),
+        (
+            pa.timestamp("us", "UTC"),
+            dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
+            dt.datetime(2024, 1, 2, tzinfo=dt.UTC),
+        ),
+        (pa.string(), "a", "b"),
+        (pa.binary(), b"a", b"b"),
+    ],
+)
+def test_bounds_of_every_type_are_intersected(kind: pa.DataType, low: Any, high: Any) -> None:
+    """Both ends of each type have an order in which the better one is chosen."""
+    nulls = np.zeros(2, np.int64)
+    wide = ColumnarBounds(pa.array([low, low], kind), pa.array([high, high], kind), nulls)
+    narrow = ColumnarBounds(pa.array([high, None], kind), pa.array([None, low], kind), nulls)
+    both = wide.intersected(narrow)
+    assert both.low.array.to_pylist() == [high, low]
+    assert both.high.array.to_pylist() == [high, low]
 
 
 def test_intersected_bounds_have_the_residues_of_both() -> None:
