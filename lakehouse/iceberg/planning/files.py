@@ -340,12 +340,19 @@ def _partition_column(part: LiveEntries, field_id: int, entries: I64) -> pa.Arra
 
 
 def _of_one_type(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Puts arrays behind each other; types differ where a source column was promoted in between."""
-    kinds = {array.type for array in arrays if len(array) and not pa.types.is_null(array.type)}
+    """Puts arrays behind each other; types differ where a source column was promoted in between.
+
+    Nulls alone have no say: a field that became void has the type of its source column, which its values of
+    before may not fit.
+    """
+    valued = {array.type for array in arrays if array.null_count < len(array)}
+    kinds = valued or {array.type for array in arrays if not pa.types.is_null(array.type)}
     if not kinds:
         return pa.nulls(sum(map(len, arrays)))
     widest = max(kinds, key=_width)
-    return pa.concat_arrays([array.cast(widest) for array in arrays])
+    return pa.concat_arrays(
+        [array.cast(widest) if array.type in valued else pa.nulls(len(array), widest) for array in arrays]
+    )
 
 
 def _width(kind: pa.DataType) -> tuple[int, int]:

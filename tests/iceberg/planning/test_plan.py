@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, MonthTransform, VoidTransform
 from pyiceberg.types import LongType
 
 from lakehouse.iceberg import IcebergPlan, IcebergTable, RuntimeFilter
@@ -37,6 +37,20 @@ async def test_files_are_rows(tmp_path: Path) -> None:
         ("parquet", 0, 10, 1_000)
     ] * 2
     assert (plan.rows, plan.bytes, len(plan), plan.files_pruned) == (20, 2_000, 2, 28)
+
+
+async def test_a_field_that_became_void_keeps_its_older_values(tmp_path: Path) -> None:
+    """A void field has the type of its column; months that it held before are shown, nulls since then."""
+    month = PartitionField(2, 1000, MonthTransform(), "at_month")
+    void = PartitionField(2, 1000, VoidTransform(), "at_month")
+    specs = [PartitionSpec(month, spec_id=0), PartitionSpec(void, spec_id=1)]
+    manifests = [
+        manifest("m0", [data_file(None, 1, partition=(648,))], spec=specs[0]),
+        manifest("m1", [data_file(None, 2)], spec=specs[1]),
+    ]
+    made = Table(schemas=[SCHEMA], specs=specs, snapshots=[Snapshot(id=1, sequence=1, manifests=manifests)])
+    found = (await plan_of(await opened(made, tmp_path))).files()
+    assert found["partition"].to_pylist() == [{"at_month": 648}, {"at_month": None}]
 
 
 async def test_runtime_filters_prune_a_plan_that_stands(tmp_path: Path) -> None:
