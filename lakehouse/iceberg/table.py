@@ -164,7 +164,9 @@ class IcebergTable:
         """
         wanted = self._chosen(snapshot, timestamp, tag, ref)
         # A branch goes on with the table's schema; what is read as of a moment has the schema of then.
-        as_of = snapshot is not None or timestamp is not None or tag is not None
+        named = None if ref is None else self._metadata.refs.get(ref)
+        is_tag = tag is not None or (named is not None and named.kind == "tag")
+        as_of = snapshot is not None or timestamp is not None or is_tag
         schema = self._metadata.schema_of(wanted) if as_of else self._metadata.current_schema
         return await planned(
             self._source,

@@ -61,6 +61,14 @@ async def test_the_past_has_its_schema() -> None:
             await table.plan("more is null", snapshot=first)
 
 
+async def test_a_tag_has_its_schema_by_either_name() -> None:
+    """A tag is read with the schema of its snapshot, whether it is named as a tag or as a reference."""
+    async with await travelled() as table:
+        by_tag, by_ref = await table.scan(tag="first").to_arrow(), await table.scan(ref="first").to_arrow()
+        assert by_tag.schema.names == by_ref.schema.names == ["id", "name"]
+        assert (await table.scan(ref="side").to_arrow()).schema.names == ["id", "name", "more"]
+
+
 async def test_appended_files_are_planned_alone(tmp_path: Path) -> None:
     """``since`` plans the files that later snapshots appended, and refuses what is no ancestor."""
     before = three_days()
