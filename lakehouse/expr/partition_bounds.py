@@ -231,7 +231,12 @@ def _moments(numbers: I64 | I32, known: Mask, source: pa.DataType) -> pa.Array:
 
 
 def _of_truncated(values: pa.Array, transform: Transform, source: pa.DataType) -> _Range:
-    values, types = _cast(values, source), pa.types
+    types = pa.types
+    if types.is_decimal128(source) and types.is_decimal128(values.type):
+        # The least numbers, truncated, have a digit more than their type.
+        values = _cast(values, pa.decimal128(38, source.scale))
+    else:
+        values = _cast(values, source)
     if types.is_string(source) or types.is_large_string(source):
         return _of_prefixes(values, transform.width, pc.utf8_length, pc.utf8_slice_codeunits)
     if types.is_binary(source) or types.is_large_binary(source):
@@ -239,8 +244,9 @@ def _of_truncated(values: pa.Array, transform: Transform, source: pa.DataType) -
     if transform.width > _NUMERIC_WIDTH_MAX:
         nothing = pa.nulls(len(values), source)
         return _Range(low=nothing, high=nothing)
-    of_numbers = _of_truncated_decimals if types.is_decimal128(source) else _of_truncated_integers
-    return of_numbers(values, transform.width)
+    if types.is_decimal128(source):
+        return _of_truncated_decimals(values, transform.width, source)
+    return _of_truncated_integers(values, transform.width)
 
 
 def _of_truncated_integers(values: pa.Array, width: int) -> _Range:
@@ -254,17 +260,21 @@ def _of_truncated_integers(values: pa.Array, width: int) -> _Range:
     )
 
 
-def _of_truncated_decimals(values: pa.Array, width: int) -> _Range:
-    kind = values.type
+def _of_truncated_decimals(values: pa.Array, width: int, kind: pa.DataType) -> _Range:
     words = decimal_words(values)
     unknown = _null(values) | (remainders(words, width) != 0)
     wide = pa.decimal128(38, kind.scale)
     above = decimals_of(added(words, np.full(len(words), width - 1, np.int64)), wide, unknown)
-    # The greatest number that has as many digits as the type.
-    digits = np.array([divmod(10**kind.precision - 1, 1 << 64)[::-1]], np.uint64)
-    greatest = decimals_of(digits, wide, np.zeros(1, np.bool_))[0]
+    # The greatest number that has as many digits as the type, and the least one.
+    greatest, least = (_decimal(sign * (10**kind.precision - 1), wide) for sign in (1, -1))
     high = pc.min_element_wise(above, greatest, skip_nulls=False).cast(kind)
-    return _Range(low=pc.if_else(pa.array(unknown), pa.scalar(None, kind), values), high=high)
+    low = pc.max_element_wise(values.cast(wide), least, skip_nulls=False).cast(kind)
+    return _Range(low=pc.if_else(pa.array(unknown), pa.scalar(None, kind), low), high=high)
+
+
+def _decimal(unscaled: int, kind: pa.DataType) -> pa.Scalar:
+    words = divmod(unscaled % (1 << 128), 1 << 64)[::-1]
+    return decimals_of(np.array([words], np.uint64), kind, np.zeros(1, np.bool_))[0]
 
 
 def _of_prefixes(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import partial
 
@@ -37,7 +37,7 @@ from lakehouse.format.schema import (
 )
 from lakehouse.iceberg.single_values import single_value
 
-__all__ = ["IcebergSchema", "field_types", "parse_schema"]
+__all__ = ["IcebergSchema", "field_types", "never_null", "parse_schema"]
 
 _PLAIN: Mapping[str, DataType] = {
     "boolean": Primitive("boolean"),
@@ -102,6 +102,22 @@ def field_types(schema: IcebergSchema) -> dict[int, tuple[str, pa.DataType]]:
     Fields inside lists and maps, and structs themselves, have no bounds and are left out.
     """
     return {field.id: (".".join(path), arrow_type(field.type)) for path, field in _leaves(schema.fields)}
+
+
+def never_null(schema: IcebergSchema) -> frozenset[str]:
+    """Returns the names, with dots into structs, of the fields that every row has a value of."""
+    return frozenset(".".join(path) for path, _ in _leaves(_required(schema.fields)))
+
+
+def _required(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Returns the required ones of some fields, and of the fields inside them likewise."""
+    return tuple(
+        replace(field, type=StructType(_required(field.type.fields)))
+        if isinstance(field.type, StructType)
+        else field
+        for field in fields
+        if field.required
+    )
 
 
 def _leaves(fields: Sequence[Field], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:

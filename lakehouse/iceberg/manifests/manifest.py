@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,8 @@ _FILE: RecordNames = {
 }
 _CONTENTS = {b"data": 0, b"deletes": 1}
 _FIRST_PARTITION_ID = 1_000
+_DIGITS_MAX = 38
+"""Maximum digits of a decimal in Arrow's 128 bits."""
 
 
 def decode_manifest(data: bytes | memoryview, *, key: str) -> ManifestColumns:
@@ -231,8 +234,19 @@ def _partition(files: RecordColumns) -> Mapping[int, pa.Array]:
             raise ValueError(f"its partition field {field.name} is of type {inner.type.kind}")
         # The first version gave no ids: they are counted from 1,000.
         number = _FIRST_PARTITION_ID + place if field.field_id is None else field.field_id
-        found[number] = slot_array(inner, files.streams, files.count)
+        found[number] = _partition_values(inner, files)
     return found
+
+
+def _partition_values(slot: Slot, files: RecordColumns) -> pa.Array:
+    try:
+        return slot_array(slot, files.streams, files.count)
+    except ValueError:
+        if not slot.type.precision:
+            raise
+        # The least decimals, truncated, have a digit more than their type.
+        wide = replace(slot, type=replace(slot.type, precision=_DIGITS_MAX))
+        return slot_array(wide, files.streams, files.count)
 
 
 def _counts(files: RecordColumns, name: str, records: Numbers) -> KeyedCounts | None:

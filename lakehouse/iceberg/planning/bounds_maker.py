@@ -22,7 +22,7 @@ from lakehouse.expr.transforms import Transform
 from lakehouse.iceberg.manifests import ManifestFile, PartitionSummary, RawBounds, decoded_bounds
 from lakehouse.iceberg.metadata import PartitionSpec
 from lakehouse.iceberg.planning.files import FileSet, SpecRange
-from lakehouse.iceberg.types import IcebergSchema, field_types
+from lakehouse.iceberg.types import IcebergSchema, field_types, never_null
 from lakehouse.kernels.arrays import I32, I64, Mask
 
 __all__ = ["BoundsMaker"]
@@ -44,6 +44,7 @@ class BoundsMaker:
     def __init__(self, schema: IcebergSchema, specs: Mapping[int, PartitionSpec]) -> None:
         self._specs = specs
         self._fields = {name: (number, kind) for number, (name, kind) in field_types(schema).items()}
+        self._never_null = never_null(schema)
 
     @property
     def bucketed(self) -> frozenset[str]:
@@ -98,7 +99,7 @@ class BoundsMaker:
             bounds_of(transform, one.partition(one.spec.fields[at].field_id), kind, rows)
             for at, transform in self._sources(one.spec, name)
         ]
-        return _intersection(made, len(rows), kind)
+        return self._intersection(made, len(rows), name)
 
     def _of_summaries(self, manifests: Sequence[ManifestFile], name: str) -> ColumnarBounds:
         """Returns bounds in manifests of one spec, by the summaries that the manifest list has of them."""
@@ -124,11 +125,17 @@ class BoundsMaker:
                 with_null=_flags(one.contains_null for one in summaries),
                 with_nan=_flags(one.contains_nan is not False for one in summaries),
             )
-            # Where there is no least value all are null, but not where it could not be read.
+            # Where there is no least value all are null or NaN, but not where it could not be read.
             said = _flags(one is _UNSAID or one.lower is not None for one in summaries)
-            bounds.nulls = np.where(said & _mask(least.is_null()), UNKNOWN, bounds.nulls)
-            made.append(bounds)
-        return _intersection(made, len(manifests), kind)
+            made.append(_without(bounds, said & _mask(least.is_null())))
+        return self._intersection(made, len(manifests), name)
+
+    def _intersection(self, made: Sequence[ColumnarBounds], count: int, name: str) -> ColumnarBounds:
+        """Returns the bounds of a column that lie within all of some."""
+        found = functools.reduce(ColumnarBounds.intersected, made or [_nothing(count, self._fields[name][1])])
+        if name in self._never_null:
+            found.nulls = np.where(found.nulls == UNKNOWN, 0, found.nulls)
+        return found
 
     def _sources(self, spec: PartitionSpec, name: str) -> list[tuple[int, Transform]]:
         """Returns the places of the spec's fields that are made of a column, and how they are made."""
@@ -187,13 +194,21 @@ def _placed(values: I32, number: int, counts: Sequence[int]) -> I32:
     return np.pad(values, (before, behind), constant_values=UNKNOWN)
 
 
+def _without(bounds: ColumnarBounds, unknown: Mask) -> ColumnarBounds:
+    """Returns the bounds without those of which nothing is known."""
+    if not unknown.any():
+        return bounds
+    low, high = (
+        pc.if_else(pa.array(unknown), pa.scalar(None, end.array.type), end.array)
+        for end in (bounds.low, bounds.high)
+    )
+    nulls = np.where(unknown, UNKNOWN, bounds.nulls)
+    return ColumnarBounds(low, high, nulls, high_open=bounds.high_open, residues=bounds.residues)
+
+
 def _nothing(count: int, kind: pa.DataType) -> ColumnarBounds:
     ends = pa.nulls(count, kind)
     return ColumnarBounds(ends, ends, np.full(count, UNKNOWN, np.int64))
-
-
-def _intersection(made: Sequence[ColumnarBounds], count: int, kind: pa.DataType) -> ColumnarBounds:
-    return functools.reduce(ColumnarBounds.intersected, made) if made else _nothing(count, kind)
 
 
 def _rows(*counts: int | None) -> int:
