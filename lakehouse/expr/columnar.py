@@ -166,6 +166,8 @@ def _chosen(of_both: Callable[..., pa.Array], one: pa.Array, other: pa.Array) ->
     if pa.types.is_timestamp(kind):
         # Moments of a zone have no kernel; their numbers ascend alike.
         one, other = one.view(pa.int64()), other.view(pa.int64())
+    if pa.types.is_boolean(kind):
+        return of_both(one.cast(pa.int8()), other.cast(pa.int8()), skip_nulls=True).cast(kind)
     return of_both(one, other, skip_nulls=True).view(kind)
 
 

@@ -114,7 +114,7 @@ def _decimals(unscaled: Sequence[int], scale: int) -> tuple[decimal.Decimal, ...
     return tuple(decimal.Decimal(number).scaleb(-scale, digits) for number in unscaled)
 
 
-_HUGE = _decimals((-(10**38) + 1, -(10**20), -1, 0, 1, 10**20, 10**38 - 1), 10)
+_HUGE = _decimals((-(10**38) + 1_000, -(10**20), -1, 0, 1, 10**20, 10**38 - 1), 10)
 _FLOATS32 = tuple(-3.0e38 if value == -3.0e38 else value for value in (-math.inf, -2.25, *_FLOATS[3:]))
 
 COLUMNS: tuple[Column, ...] = (
