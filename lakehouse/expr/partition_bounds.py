@@ -34,6 +34,8 @@ _HOURS_MAX = 1_700_000_000
 """Hours from 1970 up to which none is that of another time, cut to 32 bits."""
 _NUMERIC_WIDTH_MAX = 1 << 30
 """Width up to which Iceberg's library truncates numbers without an overflow on the way."""
+_ORDINALS = frozenset({"year", "month", "day", "hour", "bucket"})
+"""Transforms whose partition values are numbers, whatever the source."""
 _SECONDS_PER: Mapping[str, int] = {"day": 86_400, "hour": 3_600}
 
 
@@ -63,6 +65,8 @@ def bounds_of(transform: Transform, values: pa.Array, source: pa.DataType, rows:
     if transform.name in ("void", "unknown"):
         return _nothing(len(values), source)
     values = storage_of(values)
+    if pa.types.is_null(values.type):  # all are, and the type was not said
+        values = pa.nulls(len(values), pa.int32() if transform.name in _ORDINALS else source)
     nulls = np.where(_null(values), rows, 0)
     if transform.name == "bucket":
         buckets = _buckets(values)

@@ -256,7 +256,7 @@ class _Making:
         first = self._row(pools, nulls, {})
         fixed = self._alike(spec, pools, first)
         rows = [first] + [self._row(pools, nulls, fixed) for _ in range(rng.randint(0, 3))]
-        known = {column.id: column for column in self.columns}
+        kinds = {column.id: (old and column.old) or column.type for column in self.columns}
         if rng.random() < 0.04:
             rows = []
         self.rows[path] = rows
@@ -267,7 +267,7 @@ class _Making:
         return Item(
             path=path,
             partition=tuple(
-                partition_value(field, known[field.source_id].type, first[field.source_id])
+                partition_value(field, kinds[field.source_id], first[field.source_id])
                 for field in spec.fields
             ),
             rows=len(rows),
