@@ -195,15 +195,13 @@ def _placed(values: I32, number: int, counts: Sequence[int]) -> I32:
 
 
 def _without(bounds: ColumnarBounds, unknown: Mask) -> ColumnarBounds:
-    """Returns the bounds without those of which nothing is known."""
+    """Returns the bounds without low ends and nulls where these are not known."""
     if not unknown.any():
         return bounds
-    low, high = (
-        pc.if_else(pa.array(unknown), pa.scalar(None, end.array.type), end.array)
-        for end in (bounds.low, bounds.high)
-    )
+    low = pc.if_else(pa.array(unknown), pa.scalar(None, bounds.low.array.type), bounds.low.array)
     nulls = np.where(unknown, UNKNOWN, bounds.nulls)
-    return ColumnarBounds(low, high, nulls, high_open=bounds.high_open, residues=bounds.residues)
+    high, opens = bounds.high.array, bounds.high_open
+    return ColumnarBounds(low, high, nulls, high_open=opens, residues=bounds.residues)
 
 
 def _nothing(count: int, kind: pa.DataType) -> ColumnarBounds:

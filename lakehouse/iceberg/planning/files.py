@@ -56,7 +56,7 @@ class LiveEntries:
 
     @property
     def inherited(self) -> Inherited:
-        """What all entries take over from the manifest; made anew, as few plans look at it."""
+        """Facts that all entries take over from the manifest; made anew, as few plans look at it."""
         return self.columns.inherited(self.manifest)
 
     @property
