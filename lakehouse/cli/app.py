@@ -30,7 +30,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "iceberg": (
         "lakehouse.cli.iceberg.commands",
         "app",
-        "Publish tables for readers of Iceberg's format.",
+        "Look into Iceberg tables, plan scans of them, and publish tables for their readers.",
     ),
     "puffin": ("lakehouse.cli.puffin", "app", "Look into puffin files."),
     "index-metas": (

@@ -10,10 +10,12 @@ import anyio
 import typer
 
 import lakehouse
+from lakehouse import iceberg
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.options import options_of_words
 
 if TYPE_CHECKING:
+    from lakehouse.iceberg import IcebergTable
     from lakehouse.io import ObjectStore
     from lakehouse.lake import Lake
     from lakehouse.storage.table import Table
@@ -24,12 +26,15 @@ __all__ = [
     "DryRun",
     "Endpoint",
     "Grace",
+    "IcebergArgument",
     "IfExists",
     "IfNotExists",
     "Json",
+    "Moved",
     "ObjectUrl",
     "Options",
     "Partitions",
+    "Places",
     "PlanOnly",
     "SnapshotOption",
     "TableArgument",
@@ -43,6 +48,7 @@ __all__ = [
     "parse_words",
     "split_file",
     "split_object",
+    "with_iceberg",
     "with_lake",
     "with_store",
     "with_table",
@@ -60,6 +66,19 @@ WarehouseArgument = Annotated[
     typer.Argument(help="URL of a warehouse, such as s3://bucket/warehouse, or a path.", metavar="WAREHOUSE"),
 ]
 TableArgument = Annotated[str, typer.Argument(help="Such as sales.orders.", metavar="DATABASE.TABLE")]
+IcebergArgument = Annotated[
+    str,
+    typer.Argument(
+        help="URL of an Iceberg table's directory, or of a metadata file; a path works too.", metavar="TABLE"
+    ),
+]
+Places = Annotated[
+    list[str] | None,
+    typer.Option("--location", help="Another place where files of the table may be; may be repeated."),
+]
+Moved = Annotated[
+    bool, typer.Option("--moved", help="The table was copied here: its paths begin with where it was.")
+]
 SnapshotOption = Annotated[int | None, typer.Option(help="Id of a snapshot; else the newest.")]
 Timestamp = Annotated[
     str | None,
@@ -157,6 +176,23 @@ def with_table(url: str, name: str, options: dict[str, Any], work: Callable[[Tab
         return await work(await lake.table(name))
 
     return with_lake(url, options, run)
+
+
+def with_iceberg(
+    url: str,
+    locations: list[str] | None,
+    moved: bool,
+    options: dict[str, Any],
+    work: Callable[[IcebergTable], Awaitable[R]],
+) -> R:
+    """Opens the Iceberg table, does the work, closes everything."""
+
+    async def run() -> R:
+        opening = iceberg.open(url, storage_options=options, locations=locations or (), moved=moved)
+        async with await opening as table:
+            return await work(table)
+
+    return anyio.run(run)
 
 
 def moment(text: str | None) -> int | str | None:

@@ -21,14 +21,18 @@ import typer
 from lakehouse.cli.arguments import (
     Command,
     Endpoint,
+    IcebergArgument,
     Json,
+    Moved,
     ObjectUrl,
     Options,
+    Places,
     TableArgument,
     Url,
     WarehouseArgument,
     parse_options,
     split_object,
+    with_iceberg,
     with_lake,
     with_store,
     with_table,
@@ -41,11 +45,11 @@ from lakehouse.cli.progress import progress_bar
 if TYPE_CHECKING:
     from lakehouse.io.work import Report
 
-__all__ = ["Outcome", "finish", "on_lake", "on_object", "on_store", "on_table", "told"]
+__all__ = ["Outcome", "finish", "on_iceberg", "on_lake", "on_object", "on_store", "on_table", "told"]
 
 _Work = Callable[..., Awaitable["Outcome | None"]]
 
-_NAMES = dict.fromkeys(("Lake", "ObjectStore", "ProgressCallback", "Table"), object)
+_NAMES = dict.fromkeys(("IcebergTable", "Lake", "ObjectStore", "ProgressCallback", "Table"), object)
 """Types that annotations name and no command line has; nothing is loaded for them."""
 
 
@@ -121,6 +125,13 @@ on_table = _framed(with_table, _WAREHOUSE, word("table", TableArgument))
 """Makes a command on a table."""
 on_lake = _framed(with_lake, _WAREHOUSE)
 """Makes a command on a lake."""
+on_iceberg = _framed(
+    with_iceberg,
+    word("table", IcebergArgument),
+    word("locations", Places, None),
+    word("moved", Moved, False),
+)
+"""Makes a command on an Iceberg table that no catalog is asked for."""
 
 
 def on_store(*, json: bool = True) -> Callable[[_Work], Command]:

@@ -26,7 +26,9 @@ def overview() -> dict[str, str]:
     )
 
 
-@pytest.mark.parametrize("name", ["table", "db", "store", "puffin", "index-metas", "check-store", "demo"])
+@pytest.mark.parametrize(
+    "name", ["table", "db", "store", "iceberg", "puffin", "index-metas", "check-store", "demo"]
+)
 def test_the_overview_says_what_the_command_says(name: str) -> None:
     """A command is loaded when it is called, and described as it describes itself."""
     assert overview()[name] in shown(name, "--help")

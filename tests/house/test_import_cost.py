@@ -70,7 +70,10 @@ def test_the_command_line_says_what_it_is_without_arrow(option: str) -> None:
     none_of(loaded & (HEAVY | {"anyio", "fsspec", "numpy", "pyarrow"}), f"loaded by lakehouse {option}:")
 
 
-@pytest.mark.parametrize("words", [["table"], ["table", "create"], ["table", "rebuild-indexes"], ["db"]])
+@pytest.mark.parametrize(
+    "words",
+    [["table"], ["table", "create"], ["table", "rebuild-indexes"], ["db"], ["iceberg"], ["iceberg", "plan"]],
+)
 def test_help_about_tables_comes_without_arrow(words: list[str]) -> None:
     """``lakehouse table --help`` answers without the engine and without Arrow."""
     modules = loaded_by(_help(*words), whole=True)
