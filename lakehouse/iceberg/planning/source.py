@@ -128,6 +128,7 @@ class ManifestSource:
         """Fetches manifests; those that have arrived are decoded together, which is quicker, by the way."""
         loaded: list[ManifestColumns] = []
         waiting: list[tuple[ManifestFile, bytes]] = []
+        waiting_bytes = 0
 
         async def decode() -> None:
             loaded.extend(await in_thread(_decoded, tuple(waiting)))
@@ -136,8 +137,10 @@ class ManifestSource:
         async with aclosing(map_bounded(self._whole, manifests, self.at_once)) as arriving:
             async for one in arriving:
                 waiting.append(one)
-                if sum(len(data) for _, data in waiting) >= _DECODED_BYTES:
+                waiting_bytes += one[0].length
+                if waiting_bytes >= _DECODED_BYTES:
                     await decode()
+                    waiting_bytes = 0
         if waiting:
             await decode()
         return loaded
