@@ -15,7 +15,7 @@ import functools
 import hashlib
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Loops", "numba_available"]
@@ -50,32 +50,19 @@ class Loops:
         pays_from: number of items that, interpreted, take as long as loading compiled code.
         adds_up: True counts small pieces of work together, so that code is loaded once the work so far would
             have paid for it. Not for loops that somebody waits for: one call would take a second longer.
-        inlined: functions of these whose code is put where they are called. For small ones that get many
-            arrays, which a call hands over one number at a time.
         stand_ins: functions to compile or arrays that replace a name in the compiled run.
     """
 
-    __slots__ = (
-        "_adds_up",
-        "_compiled",
-        "_done",
-        "_functions",
-        "_inlined",
-        "_lock",
-        "_pays_from",
-        "_stand_ins",
-    )
+    __slots__ = ("_adds_up", "_compiled", "_done", "_functions", "_lock", "_pays_from", "_stand_ins")
 
     def __init__(
         self,
         *functions: Callable[..., Any],
         pays_from: int = _START_UP_PAYS_FROM,
         adds_up: bool = False,
-        inlined: Sequence[Callable[..., Any]] = (),
         **stand_ins: Any,
     ) -> None:
         self._functions = functions
-        self._inlined = frozenset(function.__name__ for function in inlined)
         self._stand_ins = stand_ins
         self._pays_from = pays_from
         self._adds_up = adds_up
@@ -118,11 +105,10 @@ class Loops:
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
             # numba's cache notices changes of a function's own file only; the name covers all files.
             copy.__qualname__ = f"{function.__name__}_{version}"
-            options = {"nogil": True, "inline": "always" if function.__name__ in self._inlined else "never"}
             try:
-                return numba.njit(cache=True, **options)(copy)  # type: ignore[no-any-return]
+                return numba.njit(cache=True, nogil=True)(copy)  # type: ignore[no-any-return]
             except RuntimeError:  # no directory for the disk cache can be written
-                return numba.njit(**options)(copy)  # type: ignore[no-any-return]
+                return numba.njit(nogil=True)(copy)  # type: ignore[no-any-return]
 
         namespace: dict[str, Any] = {}
         for function in self._functions:

@@ -45,14 +45,6 @@ def test_a_stand_in_takes_the_place_of_a_function() -> None:
 
 
 @needs_numba
-def test_inlined_functions_give_the_same() -> None:
-    """A function whose code is put where it is called does what it does when it is called."""
-    compiled = Loops(_wrapped, _total, inlined=(_wrapped,)).compiled_for(0, wanted=True)
-    assert compiled is not None
-    assert compiled._total(np.arange(100)) == _total(range(100))
-
-
-@needs_numba
 def test_little_work_is_not_worth_loading_a_compiler() -> None:
     """Nothing is compiled for a handful of items; once compiled, fewer items pay."""
     some = Loops(_wrapped, _total)

@@ -27,6 +27,7 @@ from lakehouse.format.avro.operations import (
     FIXED,
     FULL,
     JUMP,
+    LAST_READING,
     LONG_NUMBER,
     NEXT,
     NUMBER,
@@ -162,75 +163,70 @@ def _walk_entry(
     """Walks over one entry; returns how that ended, the place behind it, and what is left of ``spare``."""
     pc, top = 0, -_FRAME
     while True:
-        operation, a, b, c = code[pc], code[pc + 1], code[pc + 2], code[pc + 3]
+        operation, stream, b, c = code[pc], code[pc + 1], code[pc + 2], code[pc + 3]
         pc += WIDTH
-        if operation == NUMBER:
-            value, at = read_number(data, at, end)
-            if at < 0:
-                return at, 0, 0
-            if value < b or value > c:
-                return BAD_NUMBER, 0, 0
-            if a >= 0 and _is_full(arena, heads, limits, a, value):
-                return FULL, 0, 0
-        elif operation == SIZED:
-            value, at = read_number(data, at, end)
-            if at < 0:
-                return at, 0, 0
-            if value < 0 or value > end - at:
-                return BAD_SIZE, 0, 0
-            if a >= 0 and (
-                _is_full(arena, heads, limits, a, at) or _is_full(arena, heads, limits, a + 1, value)
-            ):
-                return FULL, 0, 0
-            at += value
-        elif operation in (OPTIONAL, UNION):
-            value, at = read_number(data, at, end)
-            if at < 0:
-                return at, 0, 0
-            if value < 0 or value > (1 if operation == OPTIONAL else a - 1):
-                return BAD_BRANCH, 0, 0
-            if operation == UNION:
-                pc += WIDTH * value
-                continue
-            if _is_full(arena, heads, limits, a, 1 if value == b else 0):
-                return FULL, 0, 0
-            if value != b:
-                pc = c
-        elif operation == NEXT:
-            if frames[top] == 0:
-                at, spare = _next_block(data, at, end, frames, top, a < 0, c, spare)
+        number = 0
+        if operation <= LAST_READING:
+            if at < end and data[at] >= 0:  # of one byte, as most are, and without a call
+                number = data[at]
+                number = (number >> 1) ^ -(number & 1)
+                at += 1
+            else:
+                number, at = read_number(data, at, end)
                 if at < 0:
                     return at, 0, 0
-                if frames[top] == 0:
-                    if a >= 0 and _is_full(arena, heads, limits, a, frames[top + 1]):
-                        return FULL, 0, 0
-                    top -= _FRAME
-                    pc = b
-                    continue
-            frames[top] -= 1
+        if operation == NUMBER:
+            if number < b or number > c:
+                return BAD_NUMBER, 0, 0
+        elif operation == SIZED:
+            if number < 0 or number > end - at:
+                return BAD_SIZE, 0, 0
+            if stream >= 0:
+                head = heads[stream]
+                if head == limits[stream]:
+                    return FULL, 0, 0
+                arena[head] = at
+                heads[stream] = head + 1
+                stream += 1
+            at += number
+        elif operation == OPTIONAL:
+            if number < 0 or number > 1:
+                return BAD_BRANCH, 0, 0
+            if number != b:
+                pc = c
+            number = 1 if number == b else 0
+        elif operation == NEXT:
+            if frames[top] == 0:
+                at, spare = _next_block(data, at, end, frames, top, stream < 0, c, spare)
+                if at < 0:
+                    return at, 0, 0
+            if frames[top] > 0:
+                frames[top] -= 1
+                continue
+            number = frames[top + 1]
+            top, pc = top - _FRAME, b
+        elif operation == JUMP:
+            pc = b
         elif operation == BLOCKS:
             top += _FRAME
             frames[top], frames[top + 1] = 0, 0
-        elif operation == JUMP:
-            pc = a
-        elif operation in (FILL, FIXED):
-            if operation == FIXED and b > end - at:
+        elif operation == FIXED:
+            if b > end - at:
                 return CUT, 0, 0
-            if a >= 0 and _is_full(arena, heads, limits, a, at if operation == FIXED else 0):
-                return FULL, 0, 0
+            number = at
             at += b
-        else:
+        elif operation == UNION:
+            if number < 0 or number >= b:
+                return BAD_BRANCH, 0, 0
+            pc += WIDTH * number
+        elif operation != FILL:
             return (DONE, at, spare) if operation == END else (BAD_BRANCH, 0, 0)
-
-
-def _is_full(arena: Any, heads: Any, limits: Any, stream: int, value: int) -> bool:
-    """Puts a number into a stream; returns whether it has no room."""
-    head = heads[stream]
-    if head == limits[stream]:
-        return True
-    arena[head] = value
-    heads[stream] = head + 1
-    return False
+        if stream >= 0:
+            head = heads[stream]
+            if head == limits[stream]:
+                return FULL, 0, 0
+            arena[head] = number
+            heads[stream] = head + 1
 
 
 def _next_block(
@@ -285,14 +281,12 @@ def _copy_loop(out: Any, to: int, data: Any, start: int, count: int) -> None:
 LOOPS = Loops(
     read_number,
     find_blocks,
-    _is_full,
     _next_block,
     _walk_entry,
     walk,
     copy_spans,
     pays_from=_PAYS_FROM,
     adds_up=True,
-    inlined=(_is_full,),
     copy_bytes=_copy_loop,
 )
 """The loops of this module, compiled as one unit; each is an attribute under its name."""

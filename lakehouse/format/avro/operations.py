@@ -1,6 +1,7 @@
 """Operations of programs, and how a walk ends.
 
-An instruction is four numbers: the operation, and what it works on, a, b and c.
+An instruction is four numbers: the operation, and what it works on, a, b and c. Where nothing is said of a
+it is -1, for no stream.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = [
     "FIXED",
     "FULL",
     "JUMP",
+    "LAST_READING",
     "LONG_NUMBER",
     "NEXT",
     "NUMBER",
@@ -35,29 +37,31 @@ __all__ = [
 WIDTH = 4
 """Numbers of an instruction."""
 
-END = 0
-"""Ends an entry."""
 NUMBER = 1
 """Reads a number from b to c and puts it into stream a; -1 = none, here and in all that follow."""
 SIZED = 2
 """Reads a length; puts where so many bytes begin into stream a and the length into the next one."""
 OPTIONAL = 3
 """Reads the branch of a union, puts whether it is b into stream a, and goes to c where it is not."""
-NEXT = 4
+UNION = 4
+"""Reads the branch of a union, which must be below b, and goes to that one of the jumps that follow."""
+LAST_READING = UNION
+"""Operations up to here read a number first."""
+NEXT = 5
 """Begins the next item of an array or map, of c bytes at least. Where there is none, puts the number of items
 into stream a and goes to b."""
-BLOCKS = 5
+BLOCKS = 6
 """Begins an array or map."""
-JUMP = 6
-"""Goes to a."""
-FILL = 7
+JUMP = 7
+"""Goes to b."""
+FILL = 8
 """Puts 0 into stream a."""
-FIXED = 8
+FIXED = 9
 """Puts where b bytes begin into stream a."""
-UNION = 9
-"""Reads the branch of a union, which must be below a, and goes to that one of the jumps that follow."""
 REFUSE = 10
 """Ends the walk: a union has no such branch."""
+END = 11
+"""Ends an entry."""
 
 DONE = 0
 """All entries were read."""

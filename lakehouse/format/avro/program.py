@@ -105,7 +105,7 @@ class _Compiler:
         self.streams = self.depth = 0
         self.repeated: list[int] = []
 
-    def emit(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+    def emit(self, operation: int, a: int = -1, b: int = 0, c: int = 0) -> int:
         """Appends an instruction and returns its place."""
         at = len(self.code)
         if at >= _CODE_MAX * op.WIDTH:
@@ -167,7 +167,7 @@ class _Compiler:
             self.emit(op.REFUSE)
         for stream in filled:
             self.emit(op.FILL, stream)
-        self.code[jump + 1] = self.here()
+        self.code[jump + 2] = self.here()
         nullable = Slot(
             type=slot.type, stream=slot.stream, validity=validity, fields=slot.fields, inner=slot.inner
         )
@@ -206,7 +206,7 @@ class _Compiler:
         return self.emit(op.NEXT, stream, 0, least)
 
     def _end(self, begin: int) -> None:
-        self.emit(op.JUMP, begin)
+        self.emit(op.JUMP, b=begin)
         self.code[begin + 2] = self.here()
 
     def skip(self, kind: AvroType, level: int) -> None:
@@ -235,15 +235,15 @@ class _Compiler:
         self._end(begin)
 
     def _skip_union(self, kind: AvroType, level: int) -> None:
-        self.emit(op.UNION, len(kind.inner))
+        self.emit(op.UNION, b=len(kind.inner))
         table = [self.emit(op.JUMP) for _ in kind.inner]
         ends = []
         for entry, branch in zip(table, kind.inner, strict=True):
-            self.code[entry + 1] = self.here()
+            self.code[entry + 2] = self.here()
             self.skip(branch, level)
             ends.append(self.emit(op.JUMP))
         for end in ends:
-            self.code[end + 1] = self.here()
+            self.code[end + 2] = self.here()
 
 
 _TEXT = AvroType(kind="string", bytes_min=1)
