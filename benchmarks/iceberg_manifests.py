@@ -113,15 +113,16 @@ class ManyFiles:
         yield self._key(self.manifests), self._manifest(self.manifests, 1)
         yield from self._snapshot_objects([self._line(self.manifests, 1)])
 
-    def metadata_key(self, *, added: bool = False) -> str:
-        """The metadata file, before or after the commit."""
-        return f"metadata/{1 + added:05}-{uuid.UUID(int=1)}.metadata.json"
+    @property
+    def metadata_key(self) -> str:
+        """The metadata file. The commit replaces it, where a catalog would name another one."""
+        return f"metadata/00001-{uuid.UUID(int=1)}.metadata.json"
 
     def _snapshot_objects(self, added: Sequence[ManifestFile]) -> Iterator[tuple[str, bytes]]:
         snapshot = 1 + len(added)
         lines = [self._line(number, self.entries) for number in range(self.manifests)]
         yield _list_key(snapshot), self._list([*added, *lines], snapshot)
-        yield self.metadata_key(added=bool(added)), self._metadata(snapshot)
+        yield self.metadata_key, self._metadata(snapshot)
 
     def _key(self, number: int) -> str:
         return f"metadata/{uuid.UUID(int=number)}-m0.avro"
