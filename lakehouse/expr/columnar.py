@@ -88,14 +88,16 @@ class ColumnarBounds:
     """Bounds of one column in every file.
 
     Args:
-        low: not above any value of the file; null = not known, or there is none. Infinity is also below NaN.
-        high: not below any value of the file; null likewise. Known only of files without a NaN.
+        low: not above any value of the file; null = not known, or there is none.
+        high: not below any value of the file, NaN aside; null likewise.
         nulls: rows without a value; :data:`UNKNOWN` = not known.
         high_open: files whose values are all below the high bound; None = a value may equal it in any.
         residues: what is known of the hashes of the values.
+        nan: files that may have a NaN; None = those without a known high end. In a file that has no value but
+            NaN the low end is infinity and the high one its negative.
     """
 
-    __slots__ = ("_single", "high", "high_open", "low", "nulls", "residues")
+    __slots__ = ("_nan", "_single", "high", "high_open", "low", "nulls", "residues")
 
     def __init__(
         self,
@@ -105,20 +107,40 @@ class ColumnarBounds:
         *,
         high_open: Mask | None = None,
         residues: Sequence[Residues] = (),
+        nan: Mask | None = None,
     ) -> None:
         self.low = Ends(low)
         self.high = self.low if high is low else Ends(high)
         self.nulls, self.residues = nulls, tuple(residues)
         self.high_open = high_open if high_open is not None and high_open.any() else None
+        self._nan = nan if pa.types.is_floating(low.type) else None
         self._single: Mask | None = None
+
+    @property
+    def nan(self) -> Mask:
+        """For each file, True if a NaN may be among its values, if these are floats."""
+        return self.high.unknown if self._nan is None else self._nan
 
     @property
     def single(self) -> Mask:
         """For each file, True if all its values are known to be equal."""
         if self._single is None:
             same = self.low.equals(self.high)
-            self._single = same if self.high_open is None else same & ~self.high_open
+            if self.high_open is not None:
+                same &= ~self.high_open
+            self._single = same if self._nan is None else same & ~self._nan
         return self._single
+
+    @property
+    def only_nan(self) -> Mask | None:
+        """For each file, True if all its values are NaN; None = nothing is known of NaN."""
+        if self._nan is None:
+            return None
+        return (
+            self._nan
+            & self.low.compare("==", np.inf, unknown=False)
+            & (self.high.compare("==", -np.inf, unknown=False))
+        )
 
     def reaches(self, key: Any) -> Mask:
         """Returns for each file whether some value may be the key or above it."""
@@ -150,6 +172,7 @@ class ColumnarBounds:
             np.where(self.nulls == UNKNOWN, other.nulls, self.nulls),
             high_open=functools.reduce(np.logical_or, opens) if opens else None,
             residues=(*self.residues, *other.residues),
+            nan=None if self._nan is None and other._nan is None else self.nan & other.nan,
         )
 
 
@@ -242,14 +265,19 @@ class ColumnarJudge(Outcomes[FileBounds, U8]):
         below, above = (TRUE, FALSE) if upward else (FALSE, TRUE)
         # What is below the key, or the key too: so the outcome of the key itself is said once.
         closed = op in ("<=", ">")
-        nan_outcome = FALSE if isinstance(value, float) else 0
+        # A NaN is above every number, or compares as false.
+        nan_outcome = above | FALSE if isinstance(value, float) else 0
 
         def outcomes(known: ColumnarBounds) -> U8:
             lower = known.low.compare("<=" if closed else "<", key)
             upper = known.high.compare(">", key) if closed else known.reaches(key)
             made = lower * np.uint8(below) | upper * np.uint8(above)
-            # A NaN is above every number or compares as false, and is there only without a high bound.
-            return made | known.high.unknown * np.uint8(nan_outcome) if nan_outcome else made
+            if not nan_outcome:
+                return made
+            only_nan = known.only_nan
+            if only_nan is not None:
+                made = np.where(only_nan, np.uint8(0), made)
+            return made | known.nan * np.uint8(nan_outcome)
 
         return _of_values(name, outcomes)
 

@@ -27,7 +27,7 @@ from lakehouse.kernels.arrays import I32, I64, Mask
 from lakehouse.kernels.decimal_arrays import added, decimal_words, decimals_of, remainders
 from lakehouse.kernels.value_hashes import whole_numbers
 
-__all__ = ["bounds_between", "bounds_of"]
+__all__ = ["bounds_between", "bounds_of", "only_nan"]
 
 _I64 = np.iinfo(np.int64)
 _HOURS_MAX = 1_700_000_000
@@ -46,6 +46,8 @@ class _Range:
     low: pa.Array
     high: pa.Array
     high_open: Mask | None = None
+    nan: Mask | None = None
+    """Files that may have a NaN; None = as :class:`ColumnarBounds` has it."""
 
 
 _RangeOf: TypeAlias = Callable[[pa.Array, Transform, pa.DataType], _Range]
@@ -72,7 +74,7 @@ def bounds_of(transform: Transform, values: pa.Array, source: pa.DataType, rows:
         buckets = _buckets(values)
         return _hashed(transform, buckets, buckets, source, nulls)
     found = _range_of(transform)(values, transform, source)
-    return ColumnarBounds(found.low, found.high, nulls, high_open=found.high_open)
+    return ColumnarBounds(found.low, found.high, nulls, high_open=found.high_open, nan=found.nan)
 
 
 def bounds_between(
@@ -113,12 +115,11 @@ def bounds_between(
     if vague.any():
         nothing = pa.scalar(None, source)
         low, high = (pc.if_else(pa.array(vague), nothing, end) for end in (low, high))
-    if may_be_nan.any():
-        # Infinity is also below NaN, which is above every high end.
-        only_nan = pa.array(empty & may_be_nan)
-        low = pc.if_else(only_nan, pa.scalar(np.inf, low.type), low)
-        high = pc.if_else(pa.array(may_be_nan), pa.scalar(None, high.type), high)
-    return ColumnarBounds(low, high, nulls, high_open=highest.high_open)
+    nan = None
+    if pa.types.is_floating(source):
+        nan = may_be_nan
+        low, high = only_nan(low, high, empty & _null(greatest) & may_be_nan)
+    return ColumnarBounds(low, high, nulls, high_open=highest.high_open, nan=nan)
 
 
 def _beyond_limits(
@@ -172,6 +173,17 @@ def _range_of(transform: Transform) -> _RangeOf:
     return _of_identity if transform.name == "identity" else _of_time
 
 
+def only_nan(low: pa.Array, high: pa.Array, where: Mask) -> tuple[pa.Array, pa.Array]:
+    """Returns ends with those of files replaced that have no value but NaN."""
+    if not where.any():
+        return low, high
+    mask = pa.array(where)
+    return (
+        pc.if_else(mask, pa.scalar(np.inf, low.type), low),
+        pc.if_else(mask, pa.scalar(-np.inf, high.type), high),
+    )
+
+
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type == kind:
         return values
@@ -188,13 +200,11 @@ def _of_identity(values: pa.Array, transform: Transform, source: pa.DataType) ->
     ends = _cast(values, source)
     if not pa.types.is_floating(source):
         return _Range(low=ends, high=ends)
-    is_nan = pc.is_nan(ends).fill_null(False)
-    if not pc.any(is_nan).as_py():
+    is_nan: Mask = pc.is_nan(ends).fill_null(False).to_numpy(zero_copy_only=False)
+    if not is_nan.any():
         return _Range(low=ends, high=ends)
-    return _Range(
-        low=pc.if_else(is_nan, pa.scalar(np.inf, source), ends),
-        high=pc.if_else(is_nan, pa.scalar(None, source), ends),
-    )
+    low, high = only_nan(ends, ends, is_nan)
+    return _Range(low=low, high=high, nan=is_nan)
 
 
 def _of_time(values: pa.Array, transform: Transform, source: pa.DataType) -> _Range:

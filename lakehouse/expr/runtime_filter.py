@@ -290,7 +290,7 @@ class _In(RuntimeFilter):
                 return np.full(len(bounds.rows), nothing)
             found = any_held(known, keys)
             if with_nan:
-                found |= known.high.unknown
+                found |= known.nan
             kept = found & ~_without_values(known, bounds.rows)
             if self._with_null:
                 kept |= known.nulls != 0

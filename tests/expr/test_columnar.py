@@ -166,6 +166,7 @@ def verdicts_of(where: Expr, kind: pa.DataType, **bounds: Any) -> list[Verdict]:
         np.array(bounds.get("nulls", [0] * len(lows)), np.int64),
         high_open=np.array(bounds["high_open"]) if "high_open" in bounds else None,
         residues=bounds.get("residues", ()),
+        nan=bounds.get("nan"),
     )
     judge = ColumnarJudge(bind(where, pa.schema({"v": kind})))
     return judged(judge, FileBounds(rows=np.full(len(lows), 3), columns={"v": known}))
@@ -386,6 +387,46 @@ def test_intersected_bounds_have_the_residues_of_both() -> None:
     both = hashed.intersected(plain).intersected(hashed)
     assert both.residues == (MOD_TEN, MOD_TEN)
     assert any_held(both, SortedKeys(pa.array([13, 23]))).tolist() == [True, False, True]
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (V == 5.0, [NONE, NONE, NONE]),
+        (V == 1.5, [SOME, NONE, SOME]),
+        (V != 5.0, [ALL, ALL, ALL]),
+        (V < 5.0, [SOME, NONE, ALL]),
+        (V <= INF, [SOME, NONE, ALL]),
+        (V == INF, [NONE, NONE, NONE]),
+        (V > 5.0, [SOME, SOME, NONE]),
+        (Not(V > 5.0), [SOME, NONE, ALL]),
+        (V.is_in([5.0, 6.0]), [NONE, NONE, NONE]),
+        (V.is_in([float(number) for number in range(3, 20)]), [NONE, NONE, NONE]),
+        (float("nan") == V, [SOME, SOME, SOME]),
+        (V.is_in([5.0, float("nan")]), [SOME, SOME, SOME]),
+        (cast(Expr, V * 2.0 > 3.0), [SOME, SOME, SOME]),
+    ],
+)
+def test_nan_is_beside_the_ends_of_numbers(where: Expr, expected: list[Verdict]) -> None:
+    """A file that may have NaN, or has nothing else, is judged by its numbers and by that."""
+    low, high = [1.0, INF, 1.0], [2.0, -INF, 2.0]
+    nan = np.array([True, True, False])
+    assert verdicts_of(where, pa.float64(), low=low, high=high, nan=nan) == expected
+
+
+def test_nan_of_intersected_bounds() -> None:
+    """A NaN may be in a file if neither of two bounds excludes it; it is no value among equal ones."""
+    one, two = pa.array([1.0, 1.0, None]), pa.array([1.0, 2.0, None])
+    zeros = np.zeros(3, np.int64)
+    plain = ColumnarBounds(one, two, zeros)
+    told = ColumnarBounds(one, one, zeros, nan=np.array([True, True, True]))
+    assert plain.nan.tolist() == [False, False, True]
+    assert told.intersected(plain).nan.tolist() == [False, False, True]
+    assert told.intersected(told).nan.tolist() == [True, True, True]
+    assert told.single.tolist() == [False, False, False]
 
 
 def test_zeros_are_equal_in_long_lists() -> None:

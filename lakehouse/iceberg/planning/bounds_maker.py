@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, FileBounds, Residues
-from lakehouse.expr.partition_bounds import bounds_between, bounds_of
+from lakehouse.expr.partition_bounds import bounds_between, bounds_of, only_nan
 from lakehouse.expr.transforms import Transform
 from lakehouse.iceberg.manifests import ManifestFile, PartitionSummary, RawBounds, decoded_bounds
 from lakehouse.iceberg.metadata import PartitionSpec
@@ -153,11 +153,13 @@ def _of_metrics(files: FileSet, field_id: int, kind: pa.DataType) -> ColumnarBou
         return _nothing(0, kind)
     low = files.raw_bounds(lambda columns: columns.low(field_id), kind)
     high = files.raw_bounds(lambda columns: columns.high(field_id), kind)
+    nulls, nan = files.counts(lambda columns: columns.nulls(field_id)), None
     if pa.types.is_floating(kind):
         # Bounds leave NaN out, which is above every number.
-        without_nan = pa.array(files.counts(lambda columns: columns.nans(field_id)) == 0)
-        high = pc.if_else(without_nan, high, pa.scalar(None, kind))
-    return ColumnarBounds(low, high, files.counts(lambda columns: columns.nulls(field_id)))
+        nans = files.counts(lambda columns: columns.nans(field_id))
+        nan = nans != 0
+        low, high = only_nan(low, high, (nans > 0) & (nulls >= 0) & (nans + nulls >= _known_rows(files.rows)))
+    return ColumnarBounds(low, high, nulls, nan=nan)
 
 
 def _joined(parts: Sequence[ColumnarBounds], kind: pa.DataType) -> ColumnarBounds:
@@ -185,6 +187,7 @@ def _joined(parts: Sequence[ColumnarBounds], kind: pa.DataType) -> ColumnarBound
         np.concatenate([part.nulls for part in parts]),
         high_open=np.concatenate(opens),
         residues=residues,
+        nan=np.concatenate([part.nan for part in parts]),
     )
 
 
@@ -198,10 +201,15 @@ def _without(bounds: ColumnarBounds, unknown: Mask) -> ColumnarBounds:
     """Returns the bounds without low ends and nulls where these are not known."""
     if not unknown.any():
         return bounds
-    low = pc.if_else(pa.array(unknown), pa.scalar(None, bounds.low.array.type), bounds.low.array)
+    nothing = pa.scalar(None, bounds.low.array.type)
+    low = pc.if_else(pa.array(unknown), nothing, bounds.low.array)
+    high = bounds.high.array
+    if bounds.only_nan is not None:
+        # That there is nothing but NaN was said by the want of a low end.
+        high = pc.if_else(pa.array(unknown & bounds.only_nan), nothing, high)
     nulls = np.where(unknown, UNKNOWN, bounds.nulls)
-    high, opens = bounds.high.array, bounds.high_open
-    return ColumnarBounds(low, high, nulls, high_open=opens, residues=bounds.residues)
+    opens, residues = bounds.high_open, bounds.residues
+    return ColumnarBounds(low, high, nulls, high_open=opens, residues=residues, nan=bounds.nan)
 
 
 def _nothing(count: int, kind: pa.DataType) -> ColumnarBounds:

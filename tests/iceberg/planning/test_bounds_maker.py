@@ -143,7 +143,7 @@ async def test_partitions_and_metrics_bound_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("nans", "kept"), [({1: 0}, 0), ({1: 2}, 1), (None, 1)])
-async def test_high_ends_of_numbers_hold_without_nan(
+async def test_high_ends_of_numbers_hold_beside_nan(
     tmp_path: Path, nans: dict[int, int] | None, kept: int
 ) -> None:
     """NaN is above every number, so that a file that may have one is kept for what is above its bound."""
@@ -164,3 +164,5 @@ async def test_high_ends_of_numbers_hold_without_nan(
     async with await opened(made, tmp_path) as table:
         assert len(await table.plan("v > 5")) == kept
         assert len(await table.plan("v < 0.5")) == 0
+        assert len(await table.plan("v = 5")) == 0
+        assert len(await table.plan("v in (5, 6)")) == 0
