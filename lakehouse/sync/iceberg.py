@@ -16,8 +16,9 @@ import pyarrow as pa
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.expr import Expr
+from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg.metadata import TableMetadata
-from lakehouse.iceberg.planning import IcebergPlan, PlanFilter
+from lakehouse.iceberg.planning import IcebergPlan
 from lakehouse.iceberg.table import IcebergTable as AsyncIcebergTable
 from lakehouse.iceberg.table import open as async_open
 from lakehouse.sync.bridge import Bridge
@@ -104,7 +105,7 @@ class IcebergTable:
         self,
         where: Expr | str | None = None,
         *,
-        runtime_filters: Sequence[PlanFilter] | Literal["off"] = (),
+        runtime_filters: Sequence[RuntimeFilter] | Literal["off"] = (),
         snapshot: int | None = None,
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
@@ -143,7 +144,7 @@ class IcebergTable:
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
         ref: str | None = None,
-        runtime_filters: Sequence[PlanFilter] | Literal["off"] = (),
+        runtime_filters: Sequence[RuntimeFilter] | Literal["off"] = (),
     ) -> IcebergScan:
         """The rows that match, without deleted ones; nothing is read before they are asked for.
 
