@@ -131,7 +131,7 @@ def _columns(file: AvroFile, root: Slot, streams: Streams) -> ManifestColumns:
         spec_id=_header_number(file.metadata, "partition-spec-id"),
         header_content=_CONTENTS.get(file.metadata.get("content", b"")),
         status=Numbers.of(_code(entry.numbers("status"), "status")),
-        snapshot_id=_amounts(entry, "snapshot_id"),
+        snapshot_id=Numbers.of(entry.numbers("snapshot_id")),
         sequence=_amounts(entry, "sequence", unsaid),
         file_sequence=_amounts(entry, "file_sequence", unsaid),
         content=Numbers.of(_code(files.numbers("content", 0), "content")),

@@ -113,7 +113,7 @@ _SUMMARY: RecordNames = {
     510: ("lower", "lower_bound"),
     511: ("upper", "upper_bound"),
 }
-_NEEDED = ("length", "spec_id", "snapshot_id")
+_NEEDED = ("length", "spec_id")
 _DEFAULTS: Mapping[str, int] = {"content": 0, "sequence": 0, "min_sequence": 0}
 _OPTIONAL = (
     *("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows"),
@@ -129,10 +129,11 @@ def _rows(columns: RecordColumns) -> list[dict[str, Any]]:
     """Returns the fields of each manifest by name."""
     found: dict[str, list[Any]] = {}
     paths = _bytes(columns, "path")
-    columns.check_needed("path", *_NEEDED)
+    columns.check_needed("path", "snapshot_id", *_NEEDED)
     if None in paths:
         raise ValueError("a manifest has no path")
     found["path"] = [path.decode() for path in paths if path is not None]
+    found["snapshot_id"] = columns.numbers("snapshot_id").tolist()
     for name in _NEEDED:
         found[name] = _whole(columns.numbers(name).tolist(), name)
     for name, default in _DEFAULTS.items():
@@ -169,7 +170,9 @@ def _summaries(columns: RecordColumns) -> list[tuple[PartitionSummary, ...] | No
     if slot is None:
         return [None] * columns.count
     streams = columns.streams
-    lengths, valid = streams.numbers(slot), streams.valid(slot)
+    lengths, valid, there = streams.numbers(slot), streams.valid(slot), streams.valid(slot.inner[0])
+    if there is not None and not bool(there.all()):
+        raise ValueError("a manifest has no summary for one of its partition fields")
     inner = RecordColumns(slot.inner[0], streams, _SUMMARY, count=int(lengths.sum()))
     nulls = inner.flags("contains_null")
     nans, lower, upper = inner.flags("contains_nan"), _bytes(inner, "lower"), _bytes(inner, "upper")
