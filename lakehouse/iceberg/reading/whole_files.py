@@ -153,7 +153,10 @@ class AvroRows(_WholeFile):
 
 
 class OrcRows(_WholeFile):
-    """An ORC file of rows."""
+    """An ORC file of rows.
+
+    Its decoder is Arrow's, which trusts lengths in the file: of thousands of damaged files one ends the process.
+    """
 
     __slots__ = ()
 

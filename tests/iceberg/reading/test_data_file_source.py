@@ -96,3 +96,27 @@ async def test_tables_that_share_a_cache_do_not_share_files() -> None:
     second = await other.data(pa.table({"id": [2]}), [1])
     assert [first.path.rpartition("/")[2], first.size] == [second.path.rpartition("/")[2], second.size]
     assert [await one.rows(first), await other.rows(second)] == [[{"id": 1}], [{"id": 2}]]
+
+
+@pytest.mark.parametrize("kind", ["vector", "positions", "equality"])
+async def test_no_flipped_bit_of_a_delete_file_ends_in_a_foreign_error(kind: str) -> None:
+    """Damage anywhere in a delete file is an error of the format, or leaves rows of the file."""
+    table = MadeTable([field(1, "id", "long")])
+    task = await table.data(_ROWS, [1])
+    if kind == "vector":
+        delete = (await table.vectors({task.path: [1, 5]}))[task.path]
+    elif kind == "positions":
+        delete = await table.positions([(task.path, 1), (task.path, 5)])
+    else:
+        delete = await table.equality(pa.table({"id": [1, 5]}), [1])
+    place = table.locations.find(delete.path)
+    whole = (await place.store.get(place.key)).data
+    for at in range(0, len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << at % 8
+        copy = replace(delete, path=await table.put(bytes(damaged)))
+        try:
+            found = [row["id"] for row in await table.left(task, copy)]
+        except (FormatError, InvalidInputError):
+            continue
+        assert set(found) <= set(range(20))
