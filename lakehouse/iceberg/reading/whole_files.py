@@ -155,7 +155,8 @@ class AvroRows(_WholeFile):
 class OrcRows(_WholeFile):
     """An ORC file of rows.
 
-    Its decoder is Arrow's, which trusts lengths in the file: of thousands of damaged files one ends the process.
+    Its decoder is Arrow's, which trusts lengths in the file: of a thousand damaged files one ends the
+    process.
     """
 
     __slots__ = ()

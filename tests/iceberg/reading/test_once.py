@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from lakehouse.iceberg.reading.once import Once
@@ -15,7 +16,7 @@ async def test_many_who_ask_at_once_share_one_load() -> None:
 
     async def load(key: str) -> int:
         loads.append(key)
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         return len(loads)
 
     found: list[int] = []
