@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from lakehouse.iceberg.planning import DeleteFile, Explanation, IcebergPlan, ScanTask
     from lakehouse.iceberg.scan import IcebergScan
     from lakehouse.iceberg.table import IcebergTable, open  # noqa: A004
+    from lakehouse.iceberg.types import IcebergSchema
+    from lakehouse.kernels.value_bloom import ValueBloom
 
 __all__ = [
-    "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergScan", "IcebergSnapshot",
-    "IcebergTable", "PartitionField", "PartitionSpec", "RuntimeFilter", "ScanTask", "TableMetadata", "open",
+    "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergScan", "IcebergSchema",
+    "IcebergSnapshot", "IcebergTable", "PartitionField", "PartitionSpec", "RuntimeFilter", "ScanTask",
+    "TableMetadata", "ValueBloom", "open",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -39,5 +42,7 @@ __getattr__, __dir__ = door(
         "lakehouse.iceberg.planning": "DeleteFile Explanation IcebergPlan ScanTask",
         "scan": "IcebergScan",
         "table": "IcebergTable open",
+        "types": "IcebergSchema",
+        "lakehouse.kernels.value_bloom": "ValueBloom",
     },
 )

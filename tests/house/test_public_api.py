@@ -14,11 +14,13 @@ _DOORS = (
     "lakehouse",
     "lakehouse.cache",
     "lakehouse.expr",
+    "lakehouse.iceberg",
     "lakehouse.index",
     "lakehouse.io",
     "lakehouse.reports",
     "lakehouse.spark",
     "lakehouse.sync",
+    "lakehouse.sync.iceberg",
     "lakehouse.testing",
 )
 _PLACES = ("lakehouse.io.scratch.ScratchSpace",)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import lakehouse
-from lakehouse import reports
+from lakehouse import iceberg, reports
 from lakehouse.lake import Lake
 from lakehouse.storage.scan.table_scan import TableScan
 from lakehouse.storage.table import Table
@@ -23,7 +23,8 @@ INNER = frozenset({"OpenTable"})
 
 def returned() -> Iterator[tuple[str, str]]:
     """Our classes that public methods return, with the method."""
-    for owner in (Lake, Table, TableScan, TableWriter):
+    iceberg_owners = (iceberg.IcebergPlan, iceberg.IcebergScan, iceberg.IcebergTable)
+    for owner in (Lake, Table, TableScan, TableWriter, *iceberg_owners):
         for name, member in inspect.getmembers(owner):
             function = member.fget if isinstance(member, property) else member
             said = getattr(function, "__annotations__", {}).get("return", "")
@@ -32,10 +33,10 @@ def returned() -> Iterator[tuple[str, str]]:
 
 
 def test_whatever_is_returned_can_be_imported() -> None:
-    """A class that a public method returns is a name of lakehouse or of lakehouse.reports."""
-    known = {*lakehouse.__all__, *reports.__all__, *INNER}
+    """A class that a public method returns is a name of lakehouse, of its reports or of its Iceberg part."""
+    known = {*lakehouse.__all__, *reports.__all__, *iceberg.__all__, *INNER}
     none_of(
         (f"{where} returns {name}" for where, name in returned() if name in OURS - known),
-        "not in lakehouse or lakehouse.reports:",
+        "not in lakehouse, lakehouse.reports or lakehouse.iceberg:",
     )
     assert ("Table.compact", "CompactResult") in set(returned())

@@ -25,7 +25,7 @@ _S3 = Location.parse("s3://bucket/wh")
         ({"type": "directory"}, "needs the property 'warehouse'"),
         ({"type": "directory", "warehouse": "s3://b/w", "uri": "x"}, "a directory has no property 'uri'"),
         ({"type": "directory", "warehouse": "/tmp/w", "s3.region": "x"}, "no property 's3.region'"),
-        ({"type": "directory", "warehouse": "s3://b/w", "s3.reigon": "x"}, "did you mean 's3.region'"),
+        ({"type": "directory", "warehouse": "s3://b/w", "s3.regions": "x"}, "did you mean 's3.region'"),
         ({"type": "rest", "uri": "x", "py-io-impl": "y"}, "py-io-impl has no effect"),
         ({"type": "rest", "uri": "x", "py-catalog-impl": "y"}, "py-catalog-impl has no effect"),
         ({"type": "rest", "uri": "x", "storage_options": "y"}, "storage_options is a mapping"),
