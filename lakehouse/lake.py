@@ -177,6 +177,9 @@ class Lake:
         if stack is not None:
             await stack.__aexit__(exc_type, exc, trace)
 
+    def _is_catalog(self, name: str) -> bool:
+        return self._catalogs is not None and name in self._catalogs
+
     async def _close_catalogs(self) -> None:
         if self._catalogs is not None:
             await self._catalogs.aclose()
@@ -226,7 +229,7 @@ class Lake:
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None
     ) -> None:
         """Creates a database."""
-        if self._catalogs is not None and name in self._catalogs:
+        if self._is_catalog(name):
             raise _same_name_error(name)
         try:
             await self._names.create_database(name, comment=comment)
@@ -254,6 +257,8 @@ class Lake:
         Tables that were purged since are named in the result. A database that was created anew under the
         name is not replaced: bring its tables back one by one.
         """
+        if self._is_catalog(name):
+            raise _same_name_error(name)
         return await undrop_database(self._env, self._names, name)
 
     async def databases(self, catalog: str | None = None) -> list[str]:
@@ -349,7 +354,7 @@ class Lake:
         try:
             return Table(_listening(await open_table(self._env, self._names, parsed)))
         except NotFoundError as error:
-            if self._catalogs is not None and parsed.database in self._catalogs:
+            if self._is_catalog(parsed.database):
                 error.add_note(f"tables of the catalog {parsed.database!r} have three parts: {name}.table")
             raise
 
@@ -370,7 +375,7 @@ class Lake:
             prefix: only tables whose names begin so.
             after: only tables whose names follow this one: where an earlier listing ended.
         """
-        if "." in str(database):
+        if "." in str(database) or self._is_catalog(database):
             for found in await self._attached.tables(tuple(database.split("."))):
                 if found.rpartition(".")[2].startswith(prefix) and (after is None or found > after):
                     yield found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pickle
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 import lakehouse
 from lakehouse.errors import AlreadyExistsError, InvalidInputError, LakehouseError, NotFoundError
@@ -17,6 +20,10 @@ from lakehouse.iceberg import IcebergTable
 from lakehouse.io import measure
 from lakehouse.lake import Lake
 from tests.iceberg.catalogs.test_through_pyiceberg import ROWS, sql_table
+from tests.kit.expiring_store import expiring_store
+from tests.kit.iceberg_plans import three_days
+from tests.kit.iceberg_rest import rest_catalog
+from tests.kit.iceberg_tables import table_files
 
 _SCHEMA = pa.schema({"id": pa.int64()})
 
@@ -64,6 +71,8 @@ async def test_lists_reach_into_catalogs(tmp_path: Path) -> None:
         assert [name async for name in lake.tables("ice.web")] == ["ice.web.events"]
         assert [name async for name in lake.tables("ice.web", prefix="x")] == []
         assert [name async for name in lake.tables("ice.web", after="ice.web.events")] == []
+        with pytest.raises(InvalidInputError, match=r"listed by namespace.*lake.databases\('ice'\)"):
+            _ = [name async for name in lake.tables("ice")]
         with pytest.raises(NotFoundError, match="no such namespace"):
             _ = [name async for name in lake.tables("ice.wev")]
 
@@ -75,6 +84,12 @@ async def test_a_catalog_and_a_database_of_one_name_are_refused(tmp_path: Path) 
             await lake.attach_catalog("own", {"type": "directory", "warehouse": str(tmp_path)})
         with pytest.raises(InvalidInputError, match=r"both a database .* ice.table.* ice.namespace.table"):
             await lake.create_database("ice")
+        await lake.detach_catalog("ice")
+        await lake.create_database("ice")
+        await lake.drop_database("ice")
+        await lake.attach_catalog("ice", {"type": "directory", "warehouse": str(tmp_path)})
+        with pytest.raises(InvalidInputError, match="both a database"):
+            await lake.undrop_database("ice")
         assert await lake.catalogs() == ["ice"]
 
 
@@ -155,10 +170,51 @@ async def test_tables_of_a_lake_share_what_planning_keeps(tmp_path: Path) -> Non
     assert cost.requests == 0
 
 
+async def test_credentials_that_expire_in_the_middle_of_a_plan_are_asked_for_again() -> None:
+    """A table of a REST catalog is planned on when the keys it was opened with are good no more."""
+    keys = ["k1", "k2"]
+    metadata, contents = table_files(three_days(), "s3://bucket/wh/t")
+    with rest_catalog() as rest, expiring_store() as files:
+        files.objects = {f"bucket/wh/t/{name}": data for name, data in contents.items()}
+        files.keys = {"k1"}
+
+        def answer() -> dict[str, Any]:
+            config = {"s3.endpoint": files.url, "s3.access-key-id": keys[0], "s3.region": "us-east-1"}
+            return {
+                "metadata-location": f"s3://bucket/wh/t/{metadata}",
+                "metadata": json.loads(contents[metadata]),
+                "config": {**config, "s3.secret-access-key": f"secret of {keys[0]}"},
+            }
+
+        rest.tables[("db", "t")] = answer
+        async with lakehouse.connect("memory://lake-catalogs/expiring") as lake:
+            await lake.attach_catalog("ice", {"type": "rest", "uri": rest.url})
+            table = await lake.table("ice.db.t")
+            keys.pop(0)
+            files.keys = {"k2"}
+            asked = len(rest.asked)
+            assert len(await table.plan("id < 150")) == 15
+            assert rest.asked[asked:] == ["GET /v1/namespaces/db/tables/t"]
+            assert {key for key, _, status in files.asked if status == 200} == {"k1", "k2"}
+
+
+async def test_many_tables_are_opened_at_once(tmp_path: Path) -> None:
+    """Tables of one catalog are opened side by side, whatever threads their reads need."""
+    async with _lake(tmp_path) as lake:
+        opened: list[IcebergTable] = []
+
+        async def open_one() -> None:
+            opened.append(await lake.table("ice.web.events"))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(48):
+                    tasks.start_soon(open_one)
+        assert len({id(table) for table in opened}) == 48
+
+
 async def test_refresh_asks_the_catalog(tmp_path: Path) -> None:
     """A commit of somebody else is seen after ``refresh``, and not before."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
     async with _lake(tmp_path) as lake:
         table = await lake.table("ice.web.events")
         uri = f"sqlite:///{tmp_path}/catalog.db"

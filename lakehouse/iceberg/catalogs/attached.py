@@ -114,12 +114,19 @@ class Catalogs:
 
     async def tables(self, namespace: Name) -> list[str]:
         """Returns the full names of the tables of a namespace, in order."""
-        names = await self._find(namespace[0]).tables(namespace[1:])
+        catalog = self._find(namespace[0])
+        if len(namespace) == 1:
+            raise InvalidInputError(
+                f"{namespace[0]!r} is a catalog, and tables are listed by namespace: list "
+                f"'{namespace[0]}.namespace', one of lake.databases({namespace[0]!r})",
+                catalog=namespace[0],
+            )
+        names = await catalog.tables(_inner(namespace))
         return [shown((*namespace, name)) for name in names]
 
     async def namespaces(self, inside: Name) -> list[str]:
         """Returns the full names of the namespaces of a catalog, or of those inside one of them, in order."""
-        names = await self._find(inside[0]).namespaces(inside[1:])
+        names = await self._find(inside[0]).namespaces(_inner(inside))
         return [shown((inside[0], *name)) for name in names]
 
     async def aclose(self) -> None:
