@@ -288,15 +288,14 @@ class ColumnarJudge(Outcomes[FileBounds, U8]):
             for constant, value in zip(constants, values, strict=True)
             if value is not None and value == value
         )
-        # Of floats 0.0 and -0.0, or NaNs, may count as one value or as two.
-        vague = any(isinstance(value, float) for value in values)
         with_nan = any(value != value for value in values)
         miss = NULL if None in values else FALSE
 
         def outcomes(known: ColumnarBounds) -> U8:
             hit = _any_held(known, keys)
             made = np.where(hit | with_nan, np.uint8(TRUE | miss), np.uint8(miss))
-            return made if vague else np.where(hit & known.single, np.uint8(TRUE), made)
+            # Both zeros are one value, here as among rows, and a file with a NaN has no single one.
+            return np.where(hit & known.single, np.uint8(TRUE), made)
 
         return _of_values(name, outcomes)
 

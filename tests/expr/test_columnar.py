@@ -280,6 +280,14 @@ def test_functions_of_zero_are_not_computed() -> None:
     assert found == [SOME, NONE, SOME]
 
 
+def test_a_single_float_is_among_constants_or_not() -> None:
+    """IN and NOT IN decide a file of one float, zeros of either sign being one; not a file with a NaN."""
+    ends: dict[str, Any] = {"low": [1.5, -0.0, 1.5, 2.5], "high": [1.5, 0.0, 1.5, 2.5]}
+    ends["nan"] = np.array([False, False, True, False])
+    assert verdicts_of(V.is_in([1.5, 0.0]), pa.float64(), **ends) == [ALL, ALL, SOME, NONE]
+    assert verdicts_of(~V.is_in([1.5, 0.0]), pa.float64(), **ends) == [NONE, NONE, SOME, ALL]
+
+
 def test_functions_of_several_columns_are_computed() -> None:
     """Each of the columns must have one value."""
     schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
