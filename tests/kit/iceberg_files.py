@@ -105,7 +105,14 @@ class MadeTable:
 
     async def data(self, rows: pa.Table, ids: Sequence[int] | None = None, **task: Any) -> ScanTask:
         """Writes a data file with these ids of its columns (None = none); returns its task."""
-        path, size = await self.parquet(with_ids(rows, ids) if ids else rows, row_group_size=7)
+        return await self.data_as(rows, ids, {}, **task)
+
+    async def data_as(
+        self, rows: pa.Table, ids: Sequence[int] | None, options: Mapping[str, Any], **task: Any
+    ) -> ScanTask:
+        """Writes a data file with options of pyarrow's writer; returns its task."""
+        named = with_ids(rows, ids) if ids else rows
+        path, size = await self.parquet(named, **{"row_group_size": 7, **options})
         return ScanTask(path=path, size=size, rows=rows.num_rows, **task)
 
     async def positions(self, lines: Iterable[tuple[str, int]], **delete: Any) -> DeleteFile:

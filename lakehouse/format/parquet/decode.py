@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.errors import CorruptionError
-from lakehouse.format.parquet.file_footer import FileFooter
+from lakehouse.format.parquet.file_footer import FileFooter, with_moments
 from lakehouse.format.parquet.room import WayToRead, way_to_read
 from lakehouse.format.parquet.texts import with_texts
 from lakehouse.kernels.arrays import I64, U8
@@ -108,12 +108,15 @@ def decode_chunks(
             read_dictionary=way.dictionaries,
             pre_buffer=False,
             page_checksum_verification=not footer.is_sealed,
+            coerce_int96_timestamp_unit="us",
         )
         found = _read(file.reader, list(groups), list(leaves), way)
         expected = int(footer.group_rows[list(groups)].sum(dtype=np.int64))
         if found.num_rows != expected:
             raise ValueError(f"they have {found.num_rows:,} rows, and the footer says {expected:,}")
         found = with_texts(found if rows is None else found.take(pa.array(rows)), bytes_max=way.room)
+        if footer.moments:
+            found = found.cast(with_moments(found.schema, footer.moments))
         if not footer.is_sealed:
             found.validate(full=True)  # no checksum told that texts are UTF-8
         return found

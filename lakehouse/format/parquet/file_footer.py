@@ -10,7 +10,7 @@ groups have the rows of the file.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from lakehouse.format.parquet.pages import LeafShape
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.need_more import NeedMore
 
-__all__ = ["MAGIC", "TRAILER", "FileFooter", "metadata_of"]
+__all__ = ["MAGIC", "TRAILER", "FileFooter", "metadata_of", "with_moments"]
 
 MAGIC = b"PAR1"
 """First and last bytes of a Parquet file."""
@@ -30,6 +30,7 @@ TRAILER = struct.Struct("<I4s")
 """Bytes behind the footer: its length, and the magic."""
 
 _ENCRYPTED = b"PARE"
+_MOMENT = pa.timestamp("us", tz="UTC")
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _LENGTH_BYTES = 4
 _BYTES_PER_THRIFT_BYTE = 9
@@ -50,8 +51,8 @@ class FileFooter:
     """
 
     __slots__ = (
-        "dictionary_texts", "first_keys", "group_rows", "last_keys", "metadata", "rows", "shapes", "size",
-        "sizes", "starts", "weight",
+        "dictionary_texts", "first_keys", "group_rows", "last_keys", "metadata", "moments", "rows", "shapes",
+        "size", "sizes", "starts", "weight",
     )  # fmt: skip
 
     is_sealed: ClassVar[bool] = False
@@ -82,6 +83,8 @@ class FileFooter:
         """Shape of the values of each leaf."""
         self.dictionary_texts = _dictionary_texts(metadata)
         """Names of columns of text, by leaf, that were written dictionary-encoded."""
+        self.moments = frozenset() if self.is_sealed else _moments(metadata)
+        """Columns of INT96, an old type of timestamps that Spark and Hive write: moments of UTC."""
         self.weight = _BYTES_PER_THRIFT_BYTE * (size - start) + 16 * sizes.size + 4096
         """Approximate bytes in memory."""
 
@@ -136,6 +139,10 @@ class FileFooter:
             starts=found.starts,
         )
 
+    def arrow_schema(self) -> pa.Schema:
+        """Returns the schema of the rows that are decoded."""
+        return with_moments(self.metadata.schema.to_arrow_schema(), self.moments)
+
     def may_have_nan(self, group: int, leaf: int) -> bool:
         """Returns whether a value of a chunk may be a NaN, which Parquet's bounds leave out."""
         return self.metadata.schema.column(leaf).physical_type in _FLOATS
@@ -150,6 +157,21 @@ def metadata_of(footer: bytes, start: int) -> Any:
         return pq.read_metadata(pa.BufferReader(footer))  # io-ok: bytes in memory
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptionError(f"the Parquet footer cannot be parsed: {error}", offset=start) from error
+
+
+def with_moments(schema: pa.Schema, moments: Collection[str]) -> pa.Schema:
+    """Returns the schema with these columns as moments of microseconds, whose years nanoseconds would end."""
+    for name in moments:
+        at = schema.get_field_index(name)
+        if at >= 0:
+            schema = schema.set(at, schema.field(at).with_type(_MOMENT))
+    return schema
+
+
+def _moments(metadata: Any) -> frozenset[str]:
+    """Returns the names of the columns of INT96 that are not nested."""
+    leaves = (metadata.schema.column(leaf) for leaf in range(metadata.num_columns))
+    return frozenset(leaf.path for leaf in leaves if leaf.physical_type == "INT96" and "." not in leaf.path)
 
 
 def _dictionary_texts(metadata: Any) -> dict[int, str]:

@@ -82,7 +82,7 @@ class _Opened:
     ) -> None:
         self.footer = footer
         naming = schema.fields if naming is None else naming
-        columns = footer.metadata.schema.to_arrow_schema()
+        columns = footer.arrow_schema()
         self._named: tuple[Field, ...] | None = None
         """Fields that columns are found for by name, where a file of some other program has no ids."""
         if not footer.is_sealed:

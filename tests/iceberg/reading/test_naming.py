@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -60,6 +61,18 @@ async def test_without_a_mapping_such_files_are_refused() -> None:
     task = await table.data(pa.table({"id": [1]}))
     with pytest.raises(InvalidInputError, match=r"no field ids.*give the table a name mapping"):
         await table.rows(task)
+
+
+async def test_timestamps_of_files_that_spark_wrote_before_are_read() -> None:
+    """Tables that were migrated have timestamps of 96 bits under names."""
+    mapping = [{"field-id": 1, "names": ["at"]}]
+    table = _table(mapping, [field(1, "at", "timestamptz")])
+    moments = [dt.datetime(2024, 1, 1, 8), dt.datetime(1500, 1, 1)]
+    rows = pa.table({"at": pa.array(moments, pa.timestamp("us"))})
+    task = await table.data_as(rows, None, {"use_deprecated_int96_timestamps": True})
+    assert await table.rows(task, where="at > '2024-01-01T07:59:59Z'") == [
+        {"at": dt.datetime(2024, 1, 1, 8, tzinfo=dt.UTC)}
+    ]
 
 
 @pytest.mark.parametrize(

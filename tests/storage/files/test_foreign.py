@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 
 import pyarrow as pa
@@ -126,3 +127,22 @@ async def test_stores_that_share_caches_are_told_apart() -> None:
         files = ForeignFiles(store, caches, home=f"place {number}", settings=TableSettings())
         scan = Scan([entry], schema_from_arrow(rows.schema), files)
         assert (await scanned(scan)).to_pydict() == {"id": [number]}
+
+
+async def test_timestamps_of_96_bits_are_moments_of_utc() -> None:
+    """Spark and Hive write them by default; every year's are read to the microsecond, by conditions too."""
+    moments = [dt.datetime(1, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), None]
+    rows = pa.table({"at": pa.array([*moments, dt.datetime(9999, 12, 31)], pa.timestamp("us"))})
+    wanted = schema_from_arrow(pa.schema([("at", pa.timestamp("us", "UTC"))]))
+    for part in (rows, rows.slice(1, 2)):
+        store, entry = await written(part, use_deprecated_int96_timestamps=True)
+        found = await scanned(Scan([entry], wanted, source(store)))
+        assert found.column("at").to_pylist() == [
+            one and one.replace(tzinfo=dt.UTC) for one in part.column("at").to_pylist()
+        ]
+        scan = Scan([entry], wanted, source(store), where=parse_where("at < '1970-01-01'"))
+        assert (await scanned(scan)).num_rows == 2 - (part is not rows)
+    store, entry = await written(rows, use_deprecated_int96_timestamps=True)
+    local = schema_from_arrow(pa.schema([("at", pa.timestamp("us"))]))
+    with pytest.raises(InvalidInputError, match=r"column 'at' is timestamp\[us, tz=UTC\] in the file"):
+        await source(store).open(entry, local)
