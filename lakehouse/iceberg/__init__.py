@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from lakehouse.iceberg.planning import DeleteFile, Explanation, IcebergPlan, ScanTask
     from lakehouse.iceberg.scan import IcebergScan
+    from lakehouse.iceberg.state import TableState
     from lakehouse.iceberg.table import IcebergTable, open  # noqa: A004
     from lakehouse.iceberg.types import IcebergSchema
     from lakehouse.kernels.value_bloom import ValueBloom
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DeleteFile", "Explanation", "IcebergPlan", "IcebergRef", "IcebergScan", "IcebergSchema",
     "IcebergSnapshot", "IcebergTable", "PartitionField", "PartitionSpec", "RuntimeFilter", "ScanTask",
-    "TableMetadata", "ValueBloom", "open",
+    "TableMetadata", "TableState", "ValueBloom", "open",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -41,6 +42,7 @@ __getattr__, __dir__ = door(
         "metadata": "IcebergRef IcebergSnapshot PartitionField PartitionSpec TableMetadata",
         "lakehouse.iceberg.planning": "DeleteFile Explanation IcebergPlan ScanTask",
         "scan": "IcebergScan",
+        "state": "TableState",
         "table": "IcebergTable open",
         "types": "IcebergSchema",
         "lakehouse.kernels.value_bloom": "ValueBloom",

@@ -32,6 +32,7 @@ from lakehouse.iceberg.relations import (
     snapshots_relation,
 )
 from lakehouse.iceberg.scan import IcebergScan
+from lakehouse.iceberg.state import TableState
 from lakehouse.iceberg.types import IcebergSchema
 from lakehouse.io import load_settings
 from lakehouse.storage.metadata import RunCaches
@@ -162,12 +163,7 @@ class IcebergTable:
             ref: plan the snapshot of a branch or a tag.
             since: plan only files that were appended after this snapshot, which must be an ancestor.
         """
-        wanted = self._chosen(snapshot, timestamp, tag, ref)
-        # A branch goes on with the table's schema; what is read as of a moment has the schema of then.
-        named = None if ref is None else self._metadata.refs.get(ref)
-        is_tag = tag is not None or (named is not None and named.kind == "tag")
-        as_of = snapshot is not None or timestamp is not None or is_tag
-        schema = self._metadata.schema_of(wanted) if as_of else self._metadata.current_schema
+        wanted, schema = self._view(snapshot, timestamp, tag, ref)
         return await planned(
             self._source,
             self._metadata,
@@ -227,6 +223,32 @@ class IcebergTable:
             settings=self._settings.table,
         )
 
+    def state(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+    ) -> TableState:
+        """Returns a snapshot of the table as a value, which other processes can plan and read.
+
+        Args:
+            snapshot: this snapshot, by its id.
+            timestamp: the snapshot that was current then.
+            tag: the snapshot of a tag.
+            ref: the snapshot of a branch or a tag.
+        """
+        wanted, schema = self._view(snapshot, timestamp, tag, ref)
+        return TableState.of(
+            self.name,
+            self._metadata,
+            wanted,
+            schema,
+            locations=self._locations,
+            settings=self._settings,
+        )
+
     # --- metadata -----------------------------------------------------------------
 
     async def snapshots(self) -> pa.Table:
@@ -252,6 +274,21 @@ class IcebergTable:
     async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
         """Returns one row per partition of a snapshot: files, rows as stored, bytes, delete files."""
         return partitions_relation(await self.files(snapshot=snapshot))
+
+    def _view(
+        self,
+        snapshot: int | None,
+        timestamp: dt.datetime | int | str | None,
+        tag: str | None,
+        ref: str | None,
+    ) -> tuple[IcebergSnapshot | None, IcebergSchema]:
+        """Returns a snapshot, and the schema that its rows are shown in."""
+        wanted = self._chosen(snapshot, timestamp, tag, ref)
+        # A branch goes on with the table's schema; what is read as of a moment has the schema of then.
+        named = None if ref is None else self._metadata.refs.get(ref)
+        is_tag = tag is not None or (named is not None and named.kind == "tag")
+        as_of = snapshot is not None or timestamp is not None or is_tag
+        return wanted, self._metadata.schema_of(wanted) if as_of else self._metadata.current_schema
 
     def _chosen(
         self,

@@ -4,6 +4,7 @@
 
     lakehouse.spark.register(spark, "s3://bucket/warehouse")
     spark.read.format("lakehouse").load("sales.orders")
+    spark.read.format("lakehouse").load("s3://bucket/iceberg/sales/orders")  # an Iceberg table
 
 Without it, Spark finds the source by the name of the package ``pyspark_lakehouse``, and the options
 ``warehouse``, ``storage.<name>`` and ``setting.<name>`` say where. Spark asks a source written in Python
@@ -35,7 +36,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.spark.reading.options import ReadOptions, WriteOptions, target_of
+from lakehouse.iceberg import TableState
+from lakehouse.spark.reading.iceberg_reader import IcebergReader, iceberg_struct, state_of
+from lakehouse.spark.reading.options import ReadOptions, WriteOptions, iceberg_target, target_of
 from lakehouse.spark.reading.reader import LakehouseReader, struct_asked, view_of
 from lakehouse.spark.reading.relations import RelationReader, relation_struct
 from lakehouse.spark.reading.table_frame import enable_pushdown
@@ -63,6 +66,8 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
     """Number of tasks that run at once; None = not known."""
     _snapshot: int | None = None
     """Id of the snapshot that :meth:`schema` looked at, which the reader then reads."""
+    _state: TableState | None = None
+    """State of the Iceberg table that :meth:`schema` looked at."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,8 +77,12 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
     def schema(self) -> StructType:
         """Returns the columns of the table, or those that the options name."""
         with carried():
-            connection, table = self._target()
             options = ReadOptions.parse(self.options)
+            target = iceberg_target(self.options, self.default)
+            if target is not None:
+                self._state = state_of(target, options)
+                return iceberg_struct(self._state, options.columns)
+            connection, table = self._target()
             lake = warehouse(connection)
             view = lake.call(view_of, lake.table(table), options)
             if options.relation is not None:
@@ -85,8 +94,13 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads rows, what changed between two snapshots, or what the table says about itself."""
         with carried():
-            connection, table = self._target()
             options = ReadOptions.parse(self.options)
+            target = iceberg_target(self.options, self.default)
+            if target is not None:
+                return IcebergReader(
+                    self._state or state_of(target, options), options, schema, cores=self.cores
+                )
+            connection, table = self._target()
             if options.relation is not None:
                 return RelationReader(connection, table, options, schema)
             if options.incremental_from is not None:
@@ -122,6 +136,8 @@ class LakehouseSource(DataSource):  # type: ignore[misc]
         return TableTarget(connection, table, wanted, schema)
 
     def _target(self) -> tuple[Connection, str]:
+        if iceberg_target(self.options, self.default) is not None:
+            raise InvalidInputError("Iceberg tables are read, and not written or streamed")
         return target_of(self.options, self.default)
 
 

@@ -19,6 +19,7 @@ from lakehouse.expr import Expr
 from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.planning import IcebergPlan
+from lakehouse.iceberg.state import TableState
 from lakehouse.iceberg.table import IcebergTable as AsyncIcebergTable
 from lakehouse.iceberg.table import open as async_open
 from lakehouse.sync.bridge import Bridge
@@ -175,6 +176,24 @@ class IcebergTable:
             ),
             self._bridge,
         )
+
+    def state(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+    ) -> TableState:
+        """Returns a snapshot of the table as a value, which other processes can plan and read.
+
+        Args:
+            snapshot: this snapshot, by its id.
+            timestamp: the snapshot that was current then.
+            tag: the snapshot of a tag.
+            ref: the snapshot of a branch or a tag.
+        """
+        return self._wrapped.state(snapshot=snapshot, timestamp=timestamp, tag=tag, ref=ref)
 
     def snapshots(self) -> pa.Table:
         """Returns one row per snapshot: id, parent, kind, time, schema, references, summary."""

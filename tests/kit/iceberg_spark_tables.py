@@ -22,10 +22,10 @@ from tests.interop.iceberg.answers import plain
 from tests.kit.iceberg_files import rows_of
 from tests.kit.iceberg_tasks import tasks_of
 
-__all__ = ["SPARK_TABLES", "SparkTable", "same", "spark_table"]
+__all__ = ["SPARK_FOLDER", "SPARK_TABLES", "SparkTable", "same", "spark_table"]
 
-_ROOT = Path(__file__).parents[1] / "data" / "iceberg"
-SPARK_TABLES = sorted(path.name for path in _ROOT.iterdir() if path.is_dir())
+SPARK_FOLDER = Path(__file__).parents[1] / "data" / "iceberg"
+SPARK_TABLES = sorted(path.name for path in SPARK_FOLDER.iterdir() if path.is_dir())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class SparkTable:
 @asynccontextmanager
 async def spark_table(name: str) -> AsyncGenerator[SparkTable, None]:
     """Opens a table; nothing is cached that another one read."""
-    path = str(_ROOT / name)
+    path = str(SPARK_FOLDER / name)
     async with open_locations(path, moved=True) as locations:
         metadata = await load_metadata(locations, path)
         reading = Reading(
@@ -71,7 +71,7 @@ async def spark_table(name: str) -> AsyncGenerator[SparkTable, None]:
             caches=RunCaches(CacheBudget()),
             settings=TableSettings(),
         )
-        expected = json.loads((_ROOT / name / "expected.json").read_text(encoding="utf-8"))
+        expected = json.loads((SPARK_FOLDER / name / "expected.json").read_text(encoding="utf-8"))
         yield SparkTable(reading=reading, expected=expected)
 
 

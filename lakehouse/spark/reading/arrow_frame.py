@@ -13,16 +13,21 @@ Invariant: each part is read by a task of its own, and its rows come out once.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from lakehouse.iceberg import ScanTask
+from lakehouse.index.search import RowSelection
+from lakehouse.spark.reading.iceberg_reader import IcebergReader, TasksPart
 from lakehouse.spark.reading.reader import LakehouseReader, ScanPart
+from lakehouse.storage.scan import Split
 
-__all__ = ["frame_of", "parts_of"]
+__all__ = ["frame_of", "parts_of", "sent_frame", "tasks_frame"]
 
 
 def parts_of(reader: LakehouseReader) -> list[ScanPart]:
@@ -51,19 +56,64 @@ def frame_of(
         return spark.createDataFrame([], struct)
     # Once for all of them: the condition may be large.
     plan = parts[0].plan
-    sent = [pickle.dumps((part.split, part.selections)) for part in parts]
+
+    def read(sent: tuple[Split, Mapping[str, RowSelection]]) -> Iterator[pa.RecordBatch]:
+        return reader.read(ScanPart(plan, *sent))
+
+    sent = [(part.split, part.selections) for part in parts]
+    return sent_frame(spark, read, sent, _as_held(struct, parts), among=among)
+
+
+def sent_frame(
+    spark: SparkSession,
+    read: Callable[[Any], Iterator[pa.RecordBatch]],
+    items: Sequence[Any],
+    struct: StructType,
+    *,
+    among: Mapping[str, pa.Array] | None = None,
+) -> DataFrame:
+    """Returns the rows that a function reads in executors, given an item for each task.
+
+    Args:
+        spark: the session; classic or Connect.
+        read: yields the rows of an item.
+        items: values that can be pickled.
+        struct: the columns.
+        among: values by column; only rows that have one of them in each column come out.
+    """
+    if not items:
+        return spark.createDataFrame([], struct)
+    sent = [pickle.dumps(item) for item in items]
     wanted = among or {}
 
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_all(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                split, selections = pickle.loads(sent[number])  # noqa: S301 - written by the driver
-                for rows in reader.read(ScanPart(plan, split, selections)):
+                for rows in read(pickle.loads(sent[number])):  # noqa: S301 - written by the driver
                     for name, values in wanted.items():
                         rows = rows.filter(pc.is_in(rows.column(name), values))
                     yield rows
 
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, _as_held(struct, parts))
+    return spark.range(0, len(sent), 1, len(sent)).mapInArrow(read_all, struct)
+
+
+def tasks_frame(
+    spark: SparkSession,
+    reader: IcebergReader,
+    parts: Sequence[TasksPart],
+    struct: StructType,
+    *,
+    among: Mapping[str, pa.Array] | None = None,
+) -> DataFrame:
+    """Returns the rows of parts of an Iceberg plan; the arguments are those of :func:`frame_of`."""
+    if not parts:
+        return spark.createDataFrame([], struct)
+    plan = parts[0].plan
+
+    def read(tasks: Sequence[ScanTask]) -> Iterator[pa.RecordBatch]:
+        return reader.read(TasksPart(plan, tasks))
+
+    return sent_frame(spark, read, [part.tasks for part in parts], struct, among=among)
 
 
 def _as_held(struct: StructType, parts: Sequence[ScanPart]) -> StructType:

@@ -16,8 +16,9 @@ Invariant: the rows are those of the join without any of this, of one snapshot o
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,24 +28,25 @@ from pyspark.sql import types as st
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, col
-from lakehouse.expr.nodes import all_given
-from lakehouse.expr.runtime_filter import among, fitting
+from lakehouse.expr.column_names import written
+from lakehouse.expr.runtime_filter import RuntimeFilter, among, fitting
 from lakehouse.format.schema import TableSchema, arrow_type
 from lakehouse.io.work import Report
 from lakehouse.log import get_logger
-from lakehouse.spark.reading.arrow_frame import frame_of, parts_of
 from lakehouse.spark.reading.frames import column
+from lakehouse.spark.reading.iceberg_reader import state_of
+from lakehouse.spark.reading.join_facts import Fact, IcebergFact, OwnFact, Partners
 from lakehouse.spark.reading.options import ReadOptions
-from lakehouse.spark.reading.reader import LakehouseReader
-from lakehouse.spark.reading.table_frame import table
+from lakehouse.spark.reading.reader import view_of
+from lakehouse.spark.reading.table_frame import applied_filters, iceberg_named, table
 from lakehouse.spark.runtime.arguments import with_arguments_of
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
 from lakehouse.spark.runtime.session_connection import connection_of
-from lakehouse.spark.runtime.tasks import cores_of
-from lakehouse.spark.runtime.types import spark_type, struct_of
+from lakehouse.spark.runtime.types import spark_type
 from lakehouse.storage.scan import to_expr
 from lakehouse.storage.schema import fields_named
+from lakehouse.storage.tables import time_ms_of
 
 __all__ = ["JoinPlan", "JoinReport", "join", "plan_join"]
 
@@ -134,7 +136,11 @@ def plan_join(
     version: int | None = None,
     timestamp: dt.datetime | int | str | None = None,
     tag: str | None = None,
+    ref: str | None = None,
     connection: Connection | None = None,
+    runtime_filters: Sequence[RuntimeFilter] | Literal["off"] = (),
+    locations: Sequence[str] = (),
+    moved: bool = False,
 ) -> JoinPlan:
     """Plans what :func:`join` does, with a report of what is left out; takes the same arguments."""
     kind = _KINDS.get(how.lower().replace(" ", "_"))
@@ -143,42 +149,54 @@ def plan_join(
             f"how is inner, left_semi or right_outer, not {how!r}: a join that keeps rows of {fact} without "
             "a partner has to read all of them, so leave it to Spark"
         )
-    chosen = connection_of(spark, connection)
-    lake = warehouse(chosen)
-    fact_table = lake.table(fact)
-    view = lake.call(fact_table.view, snapshot=version, timestamp=timestamp, tag=tag)
+    asked = ReadOptions(version=version, timestamp=_moment(timestamp), tag=tag, ref=ref)
+    target = iceberg_named(spark, fact, connection, locations=locations, moved=moved)
+    more = applied_filters(runtime_filters)
+    large: Fact
+    if target is None:
+        if more:
+            raise InvalidInputError("runtime_filters are for Iceberg tables: of our own say it by where=")
+        large = _own(spark, fact, connection, asked)
+    else:
+        large = IcebergFact(spark, state_of(target, asked), more)
     small = table(spark, dim, connection=connection) if isinstance(dim, str) else dim
-    pairs = _pairs(on, view.schema, small)
-    fields = fields_named(view.schema, columns)
-    missing = [name for name in pairs if name not in {field.name for field in fields}]
+    struct = large.struct(columns)
+    pairs = _pairs(on, large.schema, small)
+    missing = [name for name in pairs if name not in struct.fieldNames()]
     if missing:
         raise InvalidInputError(f"columns must have those that are joined on, and lacks {', '.join(missing)}")
-    with plain_errors():
-        keys = _collected(small, pairs, view.schema)
-    filters, kinds = _filters(keys, view.schema, max_keys)
-    struct = st.StructType([struct_of(view.schema)[field.name] for field in fields])
-    options = ReadOptions(where=all_given(to_expr(where), *filters), version=view.snapshot.id)
-    reader = LakehouseReader(chosen, fact, options, struct, cores=cores_of(spark))
-    parts = parts_of(reader)
+    if runtime_filters == "off":
+        keys = _Keys.none(pairs, "no condition: runtime filters are off")
+    else:
+        with plain_errors():
+            keys = _collected(small, pairs, large.schema)
+    partners, kinds = _partners(keys, large.schema, max_keys)
+    found = large.rows(struct, to_expr(where), partners)
     report = JoinReport(
-        snapshot=view.snapshot.id,
+        snapshot=found.snapshot,
         keys=keys.distinct,
         filters=kinds,
-        files=reader.report.files,
-        files_pruned=reader.report.files_pruned,
-        indexes_read=reader.report.indexes_read,
-        bytes=sum(entry.size for entry in lake.call(view.entries)),
-        bytes_left=sum(part.split.size for part in parts),
-        tasks=len(parts),
+        files=found.files,
+        files_pruned=found.files_pruned,
+        indexes_read=found.indexes_read,
+        bytes=found.bytes,
+        bytes_left=found.bytes_left,
+        tasks=found.tasks,
     )
-    compared = {
-        name: values
-        for name, values in keys.columns.items()
-        if kinds[name] == "ranges" and len(values) <= _COMPARED_MAX
-    }
-    rows = frame_of(spark, reader, parts, struct, among=compared)
     _log.info("planned a join", table=fact, report=str(report))
-    return JoinPlan(report=report, fact=rows, frame=_joined(rows, small, pairs, on, kind, keys.rows))
+    return JoinPlan(
+        report=report, fact=found.frame, frame=_joined(found.frame, small, pairs, on, kind, keys.rows)
+    )
+
+
+def _own(spark: SparkSession, fact: str, connection: Connection | None, asked: ReadOptions) -> OwnFact:
+    chosen = connection_of(spark, connection)
+    lake = warehouse(chosen)
+    return OwnFact(spark, lake, chosen, fact, lake.call(view_of, lake.table(fact), asked))
+
+
+def _moment(timestamp: dt.datetime | int | str | None) -> int | None:
+    return None if timestamp is None else time_ms_of(timestamp)
 
 
 @with_arguments_of(plan_join)
@@ -190,7 +208,7 @@ def join(plan: JoinPlan) -> DataFrame:
 
     Args:
         spark: the session.
-        fact: the large table, ``database.table``.
+        fact: the large table, ``database.table`` or the URL of an Iceberg table.
         dim: the small side: a data frame, or a table.
         on: names that both sides have, or names of ``fact`` with those of ``dim``. As in Spark, columns
             joined by a common name come once.
@@ -202,7 +220,12 @@ def join(plan: JoinPlan) -> DataFrame:
         version: a snapshot of ``fact`` by its id.
         timestamp: its last snapshot not after it.
         tag: its snapshot of a tag.
+        ref: its snapshot of a branch or a tag, of an Iceberg table.
         connection: the warehouse; None = the one that was registered.
+        runtime_filters: further filters by which files of an Iceberg table are left out; ``off`` = no
+            condition is made of keys, and all of the large table is read.
+        locations: further places where files of an Iceberg table may be, as URLs.
+        moved: an Iceberg table was copied to where it is read.
 
     Example::
 
@@ -224,6 +247,11 @@ class _Keys:
     """Number of rows of the small side that have a key; None = not counted, or too many to send around."""
     unfit: Mapping[str, str]
     """Columns without a condition, and why."""
+
+    @classmethod
+    def none(cls, names: Iterable[str], why: str) -> _Keys:
+        """Returns no keys of any column."""
+        return cls(columns={}, are_ends=False, distinct=None, rows=None, unfit=dict.fromkeys(names, why))
 
 
 def _pairs(
@@ -301,9 +329,11 @@ def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
 
 
-def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr], dict[str, str]]:
+def _partners(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[Partners, dict[str, str]]:
     """Makes the conditions on the large table; returns them, and the kind of condition of each column."""
-    filters, kinds = [], dict(keys.unfit)
+    filters: list[RuntimeFilter] = []
+    conditions: list[Expr] = []
+    kinds = dict(keys.unfit)
     for name, values in keys.columns.items():
         field = schema.field(name)
         if keys.are_ends:
@@ -313,16 +343,23 @@ def _filters(keys: _Keys, schema: TableSchema, max_keys: int) -> tuple[list[Expr
             except pa.ArrowInvalid:
                 kinds[name] = "no condition: there are too many keys, some of which the column cannot have"
                 continue
-            filters.append(col(name).between(low, high))
+            conditions.append(col(name).between(low, high))
+            filters.append(RuntimeFilter.range(written([field.name]), low, high))
             kinds[name] = "a range"
             continue
         is_exact = len(values) <= max_keys
         # With no value allowed, the condition is made of ranges.
-        filters.append(
+        conditions.append(
             among(field.name, arrow_type(field.type), values, max_values=max_keys if is_exact else 0)
         )
+        filters.append(RuntimeFilter.in_(written([field.name]), values))
         kinds[name] = "values" if is_exact else "ranges"
-    return filters, kinds
+    compared = {
+        name: values
+        for name, values in keys.columns.items()
+        if kinds[name] == "ranges" and len(values) <= _COMPARED_MAX
+    }
+    return Partners(filters=filters, conditions=conditions, among=compared), kinds
 
 
 def _joined(

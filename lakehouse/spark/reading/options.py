@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
+from lakehouse.format.limits import INT64_MAX
 from lakehouse.io.location import Location
 from lakehouse.io.open import understood_options
 from lakehouse.options import Option
@@ -25,11 +26,19 @@ from lakehouse.storage.rows import Missing, check_missing
 from lakehouse.storage.scan import Freshness, is_fresh
 from lakehouse.suggest import nearest, suggestion
 
-__all__ = ["OPERATIONS", "ReadOptions", "WriteOptions", "target_of"]
+__all__ = [
+    "OPERATIONS",
+    "IcebergTarget",
+    "ReadOptions",
+    "WriteOptions",
+    "iceberg_target",
+    "is_iceberg",
+    "target_of",
+]
 
 OPERATIONS: Final = ("append", "upsert", "delete", "overwrite", "overwrite_partitions")
 """Operations that a write may ask for."""
-_TARGET = ("warehouse", "table", "path", "storage_options")
+_TARGET = ("warehouse", "table", "path", "storage_options", "locations", "moved")
 _PREFIXES = ("storage.", "setting.")
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "provider", "owner", "paths"})
 """Names that Spark puts among the options of a source for itself."""
@@ -51,6 +60,8 @@ class ReadOptions:
     """Moment whose snapshot is read, the last not after it: ISO text, or milliseconds since 1970."""
     tag: str | None = None
     """Tag of the snapshot that is read."""
+    ref: str | None = None
+    """Iceberg tables: branch or tag whose snapshot is read."""
     freshness: Freshness = "snapshot"
     """State that is read: ``wal`` includes the write-ahead log above the newest snapshot."""
     incremental_from: int | None = None
@@ -78,17 +89,24 @@ class ReadOptions:
     """Streams: maximum bytes of files of a batch."""
 
     def __post_init__(self) -> None:
-        named = [self.version, self.timestamp, self.tag, self.incremental_to]
+        named = [self.version, self.timestamp, self.tag, self.incremental_to, self.ref]
         if sum(value is not None for value in named) > 1:
-            raise InvalidInputError("give one of version, timestamp, tag and incremental_to, not several")
+            raise InvalidInputError("give one of version, timestamp, tag, ref and incremental_to")
         if self.incremental_to is not None and self.incremental_from is None:
             raise InvalidInputError("incremental_to goes with incremental_from: say since when")
-        if self.freshness == "wal" and (named != [None] * 4 or self.incremental_from is not None):
+        if self.freshness == "wal" and (named != [None] * 5 or self.incremental_from is not None):
             raise InvalidInputError(
                 "freshness='wal' reads what is newest: it goes with no version, timestamp, tag or incremental"
             )
         if self.relation is not None and (self.columns is not None or self.where is not None):
             raise InvalidInputError("a relation is small: select and filter it in Spark")
+
+    def refuse_given(self, names: Iterable[str], why: str) -> None:
+        """Refuses options that have no meaning for what is read."""
+        unset = {one.name: one.default for one in fields(self)}
+        given = [name for name in names if getattr(self, name) != unset[name]]
+        if given:
+            raise InvalidInputError(f"{' and '.join(given)}: {why}", option=given[0])
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -136,15 +154,65 @@ def target_of(options: Mapping[str, str], default: Connection | None = None) -> 
             "which warehouse? call lakehouse.spark.register(spark, 's3://bucket/warehouse') first, or add "
             ".option('warehouse', 's3://bucket/warehouse')"
         )
+    return _connection(url, given, default if default is not None and url == default.url else None), _table(
+        given
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergTarget:
+    """An Iceberg table that options name."""
+
+    connection: Connection
+    """The table's URL with how it is reached, or the warehouse that its catalog is attached to."""
+    name: str | None = None
+    """``catalog.namespace.table``; None = the table is at the URL."""
+    locations: tuple[str, ...] = ()
+    """Further places where its files may be."""
+    moved: bool = False
+    """Whether the table was copied to where it is."""
+
+
+def is_iceberg(table: str) -> bool:
+    """Returns whether a name is that of an Iceberg table: a URL."""
+    return "://" in table
+
+
+def iceberg_target(options: Mapping[str, str], default: Connection | None = None) -> IcebergTarget | None:
+    """Returns the Iceberg table that the options name; None = they name one of our tables.
+
+    Storage options that are not given are those of the default, if it is of the same kind of store.
+    """
+    given = {name.lower(): text for name, text in options.items()}
+    table = given.get("table", given.get("path"))
+    if table is None or not is_iceberg(table):
+        if "moved" in given or "locations" in given:
+            raise InvalidInputError("moved and locations are for Iceberg tables: name one by its URL")
+        return None
+    if default is not None and Location.parse(default.url).scheme != Location.parse(table).scheme:
+        default = None
+    return IcebergTarget(
+        connection=_connection(table, given, default),
+        locations=_names("locations", given["locations"]) if "locations" in given else (),
+        moved=_declared("bool")("moved", given["moved"]) if "moved" in given else False,
+    )
+
+
+def _table(given: Mapping[str, str]) -> str:
     table = given.get("table", given.get("path"))
     if table is None:
         raise InvalidInputError("which table? .load('database.table'), or .option('table', 'database.table')")
+    return table
+
+
+def _connection(url: str, given: Mapping[str, str], default: Connection | None) -> Connection:
+    """Returns a connection to a URL by what options say, and a default where they say nothing."""
     below: Mapping[str, Any] = {}
     storage: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     if "storage_options" in given:
         below = _json_object("storage_options", given["storage_options"])
-    elif default is not None and url == default.url:
+    elif default is not None:
         below, settings = default.storage_options, dict(default.settings)
     for name, text in given.items():
         if name.startswith("storage."):
@@ -153,7 +221,7 @@ def target_of(options: Mapping[str, str], default: Connection | None = None) -> 
         elif name.startswith("setting."):
             settings[name.removeprefix("setting.")] = _value(text, numbers=True)
     merged = understood_options(Location.parse(url), below, storage)
-    return Connection(url=url, storage_options=merged, settings=settings), table
+    return Connection(url=url, storage_options=merged, settings=settings)
 
 
 _Parser = Callable[[str, str], Any]
@@ -205,6 +273,14 @@ def _declared(kind: str, *, field: str = "", **about: Any) -> _Parser:
         return value
 
     return parse
+
+
+def _snapshot_id(name: str, text: str) -> int:
+    word = text.strip()
+    # Iceberg draws ids from all of int64.
+    if not re.fullmatch(r"-?[0-9]{1,19}", word) or not -INT64_MAX - 1 <= int(word) <= INT64_MAX:
+        raise InvalidInputError(f"option {name!r} must be a whole number, not {text!r}", option=name)
+    return int(word)
 
 
 def _moment(_: str, text: str) -> str | int:
@@ -272,12 +348,13 @@ _READ: Final[Mapping[str, tuple[str, _Parser]]] = {
     "max_files_per_trigger": ("max_files", _declared("int", low=1)),
     "max_rows_per_trigger": ("max_rows", _declared("int", low=1)),
     "pin": ("pin_s", _declared("float", low=0.001)),
+    "ref": ("ref", _text),
     "relation": ("relation", _text),
     "split_bytes": ("split_bytes", _declared("int", field="bytes", low=1)),
     "starting": ("starting", _starting),
     "tag": ("tag", _text),
     "timestamp": ("timestamp", _moment),
-    "version": ("version", _declared("int")),
+    "version": ("version", _snapshot_id),
     "where": ("where", _text),
 }
 _OPERATION: Final = _declared("str", choices=OPERATIONS)

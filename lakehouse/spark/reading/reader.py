@@ -47,10 +47,13 @@ from lakehouse.storage.tables import (
 from lakehouse.suggest import suggestion
 
 __all__ = [
+    "AHEAD_BYTES",
     "LakehouseReader",
     "ScanPart",
     "ScanPlan",
+    "batch_rows",
     "columns_asked",
+    "share_read",
     "split_bytes_of",
     "struct_asked",
     "view_of",
@@ -74,12 +77,13 @@ _BYTES_PER_S = 4 * 1024 * 1024
 will take long are pinned when they are planned. Others that take long all the same are pinned by tasks."""
 _CORES_UNKNOWN = 8
 """Tasks taken to run at once where nobody knows."""
-_AHEAD_BYTES = 64 * 1024 * 1024
+AHEAD_BYTES = 64 * 1024 * 1024
 """Maximum bytes of rows that a task decodes ahead; rows that the processor's caches still have cost half."""
 
 
 async def view_of(table: OpenTable, options: ReadOptions) -> View:
     """Returns the state of the table that the options ask for."""
+    options.refuse_given(("ref",), "only Iceberg tables have branches: use tag, version or timestamp")
     return await table.view(
         snapshot=options.version if options.version is not None else options.incremental_to,
         timestamp=options.timestamp,
@@ -196,7 +200,7 @@ class LakehouseReader(TableReader, DataSourceReader):  # type: ignore[misc]
         units = scan.files.units
         pieces = await scan.pieces(OPENED_MAX)
         # When few columns are read, a task of the same size has more files.
-        share = _share_read(plan)
+        share = share_read(plan.columns, plan.where, plan.schema)
         total = int(planned_bytes(units, pieces) * share)
         size = self._options.split_bytes or int(split_bytes_of(total, self._cores) / share)
         return await opened_splits(units, size, table, plan.schema, pieces=pieces)
@@ -213,14 +217,14 @@ class LakehouseReader(TableReader, DataSourceReader):  # type: ignore[misc]
                 "the query was planned: it was dropped or renamed meanwhile; make the data frame anew",
             )
             for arrow_rows in lake.iterate(_tables, table, partition):
-                rows = self._options.batch_rows or _batch_rows(arrow_rows)
+                rows = self._options.batch_rows or batch_rows(arrow_rows)
                 yield from as_spark(arrow_rows, self._arrow).to_batches(max_chunksize=rows)
 
 
 async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, None]:
     """Yields the rows of a part, decoded some way ahead of their consumer."""
     plan, split, settings = part.plan, part.split, table.settings
-    ahead = replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, _AHEAD_BYTES))
+    ahead = replace(settings, scan_memory_bytes=min(settings.scan_memory_bytes, AHEAD_BYTES))
     scan = scan_of(table, split, plan.schema, columns=plan.columns, where=plan.where, settings=ahead)
     if part.selections:
         # The driver has asked the indexes: its answers are repeated here.
@@ -238,16 +242,17 @@ async def _tables(table: OpenTable, part: ScanPart) -> AsyncGenerator[pa.Table, 
             yield rows
 
 
-def _batch_rows(table: pa.Table) -> int:
+def batch_rows(table: pa.Table) -> int:
+    """Returns how many rows a batch on its way to the JVM has, by the width of these."""
     size: int = table.nbytes
     return max(_BATCH_ROWS_MIN, _BATCH_BYTES * int(table.num_rows) // max(1, size))
 
 
-def _share_read(plan: ScanPlan) -> float:
+def share_read(columns: Sequence[str], where: Expr | None, schema: TableSchema) -> float:
     """Estimates the share of the bytes of files that is read, by the widths of columns."""
-    names = {*plan.columns, *(() if plan.where is None else plan.where.columns())}
-    read = sum(value_width(field) for field in plan.schema.fields if field.name in names)
-    return max(0.05, read / sum(value_width(field) for field in plan.schema.fields))
+    names = {*columns, *(() if where is None else where.columns())}
+    read = sum(value_width(field) for field in schema.fields if field.name in names)
+    return max(0.05, read / sum(value_width(field) for field in schema.fields))
 
 
 def struct_asked(schema: TableSchema, columns: Sequence[str] | None) -> StructType:

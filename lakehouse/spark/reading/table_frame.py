@@ -19,24 +19,26 @@ import datetime as dt
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, to_sql
-from lakehouse.spark.reading.arrow_frame import frame_of, parts_of
-from lakehouse.spark.reading.options import ReadOptions
+from lakehouse.expr.runtime_filter import RuntimeFilter
+from lakehouse.spark.reading.arrow_frame import frame_of, parts_of, tasks_frame
+from lakehouse.spark.reading.iceberg_reader import IcebergReader, iceberg_struct, state_of
+from lakehouse.spark.reading.options import IcebergTarget, ReadOptions, iceberg_target, is_iceberg
 from lakehouse.spark.reading.reader import LakehouseReader, struct_asked, view_of
 from lakehouse.spark.runtime.connection import Connection, warehouse
 from lakehouse.spark.runtime.errors import plain_errors
-from lakehouse.spark.runtime.session_connection import connection_of
+from lakehouse.spark.runtime.session_connection import connection_of, known_connection
 from lakehouse.spark.runtime.sessions import NEEDED
 from lakehouse.spark.runtime.tasks import cores_of
 from lakehouse.storage.scan import Freshness
 from lakehouse.storage.tables import time_ms_of
 
-__all__ = ["create_view", "enable_pushdown", "table"]
+__all__ = ["applied_filters", "create_view", "enable_pushdown", "iceberg_named", "table"]
 
 
 def table(
@@ -49,6 +51,7 @@ def table(
     version: int | None = None,
     timestamp: dt.datetime | int | str | None = None,
     tag: str | None = None,
+    ref: str | None = None,
     freshness: Freshness = "snapshot",
     incremental_from: int | None = None,
     incremental_to: int | None = None,
@@ -56,18 +59,22 @@ def table(
     split_bytes: int | None = None,
     pin_s: float | None = None,
     pushdown: bool = True,
+    runtime_filters: Sequence[RuntimeFilter] | Literal["off"] = (),
+    locations: Sequence[str] = (),
+    moved: bool = False,
 ) -> DataFrame:
     """A table, or a part of it, as a data frame.
 
     Args:
         spark: the session; classic or Connect.
-        name: ``database.table``.
+        name: ``database.table``, or the URL of an Iceberg table: its directory, or a metadata file.
         connection: the warehouse; None = the one that was registered.
         columns: names, in order; None = all.
         where: a condition, as SQL text or an expression of the engine.
         version: a snapshot by its id.
         timestamp: the last snapshot not after it: a datetime, ISO text (UTC unless it says), or milliseconds.
         tag: the snapshot of a tag.
+        ref: the snapshot of a branch or a tag of an Iceberg table.
         freshness: ``wal`` reads what the write-ahead log holds above the newest snapshot too.
         incremental_from: what changed since that snapshot; with a key net changes and their ``_change``,
             without one the rows that were added.
@@ -81,6 +88,11 @@ def table(
             and rows out. False takes a shorter way for rows, by which a few columns come in two thirds of
             the time: for queries that need all that is asked for here. Columns without nulls are then
             declared as such.
+        runtime_filters: filters by which files of an Iceberg table are left out, such as
+            ``RuntimeFilter.in_("day", days)``; rows of the others are not asked. The table is planned now
+            then, as with ``pushdown=False``.
+        locations: further places where files of an Iceberg table may be, as URLs.
+        moved: an Iceberg table was copied to where it is read.
 
     Example::
 
@@ -94,6 +106,7 @@ def table(
         "version": version,
         "timestamp": None if timestamp is None else time_ms_of(timestamp),
         "tag": tag,
+        "ref": ref,
         "freshness": freshness,
         "incremental_from": incremental_from,
         "incremental_to": incremental_to,
@@ -102,12 +115,20 @@ def table(
         "pin": pin_s,
     }
     given = {key: str(value) for key, value in options.items() if value is not None}
+    target = iceberg_named(spark, name, connection, locations=locations, moved=moved)
+    if target is not None and (runtime_filters or not pushdown):
+        return _tasks(spark, target, ReadOptions.parse(given), runtime_filters)
+    if target is None and runtime_filters not in ((), [], "off"):
+        raise InvalidInputError("runtime_filters are for Iceberg tables: of our own say it by where=")
     if not pushdown:
         return _direct(spark, name, ReadOptions.parse(given), connection_of(spark, connection))
     enable_pushdown(spark)
-    target = {**_target(spark, connection), "table": name}
+    if target is None:
+        named = {**_target(spark, connection), "table": name}
+    else:
+        named = _iceberg_options(name, connection, locations, moved)
     with plain_errors():
-        return spark.read.format("lakehouse").options(**target, **given).load()
+        return spark.read.format("lakehouse").options(**named, **given).load()
 
 
 def create_view(spark: SparkSession, view: str, name: str, **how: Any) -> DataFrame:
@@ -146,10 +167,67 @@ def _direct(spark: SparkSession, name: str, options: ReadOptions, connection: Co
     return frame_of(spark, reader, parts_of(reader), struct)
 
 
+def iceberg_named(
+    spark: SparkSession,
+    name: str,
+    connection: Connection | None,
+    *,
+    locations: Sequence[str] = (),
+    moved: bool = False,
+) -> IcebergTarget | None:
+    """Returns the Iceberg table of a name; None = the name is that of one of our tables."""
+    given = {"table": name}
+    if locations:
+        given["locations"] = json.dumps(list(locations))
+    if moved:
+        given["moved"] = "true"
+    default = connection
+    if connection is None and is_iceberg(name):
+        default = known_connection(spark)
+    return iceberg_target(given, default)
+
+
+def _iceberg_options(
+    name: str, connection: Connection | None, locations: Sequence[str], moved: bool
+) -> dict[str, str]:
+    """Returns the options that name an Iceberg table; how it is reached only where it is given."""
+    options = {"table": name, "moved": str(moved)}
+    if locations:
+        options["locations"] = json.dumps(list(locations))
+    return options if connection is None else options | _reached(connection)
+
+
+def _tasks(
+    spark: SparkSession,
+    target: IcebergTarget,
+    options: ReadOptions,
+    filters: Sequence[RuntimeFilter] | Literal["off"],
+) -> DataFrame:
+    """Returns rows of an Iceberg table that is planned now."""
+    state = state_of(target, options)
+    struct = iceberg_struct(state, options.columns)
+    reader = IcebergReader(state, options, struct, cores=cores_of(spark))
+    parts = reader.parts(reader.planned(applied_filters(filters)))
+    return tasks_frame(spark, reader, parts, struct)
+
+
+def applied_filters(filters: Sequence[RuntimeFilter] | Literal["off"]) -> Sequence[RuntimeFilter]:
+    """Returns the runtime filters that are to be applied."""
+    if isinstance(filters, str):
+        if filters != "off":
+            raise InvalidInputError(f"runtime_filters is a list of filters or 'off', not {filters!r}")
+        return ()
+    return filters
+
+
 def _target(spark: SparkSession, connection: Connection | None) -> dict[str, str]:
     """Returns the options that name the warehouse; none for the session's own, which its source knows."""
     chosen = connection_of(spark, connection)
     if connection is None:
         return {}
-    options = {"warehouse": chosen.url, "storage_options": json.dumps(chosen.revealed_options())}
-    return options | {f"setting.{key}": json.dumps(value) for key, value in chosen.settings.items()}
+    return {"warehouse": chosen.url, **_reached(chosen)}
+
+
+def _reached(connection: Connection) -> dict[str, str]:
+    options = {"storage_options": json.dumps(connection.revealed_options())}
+    return options | {f"setting.{key}": json.dumps(value) for key, value in connection.settings.items()}

@@ -7,8 +7,6 @@ that it was forked from, and keeps it: workers are used again, and what they hav
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -20,6 +18,7 @@ from lakehouse.io import StorageOptions
 from lakehouse.io.location import Location
 from lakehouse.io.open import understood_options
 from lakehouse.lake import Lake, connect
+from lakehouse.spark.runtime.kept import Kept
 from lakehouse.spark.runtime.worker_heap import put_loaded_aside
 from lakehouse.spark.runtime.worker_memory import fit_into_limit
 from lakehouse.storage.tables import OpenTable
@@ -130,28 +129,14 @@ class Warehouse:
         self._bridge.close()
 
 
-_lock = threading.Lock()
-_kept: dict[str, Warehouse] = {}
-"""Open warehouses by the identity of their connections, in the order in which they were opened."""
-_pid = os.getpid()
+_kept: Kept[Warehouse] = Kept(_LAKES_MAX, Warehouse.close)
+"""Open warehouses by the identity of their connections."""
 
 
 def warehouse(connection: Connection) -> Warehouse:
     """Returns this process's lake of a connection; called whenever a piece of work begins."""
-    global _pid
     put_loaded_aside()
-    with _lock:
-        if _pid != os.getpid():
-            # A fork has copied lakes whose threads stayed behind.
-            _kept.clear()
-            _pid = os.getpid()
-        key = connection.identity
-        lake = _kept.get(key)
-        if lake is None:
-            if len(_kept) >= _LAKES_MAX:
-                _kept.pop(next(iter(_kept))).close()
-            lake = _kept[key] = Warehouse(connection)
-        return lake
+    return _kept.get(connection.identity, lambda: Warehouse(connection))
 
 
 def _sorted(options: Any) -> Any:

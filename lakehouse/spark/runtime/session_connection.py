@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from lakehouse.errors import InvalidInputError
 from lakehouse.spark.runtime.connection import Connection
 
-__all__ = ["connection_of", "remember"]
+__all__ = ["connection_of", "known_connection", "remember"]
 
 _KEY = "spark.lakehouse.connection"
 
@@ -36,12 +36,16 @@ def remember(spark: SparkSession, connection: Connection) -> None:
 
 def connection_of(spark: SparkSession, connection: Connection | None = None) -> Connection:
     """Returns the connection that is given, or else the session's."""
-    if connection is not None:
-        return connection
-    text = spark.conf.get(_KEY, None)
-    if text is None:
+    found = known_connection(spark) if connection is None else connection
+    if found is None:
         raise InvalidInputError(
             "no warehouse is known: call lakehouse.spark.register(spark, 's3://bucket/warehouse') first, or "
             "pass connection=Connection(url=…)"
         )
-    return Connection(**json.loads(text))
+    return found
+
+
+def known_connection(spark: SparkSession) -> Connection | None:
+    """Returns the session's connection; None = it has none."""
+    text = spark.conf.get(_KEY, None)
+    return None if text is None else Connection(**json.loads(text))
