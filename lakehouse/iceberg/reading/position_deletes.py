@@ -25,13 +25,15 @@ from lakehouse.io.work import in_thread
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files import RunReader
 
-__all__ = ["POSITION_FIELDS", "NoRows", "read_positions", "read_vector", "within"]
+__all__ = ["POSITION_FIELDS", "read_positions", "read_vector", "within"]
 
 _PATH = Field(id=2_147_483_546, name="file_path", type=StringType(), required=True)
 _ROW = Field(id=2_147_483_545, name="pos", type=Primitive("int64"), required=True)
 POSITION_FIELDS = (_PATH, _ROW)
 """Columns of a position delete file."""
-NoRows: I64 = np.empty(0, np.int64)
+_QUICK_BYTES = 16 * 1024
+"""Maximum size of a vector that is decoded in less time than a thread takes to begin."""
+_NO_ROWS: I64 = np.empty(0, np.int64)
 
 
 async def read_positions(reader: RunReader, wanted: Sequence[str]) -> Mapping[str, I64]:
@@ -62,8 +64,8 @@ def _of_paths(table: pa.Table, paths: pa.Array) -> tuple[I64, I64]:
 
 
 def _by_path(found: Sequence[tuple[I64, I64]], wanted: Sequence[str]) -> dict[str, I64]:
-    which = np.concatenate([part for part, _ in found]) if found else NoRows
-    rows = np.concatenate([part for _, part in found]) if found else NoRows
+    which = np.concatenate([part for part, _ in found]) if found else _NO_ROWS
+    rows = np.concatenate([part for _, part in found]) if found else _NO_ROWS
     order = np.lexsort((rows, which))
     which, rows = which[order], rows[order]
     ends = np.searchsorted(which, np.arange(len(wanted) + 1)).tolist()
@@ -115,6 +117,8 @@ async def read_vector(locations: Locations, delete: DeleteFile, task: ScanTask) 
         place = locations.find(delete.path)
         fetched = await place.store.get_range(place.key, begin, begin + length)
         check_size(delete.size, fetched.size)
+        if length <= _QUICK_BYTES:
+            return _decoded(fetched.data, task.rows, delete.rows)
         return await in_thread(_decoded, fetched.data, task.rows, delete.rows)
 
 

@@ -35,6 +35,8 @@ __all__ = ["OpenDelete", "RowDeletes", "known_rows"]
 
 OpenDelete = Callable[[DeleteFile, Sequence[Field]], Awaitable[RunReader]]
 """Opens a delete file, to read some columns of it."""
+_QUICK_ROWS = 100_000
+"""Maximum deleted rows that are sorted in less time than a thread takes to begin."""
 _Group = tuple[tuple[int, ...], int, tuple[Any, ...] | None]
 """Delete files that are put together: compared fields, spec, and the partition where the spec has one."""
 
@@ -103,7 +105,9 @@ class RowDeletes:
         groups = {self._group(task, delete) for delete in task.deletes if delete.kind == "equality"}
         found += [await self._matching(group, task, reader, pieces) for group in sorted(groups, key=str)]
         found = [rows for rows in found if len(rows)]
-        return await in_thread(_rest, found, task.rows) if found else None
+        if sum(map(len, found)) <= _QUICK_ROWS:
+            return _rest(found, task.rows) if found else None
+        return await in_thread(_rest, found, task.rows)
 
     def _group(self, task: ScanTask, delete: DeleteFile) -> _Group:
         spec = self._metadata.specs.get(delete.spec_id)
