@@ -42,7 +42,7 @@ _MIB = 1024**2
 _STRIDE = 7_919
 """From one asked file to the next, a prime: everywhere in the table."""
 _CONDITIONS: Mapping[str, str] = {
-    _WARM: "id = {least} + 5",
+    _WARM: "id = {least}",
     "warm, three columns": "id between {least} and {most} and amount >= 0 and status <= 20",
     "warm, text or number": "region = 'region07' and id < 50000000 or id = {least}",
 }
@@ -177,6 +177,7 @@ async def _large(plan: Plan, server: ServerInfo, bucket: str, table: ManyFiles) 
         small = await _small(server, bucket)
         await worker.ask("open", url=small, options=options)  # everything is loaded and compiled
         await worker.ask("plan", where="id = 5")
+        await worker.ask("close")
         before = (await worker.ask("memory"))["resident"]
         say("iceberg_plan: the large table, cold")
         found = [await _opened(worker, f"{table.location}/{table.metadata_key}", options)]
@@ -203,8 +204,8 @@ async def _large(plan: Plan, server: ServerInfo, bucket: str, table: ManyFiles) 
 
 
 async def _small(server: ServerInfo, bucket: str) -> str:
-    """A small table of the same shape."""
-    table = ManyFiles(location=f"s3://{bucket}/small", manifests=6, entries=10, specs=3)
+    """A table of the same shape, just large enough for loops to be compiled."""
+    table = ManyFiles(location=f"s3://{bucket}/small", manifests=6, entries=2_000, specs=3)
     await _fill(server, bucket, table)
     return f"{table.location}/{table.metadata_key}"
 
@@ -277,7 +278,7 @@ def _cold_goal(report: Report, files: str) -> Goal:
         text=f"{files} files, cold: pyiceberg's time ÷ ours",
         target=f"≥ {_COLD_TIMES}",
         measured=f"{times.median:.1f}",
-        met=times.median >= _COLD_TIMES,
+        met=times.median >= _COLD_TIMES if report.scale != "quick" else None,
     )
 
 
@@ -309,7 +310,7 @@ def _memory_goal(report: Report, files: str) -> Goal:
         text="memory of a million entries, paths included: resident (by the cache's own count)",
         target=f"≤ {_MIB_PER_MILLION} MiB",
         measured=f"{per_million:.0f} MiB ({cold.params['cache_mib']} MiB of {files})",
-        met=per_million <= _MIB_PER_MILLION,
+        met=per_million <= _MIB_PER_MILLION if report.scale != "quick" else None,
     )
 
 

@@ -71,13 +71,14 @@ class _Planning:
 
     def memory(self) -> dict[str, int]:
         """Bytes that are resident now, and those that the caches of planning count."""
-        assert self._table is not None
-        caches = self._table._source.caches
         gc.collect()
         pa.default_memory_pool().release_unused()
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-        weights = (one.stats().weight for one in (caches.lists, caches.manifests, caches.files))
-        return {"resident": resident_bytes(), "cache": sum(weights)}
+        found = {"resident": resident_bytes(), "cache": 0}
+        if self._table is not None:
+            caches = self._table._source.caches
+            found["cache"] = caches.lists.weight + caches.manifests.weight + caches.files.weight
+        return found
 
 
 async def _measured(work: Awaitable[Any]) -> dict[str, Any]:

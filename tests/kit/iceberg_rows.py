@@ -276,6 +276,8 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 def python_value(kind: PrimitiveType, value: Any) -> Any:
     """The value as Python writes it in a condition; nanoseconds are cut off, as Python has none."""
+    if value is None:
+        return None
     match kind:
         case DateType():
             return _EPOCH.date() + dt.timedelta(days=value)

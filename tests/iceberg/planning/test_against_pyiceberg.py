@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType
 
 from lakehouse import iceberg
-from lakehouse.expr import Expr, to_sql
+from lakehouse.expr import Expr, bind, matching, parse_where, to_sql
 from tests.kit.iceberg_conditions import (
     Condition,
     holds,
@@ -34,6 +36,7 @@ from tests.kit.iceberg_conditions import (
     random_condition,
     understood,
 )
+from tests.kit.iceberg_rows import Row, python_value
 from tests.kit.iceberg_tables import Item, on_disk
 from tests.kit.iceberg_worlds import World, random_world
 
@@ -140,6 +143,100 @@ async def test_every_snapshot_is_planned_as_it_was(seed: int) -> None:
                 }
                 assert {path: found[path] for path in found} == {path: expected[path] for path in found}
                 assert {path for path, (rows, _, _) in expected.items() if rows} <= found.keys()
+
+
+@settings(many, max_examples=60)
+@given(SEEDS)
+async def test_residuals_select_the_rows_of_a_file_that_the_condition_does(seed: int) -> None:
+    """Of the rows of a file, what is left of the condition selects those that match all of it."""
+    rng = random.Random(seed)
+    world = random_world(rng, version=2)
+    with _stored(world) as (metadata, location):
+        async with await iceberg.open(metadata) as table:
+            schema = await table.schema()
+            for _ in range(_CONDITIONS):
+                condition = random_condition(rng, world.columns)
+                for file in await _files(table, ours(condition)):
+                    rows = world.rows[file["path"].removeprefix(f"{location}/")]
+                    selected = [bool(holds(condition, row)) for row in rows]
+                    assert _selected(file["residual"], _as_arrow(world, rows, schema)) == selected
+
+
+def _selected(residual: str | None, rows: pa.Table) -> list[bool]:
+    if residual is None:
+        return [True] * rows.num_rows
+    found: list[bool] = matching(bind(parse_where(residual), rows.schema), rows).to_pylist()
+    return found
+
+
+def _as_arrow(world: World, rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    """Rows of a file with the columns that the table has now."""
+    plain = [
+        {column.name: python_value(column.type, row[column.id]) for column in world.columns} for row in rows
+    ]
+    columns = []
+    for field in schema:
+        if pa.types.is_struct(field.type):
+            values: list[Any] = [
+                {inner.name: row.get(f"{field.name}.{inner.name}") for inner in field.type} for row in plain
+            ]
+        else:
+            values = [_bytes_of(row.get(field.name)) for row in plain]
+        columns.append(pa.array(values, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _bytes_of(value: Any) -> Any:
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+@settings(many, max_examples=60)
+@given(SEEDS)
+async def test_runtime_filters_prune_as_conditions_do(seed: int) -> None:
+    """A runtime filter keeps files with matching rows, and none that the same condition drops."""
+    rng = random.Random(seed)
+    world = random_world(rng)
+    with _stored(world) as (metadata, location):
+        async with await iceberg.open(metadata) as table:
+            everything = await table.plan()
+            for _ in range(_CONDITIONS):
+                condition = _filterable(rng, world)
+                given = runtime_filter(condition)
+                late = everything.prune([given]).files()["path"].to_pylist()
+                early = {file["path"] for file in await _files(table, runtime_filters=[given])}
+                assert set(late) == early, given
+                assert not _matching(world, condition, location).keys() - early, given
+                assert early <= {file["path"] for file in await _files(table, ours(condition))} | _empty(
+                    world, location
+                )
+
+
+def _filterable(rng: random.Random, world: World) -> Condition:
+    """A condition that a runtime filter can be made of."""
+    while True:
+        condition = random_condition(rng, world.columns, depth=0)
+        if condition[0] in ("in", "prefix", "=", "<", "<=", ">", ">="):
+            return condition
+
+
+def runtime_filter(condition: Condition) -> iceberg.RuntimeFilter:
+    """The runtime filter of a condition on one column."""
+    name, column, constant = condition
+    make = iceberg.RuntimeFilter
+    if name == "in":
+        return make.in_(column.name, [python_value(column.type, each) for each in constant])
+    if name == "prefix":
+        return make.prefix(column.name, constant)
+    value = python_value(column.type, constant)
+    if name == "=":
+        return make.in_(column.name, [value])
+    if name in ("<", "<="):
+        return make.range(column.name, high=value, high_inclusive=name == "<=")
+    return make.range(column.name, low=value, low_inclusive=name == ">=")
+
+
+def _empty(world: World, location: str) -> set[str]:
+    return {f"{location}/{item.path}" for _, item in world.live() if not item.rows}
 
 
 # --- delete files -----------------------------------------------------------------------
