@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr.bind import bind, fit_constant, type_of
-from lakehouse.expr.bounds import ColumnBounds, Verdict, judge
 from lakehouse.expr.columnar import UNKNOWN, ColumnarBounds, ColumnarJudge, FileBounds, SortedKeys, any_held
+from lakehouse.expr.evaluate import matching
 from lakehouse.expr.nodes import (
     Applied,
     Column,
@@ -136,9 +136,7 @@ class RuntimeFilter(abc.ABC):
             raise InvalidInputError(
                 f"{to_sql(where)}: words are looked for by a query, not by a runtime filter"
             )
-        nulls = {names[0]: ColumnBounds(nulls=1, rows=1)}
-        rejects = judge(where, nulls) is Verdict.NONE
-        return _Where(column=names[0], where=where, rejects_nulls=rejects)
+        return _Where(column=names[0], where=where, rejects_nulls=_rejects_nulls(where, names[0]))
 
     @property
     @abc.abstractmethod
@@ -179,6 +177,16 @@ class RuntimeFilter(abc.ABC):
 
 def _named(column: str) -> str:
     return col(column).name
+
+
+def _rejects_nulls(where: Expr, name: str) -> bool:
+    """Returns whether a condition on one column is not true for null, which is null whatever the type."""
+    kinds = (pa.int64(), pa.string(), pa.timestamp("us"), pa.date32(), pa.bool_(), pa.binary(), pa.float64())
+    for kind in kinds:
+        row = pa.table([pa.nulls(1, kind)], names=[name])
+        with contextlib.suppress(InvalidInputError, pa.ArrowException):
+            return not matching(bind(where, row.schema), row)[0].as_py()
+    return False
 
 
 def _is_matches(node: Expr) -> bool:

@@ -328,6 +328,9 @@ def test_ranges_have_an_end() -> None:
         ),
         (RuntimeFilter.bloom("v", Exactly(pa.array([1]))), True, "v in a Bloom filter"),
         (RuntimeFilter.predicate("v > 3"), True, "v > 3"),
+        (RuntimeFilter.predicate("abs(v) = 3"), True, "abs(v) = 3"),
+        (RuntimeFilter.predicate("length(v) = 3"), True, "length(v) = 3"),
+        (RuntimeFilter.predicate("v is null"), False, "v IS NULL"),
         (RuntimeFilter.predicate("v > 3 or v is null"), False, "(v > 3) OR (v IS NULL)"),
     ],
 )
