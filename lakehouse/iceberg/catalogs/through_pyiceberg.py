@@ -5,8 +5,7 @@ table costs one GET of its metadata file whichever catalog it is of, and columns
 not know do no harm where the file can be read. Credentials that a REST catalog hands out with a table live in
 the places of that table alone, and are asked for again when the store refuses them.
 
-Hive and Glue are not run in tests here: what is tested is that they get their properties, and that a missing
-library is said.
+Glue is tested against moto. Hive is not run in tests: what is tested is that a missing library is said.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakehouse.config import Settings
@@ -155,6 +156,30 @@ async def test_an_attached_sql_catalog_is_not_written(tmp_path: Path) -> None:
         with pytest.raises(UnavailableError, match="iceberg_tables"):
             await catalog.find(("web", "events"))
     assert not (tmp_path / "empty.db").exists() or not (tmp_path / "empty.db").stat().st_size
+
+
+async def test_a_table_of_glue_is_found(tmp_path: Path, moto: ServerInfo) -> None:
+    """A catalog of AWS Glue gives tables as others do; databases are its namespaces."""
+    properties = {
+        "glue.endpoint": moto.endpoint_url,
+        "glue.access-key-id": moto.key,
+        "glue.secret-access-key": moto.secret,
+        "glue.region": "us-east-1",
+    }
+    name = f"web{tmp_path.name}".replace("_", "").lower()
+    writer = GlueCatalog("ice", warehouse=f"file://{tmp_path}/warehouse", **properties)
+    writer.create_namespace(name)
+    writer.create_table((name, "events"), ROWS.schema, location=f"file://{tmp_path}/events").append(ROWS)
+    async with attached(type="glue", **properties) as catalog:
+        found = await catalog.find((name, "events"))
+        await found.locations.aclose()
+        assert await catalog.tables((name,)) == ["events"]
+        assert (name,) in await catalog.namespaces()
+        with pytest.raises(NotFoundError, match="did you mean 'events'"):
+            await catalog.find((name, "event"))
+        with pytest.raises(NotFoundError, match="no namespace 'nothing'"):
+            await catalog.find(("nothing", "events"))
+    assert len(found.metadata.snapshots) == 1
 
 
 # --- REST -------------------------------------------------------------------------------
