@@ -271,6 +271,8 @@ class _In(RuntimeFilter):
 
     def describe(self) -> str:
         first = self.values[: _SHOWN_MAX + 1]
+        if isinstance(first, pa.Array) and pa.types.is_timestamp(first.type) and first.type.unit == "ns":
+            first = first.cast(pa.string())  # Python has no moments with nanoseconds
         plain = first.to_pylist() if isinstance(first, pa.Array) else first
         texts = [value_to_sql(value) for value in plain if value is not None][:_SHOWN_MAX]
         more = f", … {len(self.values):,} values" if len(self.values) > _SHOWN_MAX else ""

@@ -316,6 +316,11 @@ def test_ranges_have_an_end() -> None:
     [
         (RuntimeFilter.in_("v", [1, 2]), True, "v IN (1, 2)"),
         (RuntimeFilter.in_("v", [1, None]), True, "v IN (1)"),
+        (
+            RuntimeFilter.in_("v", pa.array([1]).cast(pa.timestamp("ns"))),
+            True,
+            "v IN ('1970-01-01 00:00:00.000000001')",
+        ),
         (RuntimeFilter.in_("v", ["a", None], null_aware=True), False, "v IN ('a') OR v IS NULL"),
         (RuntimeFilter.in_("v", list(range(1000))), True, "v IN (0, 1, 2, 3, 4, … 1,000 values)"),
         (RuntimeFilter.range("v", 1, 2, high_inclusive=False), True, "(v >= 1) AND (v < 2)"),
