@@ -22,8 +22,8 @@ _RuntimeFilters = Annotated[
     list[str] | None,
     typer.Option(
         "--runtime-filter",
-        help="Condition on one column, such as 'id in (1, 2)' or 'day between 3 and 9', that is applied to "
-        "the finished plan as a join would; may be repeated.",
+        help="Condition on one column, such as 'id in (1, 2)' or 'day between 3 and 9', as the other side of "
+        "a join would give it; may be repeated.",
         metavar="CONDITION",
     ),
 ]
@@ -47,8 +47,14 @@ async def plan(
     limit: _Limit = 1000,
 ) -> Outcome:
     """Show the data files that a scan would read, with the deletes that apply to them."""
-    made = await table.plan(where, snapshot=snapshot, timestamp=moment(timestamp), tag=tag, ref=ref)
-    made = made.prune([iceberg.RuntimeFilter.predicate(text) for text in runtime_filters or ()])
+    made = await table.plan(
+        where,
+        runtime_filters=[iceberg.RuntimeFilter.predicate(text) for text in runtime_filters or ()],
+        snapshot=snapshot,
+        timestamp=moment(timestamp),
+        tag=tag,
+        ref=ref,
+    )
     told = made.explain(limit=limit)
     return Outcome(partial(_print, made, told, explain), lambda: print_json(_document(made, told)))
 

@@ -94,6 +94,8 @@ def test_runtime_filters_are_applied_to_the_plan(events: str, run: Run) -> None:
     )
     assert [file["path"].rpartition("/")[2] for file in told["files"]] == ["0.parquet", "11.parquet"]
     assert {one["by"] for one in told["pruned"]} == {"runtime filter"}
+    assert told["manifests"] == {"total": 3, "scanned": 2, "pruned": 1}
+    assert told["cost"]["requests"] == {"get": 3}
     assert [one["kind"] for one in told["filters"]] == ["runtime", "runtime"]
 
 
