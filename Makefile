@@ -8,7 +8,8 @@ PARALLEL := -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 # Longer proofs, which have targets of their own: chaos, interop.
 LONGER := --ignore tests/chaos/test_spark_kills.py --ignore tests/interop/test_stores.py \
-	--ignore tests/interop/test_tables_on_stores.py --ignore tests/interop/test_iceberg_spark.py
+	--ignore tests/interop/test_tables_on_stores.py --ignore tests/interop/test_iceberg_spark.py \
+	--ignore tests/interop/test_iceberg_spark_manifests.py
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from tests.interop.iceberg.answers import plain
 
-__all__ = ["expected_of", "files_of", "ids_of", "relative", "rows_of", "same_rows"]
+__all__ = ["expected_of", "files_of", "ids_of", "python_value", "relative", "rows_of", "same_rows"]
 
 
 def expected_of(directory: Path) -> dict[str, Any]:
@@ -49,6 +50,18 @@ def _with_decimals(rows: Iterable[Sequence[Any]], places: Collection[int]) -> li
 def ids_of(table: pa.Table) -> list[int]:
     """Ids in order."""
     return sorted(table["id"].to_pylist())
+
+
+def python_value(kind: str, text: str) -> Any:
+    """A constant of a condition's tree as Python has it."""
+    if kind in ("int", "long"):
+        return int(text)
+    if kind == "boolean":
+        return text == "true"
+    if kind.startswith("timestamp"):
+        return dt.datetime.fromisoformat(text)
+    made: dict[str, Any] = {"float": float, "double": float, "decimal": Decimal, "binary": bytes.fromhex}
+    return dt.date.fromisoformat(text) if kind == "date" else made.get(kind, str)(text)
 
 
 def relative(path: str) -> str:

@@ -39,13 +39,23 @@ def planned(metadata: str, condition: Condition, snapshot: int | None = None) ->
     """Paths of the data files that pyiceberg would read.
 
     Raises:
-        CannotPlan: it has said that it does not know such deletes, or such a format.
+        CannotPlan: it says that it does not know such deletes, or plans such a condition wrongly.
     """
+    if _is_infinite(condition):
+        raise CannotPlan("it takes an infinite constant for one above every FLOAT, and leaves files out")
     try:
         scan = _table(metadata).scan(row_filter=to_expression(condition), snapshot_id=snapshot)
         return {task.file.file_path for task in scan.plan_files()}
     except (ValueError, NotImplementedError, TypeError) as error:
         raise CannotPlan(f"{type(error).__name__}: {error}") from error
+
+
+def _is_infinite(condition: Condition) -> bool:
+    """Whether a FLOAT is compared with infinity."""
+    op, *rest = condition
+    if op in ("and", "or", "not"):
+        return any(_is_infinite(part) for part in rest)
+    return rest[1] == "float" and any("Infinity" in value for value in rest[2:])
 
 
 def to_expression(condition: Condition) -> Any:
