@@ -50,7 +50,16 @@ def test_numbers_of_more_digits_are_null(digits: int, beyond: int, below: bool) 
 
 
 @pytest.mark.parametrize(
-    "number", [b"", bytes(65), b"\x01" + bytes(16), b"\xfe" + bytes(16), b"\x00" + b"\x80" + bytes(15)]
+    "number",
+    [
+        b"",
+        bytes(65),
+        b"\x01" + bytes(16),
+        b"\xfe" + bytes(16),
+        b"\x00" + b"\x80" + bytes(15),
+        b"\x00" + b"\xff" * 16,
+        b"\xff" + bytes(15) + b"\x05",
+    ],
 )
 def test_numbers_that_do_not_fit_are_null(number: bytes) -> None:
     """No bytes, very many, and numbers of more than 128 bits are no decimals."""

@@ -131,6 +131,22 @@ def test_compiled_loops_fill_the_same_streams(made: tuple[Any, list[Any]]) -> No
     assert found[0] == found[1]
 
 
+def test_blocks_that_say_their_size_are_passed_over_unread() -> None:
+    """An array that nobody wants is passed over by the sizes of its blocks, whatever they hold."""
+    items = {"type": "array", "items": {"type": "array", "items": "long"}}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": items}, {"name": "id", "type": "int"}],
+    }
+    content = encode_number(-3) + encode_number(4) + b"\xff" * 4 + b"\0" + encode_number(7)
+    data = avro_file(schema, [], "null") + encode_number(1) + encode_number(len(content)) + content + SYNC
+    file = AvroFile.parse(data, key="a.avro")
+    assert file.to_arrow(["id"]).to_pydict() == {"id": [7]}
+    with pytest.raises(CorruptionError, match=r"a\.avro is damaged"):
+        file.to_arrow()
+
+
 def test_unions_of_many_types_are_passed_over() -> None:
     """A field of a union of several types is passed over where it is not wanted, else an error."""
     fields = [{"name": "any", "type": ["null", "int", "string"]}, {"name": "id", "type": "long"}]
@@ -253,6 +269,10 @@ def test_a_damaged_header_is_an_error_or_another_file() -> None:
         ("long", b"\xff" * 11, 1, "64 bits"),
         ("int", encode_number(1 << 31), 1, "32 bits"),
         ("boolean", b"\x02", 1, "boolean"),
+        ("double", bytes(7), 1, "runs out of its block"),
+        ("boolean", b"", 1, "runs out of its block"),
+        (["null", "int"], b"\x04\x02", 1, "no branch"),
+        (["int", "null"], b"\x01\x02", 1, "no branch"),
         ("null", b"", 1 << 62, "more items"),
         ("int", b"\0", 1 << 62, "more items"),
         ("int", b"\0\0", 1, "more bytes"),
