@@ -354,11 +354,7 @@ class _Asked(RuntimeFilter):
     def _lacks_single(self, known: ColumnarBounds) -> Mask:
         """Returns for the files with one value each whether it is not wanted."""
         coded = known.low.array.filter(pa.array(known.single)).dictionary_encode()
-        contained = self.asked.might_contain(coded.dictionary)
-        if pa.types.is_floating(coded.dictionary.type):
-            # Both zeros are equal here, and to some hashes they are not.
-            contained = contained | (coded.dictionary.to_numpy() == 0.0)
-        lacks: Mask = ~np.asarray(contained, np.bool_)[coded.indices.to_numpy()]
+        lacks: Mask = ~_contained(self.asked, coded.dictionary)[coded.indices.to_numpy()]
         return lacks
 
     def _ask_ranges(self, known: ColumnarBounds, dropped: Mask) -> None:
@@ -377,7 +373,7 @@ class _Asked(RuntimeFilter):
         numbers = np.arange(sizes.sum()) - np.repeat(begins - lows[places], sizes)
         plain = pa.int32() if pa.types.is_date32(kind) else kind
         coded = pa.array(numbers, plain).cast(kind).dictionary_encode()
-        contained = np.asarray(self.asked.might_contain(coded.dictionary), np.bool_)[coded.indices.to_numpy()]
+        contained = _contained(self.asked, coded.dictionary)[coded.indices.to_numpy()]
         dropped[places] |= ~np.logical_or.reduceat(contained, begins)
 
     def to_condition(self, schema: pa.Schema) -> Expr:
@@ -398,8 +394,16 @@ def _asked(bloom: Bloom, tested: Any) -> Any:
         return _asked(bloom, pa.array([tested.as_py()], tested.type))[0]
     if isinstance(tested, pa.ChunkedArray):
         return pa.chunked_array([_asked(bloom, chunk) for chunk in tested.chunks], pa.bool_())
-    contained = np.asarray(bloom.might_contain(tested), np.bool_)
-    return pc.if_else(tested.is_null(), pa.scalar(None, pa.bool_()), pa.array(contained))
+    contained = pa.array(_contained(bloom, tested))
+    return pc.if_else(tested.is_null(), pa.scalar(None, pa.bool_()), contained)
+
+
+def _contained(bloom: Bloom, values: pa.Array) -> Mask:
+    contained = np.asarray(bloom.might_contain(values), np.bool_)
+    if pa.types.is_floating(values.type):
+        # Both zeros are equal here, and to some hashes they are not.
+        contained = contained | pc.equal(values, 0.0).fill_null(False).to_numpy(zero_copy_only=False)
+    return contained
 
 
 def _without_values(known: ColumnarBounds, rows: I64) -> Mask:

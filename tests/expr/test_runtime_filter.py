@@ -190,6 +190,8 @@ LONG = {
     ("wanted", "dropped"),
     [
         (RuntimeFilter.in_("v", [5, 7]), [False, True, True, False, False]),
+        (RuntimeFilter.in_("v", [25]), [True, True, True, False, True]),
+        (RuntimeFilter.bloom("v", Exactly(pa.array([25]))), [True, True, True, False, True]),
         (RuntimeFilter.in_("v", []), [True] * 5),
         (RuntimeFilter.in_("v", [None]), [True] * 5),
         (RuntimeFilter.in_("v", [None], null_aware=True), [True, True, False, False, False]),
@@ -243,6 +245,14 @@ def test_nan_is_kept_where_it_may_be() -> None:
     schema = pa.schema({"v": pa.float64()})
     assert RuntimeFilter.in_("v", [math.nan]).judge(bounds, schema).tolist() == [True, False, False]
     assert RuntimeFilter.in_("v", [2.0, math.nan]).judge(bounds, schema).tolist() == [False, False, False]
+
+
+def test_zeros_may_be_either() -> None:
+    """A Bloom filter that has one zero lets the other through, for it is equal."""
+    bounds = files_of(low=[0.0, 1.0], high=[0.0, 1.0], nulls=[0, 0], kind=pa.float64())
+    wanted = RuntimeFilter.bloom("v", Exactly(pa.array([-0.0])))
+    assert wanted.judge(bounds, pa.schema({"v": pa.float64()})).tolist() == [False, True]
+    assert let_through(wanted, pa.table({"v": [0.0, -0.0, 1.0]})) == [True, True, False]
 
 
 def test_nanoseconds_are_compared_as_they_are() -> None:
