@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakehouse import iceberg
-from tests.kit.spark_answers import expected_of, files_of, ids_of, relative, same_rows
+from tests.kit.spark_answers import expected_of, files_of, ids_of, relative, rows_of, same_rows
 
 HOME = Path(__file__).parents[1] / "data" / "iceberg"
 NAMES = sorted(path.parent.name for path in HOME.glob("*/expected.json"))
@@ -81,3 +81,18 @@ async def test_times_of_a_zone_need_partitions_of_utc(name: str) -> None:
             plan = await table.plan(where=condition["where"])
             paths = plan.files()["path"].to_pylist()
             assert {path.split("/")[-2].partition("=")[2] for path in paths} == kept, condition["where"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "lineage" in expected_of(HOME / name)])
+async def test_lineage_is_that_of_spark(name: str) -> None:
+    """Rows of version 3 have the row ids, and the commits that changed them last, that Spark reads."""
+    async with opened(name) as table:
+        scan = table.scan(columns=["id", "_row_id", "_last_updated_sequence_number"])
+        assert rows_of(await scan.to_arrow()) == expected_of(HOME / name)["lineage"]
+
+
+def test_lineage_is_known_of_some_tables() -> None:
+    """Among the tables are some whose rows have lineage, and rows that an update moved to another file."""
+    found = expected_of(HOME / "vectors")["lineage"]
+    assert len({row_id for _, row_id, _ in found}) == len(found)
+    assert len({sequence for _, _, sequence in found}) > 2
