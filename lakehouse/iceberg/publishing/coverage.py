@@ -55,8 +55,13 @@ class Coverage:
 
     @property
     def files(self) -> list[FileEntry]:
-        """The published files."""
+        """The published files, those that only hide rows of others included."""
         return [entry for runs in self.units for run in runs for entry in run]
+
+    @property
+    def shown(self) -> list[FileEntry]:
+        """The published files that readers learn of: those whose rows all delete have nothing to show."""
+        return [entry for entry in self.files if entry.deletes < entry.rows]
 
     @property
     def hiding(self) -> list[tuple[tuple[FileEntry, ...], ...]]:

@@ -115,6 +115,7 @@ def next_document(
     *,
     table: str,
     location: str,
+    data: str,
     version: int,
     now_ms: int,
     made: Mapping[str, Any] | None,
@@ -131,6 +132,7 @@ def next_document(
         schema: the schema that readers see from now on.
         table: uuid of the table.
         location: URL of the published table.
+        data: URL of the directory of the data files.
         version: version of the format.
         now_ms: the store's time.
         made: the snapshot to add; None = none.
@@ -164,8 +166,14 @@ def next_document(
         "last-partition-id": PARTITION_ID - 1 + len(schema.partition_by),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],
-        # Another client's maintenance would delete files that our snapshots need.
-        "properties": {"gc.enabled": "false", "write.format.default": "parquet", "lakehouse.token": token},
+        "properties": {
+            # Another client's maintenance would delete files that our snapshots need.
+            "gc.enabled": "false",
+            # Readers that stay below a table's own places learn so where its files are.
+            "write.data.path": data,
+            "write.format.default": "parquet",
+            "lakehouse.token": token,
+        },
         "current-snapshot-id": current["snapshot-id"],
         "snapshots": snapshots,
         "snapshot-log": log,

@@ -13,7 +13,7 @@ deleted meanwhile, and no snapshot is listed whose hold was dropped.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from lakehouse.iceberg.publishing.assembly import (
     summary_of,
     with_row_ids,
 )
-from lakehouse.iceberg.publishing.coverage import VECTORS_VERSION, Coverage, cover
+from lakehouse.iceberg.publishing.coverage import VECTORS_VERSION, Coverage
 from lakehouse.iceberg.publishing.documents import COVERAGE, OURS, Published, next_document
 from lakehouse.iceberg.publishing.holds import MoveHolds
 from lakehouse.iceberg.publishing.lag import lag_of
@@ -40,14 +40,15 @@ from lakehouse.iceberg.publishing.manifests import (
     encode_manifest,
     listed_of,
 )
-from lakehouse.iceberg.publishing.schemas import DEFAULTS_VERSION, misses_default
+from lakehouse.iceberg.publishing.schemas import DEFAULTS_VERSION
 from lakehouse.iceberg.publishing.store import PublishedStore
 from lakehouse.iceberg.publishing.vectors import VectorWriter
+from lakehouse.iceberg.publishing.view_coverage import coverage_of
 from lakehouse.ids import new_token
 from lakehouse.io import ObjectMeta, map_bounded
 from lakehouse.io.work import in_thread, measured
 from lakehouse.log import get_logger
-from lakehouse.storage.metadata import join, new_published_path, published_version
+from lakehouse.storage.metadata import DATA_PREFIX, join, new_published_path, published_version
 from lakehouse.storage.tables import OpenTable, PublishReport, View
 
 __all__ = ["publish_table"]
@@ -99,15 +100,6 @@ async def _begin(table: OpenTable, format_version: int | None) -> _Publication:
             f"way back to {version}: leave format_version out, or delete what is in {place.location}",
             format_version=version,
         )
-    files = await view.files()
-    gaps = await _gaps(table, view, files, version)
-    coverage = cover(
-        files,
-        view.snapshot,
-        view.schema,
-        version=version,
-        misses_default=lambda entry: entry.schema_id in gaps,
-    )
     return _Publication(
         table=table,
         place=place,
@@ -115,22 +107,9 @@ async def _begin(table: OpenTable, format_version: int | None) -> _Publication:
         before=before,
         view=view,
         version=version,
-        coverage=coverage,
+        coverage=await coverage_of(table, view, version),
         began=began,
     )
-
-
-async def _gaps(table: OpenTable, view: View, files: Iterable[FileEntry], version: int) -> set[int]:
-    """Returns the schemas of files whose rows have defaults that the format's version cannot tell."""
-    used = {entry.schema_id for entry in files} - {view.schema.id}
-    refs = [ref for ref in view.schema_object.ancestors if ref.id in used]
-    judge = partial(misses_default, view.schema, version=version)
-    at_once = table.settings.read_concurrency
-    return {
-        stored.schema.id
-        async for stored in map_bounded(table.schemas.read, refs, at_once)
-        if judge(stored.schema)
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,18 +135,19 @@ class _Publication:
             ConflictError: another publisher was first.
             NotFoundError: the snapshot has expired meanwhile.
         """
-        digest = self._digest()
+        digest = _digest(self.coverage, self.view, self.version)
         if self._is_published(digest):
             return await self._published_report()
         snapshots = {one["snapshot-id"] for one in self.before.snapshots}
         await self.table.commit(
             MoveHolds(snapshot=self._snapshot, listed=snapshots), view=await self.table.known()
         )
-        kept = await self._kept()
-        files = {file.data_file: file for file in map(self._data_file, self.coverage.files)}
+        held = await self._held()
+        kept = await self._kept(held)
+        files = {file.data_file: file for file in map(self._data_file, self.coverage.shown)}
         written: list[str] = []
         try:
-            vectors = await self._vectors(kept, written)
+            vectors = await self._vectors(held, kept, written)
             assembly = await in_thread(partial(assemble, files, vectors, kept, snapshot=self._snapshot))
             version = await self._publish(assembly, [*files.values(), *vectors.values()], digest, written)
         except ConflictError:
@@ -208,10 +188,6 @@ class _Publication:
     def _sequence(self) -> int:
         return self.before.sequence + 1
 
-    def _digest(self) -> str:
-        files = [entry.path for entry in self.coverage.files]
-        return coverage_digest(files, schema=self.view.schema.id, version=self.version)
-
     def _is_published(self, digest: str) -> bool:
         """Returns whether readers see the snapshot, or a newer one, already."""
         current = self.before.current
@@ -224,14 +200,14 @@ class _Publication:
     def _data_file(self, entry: FileEntry) -> PublishedFile:
         return PublishedFile(data_file=self.place.url(entry.path), entry=entry, rows=entry.rows)
 
-    async def _kept(self) -> list[KeptManifest]:
+    async def _kept(self, held: View | None) -> list[KeptManifest]:
         """Reads the manifests of the publication before, with our entries of their files as far as known."""
         current = self.before.current
         if current is None:
             return []
         manifests = await self.place.manifests(current["manifest-list"])
-        known = {file.path: file for file in self.coverage.files}
-        known |= {file.path: file for file in await self._held(current["snapshot-id"])}
+        known = {file.path: file for file in (await held.files() if held is not None else ())}
+        known |= {file.path: file for file in self.coverage.files}
         at_once = self.table.settings.read_concurrency
         read = map_bounded(self.place.entries, manifests, at_once)
         return [
@@ -242,14 +218,28 @@ class _Publication:
     def _with_entry(self, file: PublishedFile, known: Mapping[str, FileEntry]) -> PublishedFile:
         return dataclasses.replace(file, entry=known.get(self.place.path(file.data_file)))
 
-    async def _held(self, snapshot: int) -> Sequence[FileEntry]:
-        """Returns the files of the snapshot that was published before; none if its hold was deleted."""
+    async def _held(self) -> View | None:
+        """Returns our snapshot that was published before; None = there is none, or its hold was deleted."""
+        if self.before.current is None:
+            return None
         try:
-            return await (await self.table.view(snapshot=snapshot)).files()
+            return await self.table.view(snapshot=self.before.current_id)
         except NotFoundError:
-            return ()
+            return None
 
-    async def _vectors(self, before: Sequence[KeptManifest], written: list[str]) -> dict[str, PublishedFile]:
+    async def _covered_before(self, held: View | None) -> Coverage | None:
+        """Returns the files that were published before; None = it is not known."""
+        if held is None or self.before.current is None:
+            return None
+        version = self.before.format_version
+        coverage = await coverage_of(self.table, held, version)
+        # Another release may have published other files.
+        is_that = self.before.current["summary"].get(COVERAGE) == _digest(coverage, held, version)
+        return coverage if is_that else None
+
+    async def _vectors(
+        self, held: View | None, manifests: Sequence[KeptManifest], written: list[str]
+    ) -> dict[str, PublishedFile]:
         if self.version < VECTORS_VERSION:
             return {}
         writer = VectorWriter(
@@ -259,7 +249,7 @@ class _Publication:
             snapshot=self._snapshot,
             written=written,
         )
-        return await writer.vectors(self.coverage, before)
+        return await writer.vectors(self.coverage, await self._covered_before(held), manifests)
 
     async def _publish(
         self, assembly: Assembly, shown: Sequence[PublishedFile], digest: str, written: list[str]
@@ -328,6 +318,7 @@ class _Publication:
             self.view.schema,
             table=str(self.table.uuid),
             location=self.place.location,
+            data=self.place.url(DATA_PREFIX.rstrip("/")),
             version=self.version,
             now_ms=now_ms,
             made=made,
@@ -361,7 +352,7 @@ class _Publication:
 
     async def report(self) -> PublishReport:
         """Returns what readers see, and what they do not see yet."""
-        files = self.coverage.files
+        files = self.coverage.shown
         return PublishReport(
             snapshot=self._snapshot,
             version=self.before.version,
@@ -372,3 +363,8 @@ class _Publication:
             bytes=sum(entry.size for entry in files),
             lag=await lag_of(self.table, self.view, self.coverage),
         )
+
+
+def _digest(coverage: Coverage, view: View, version: int) -> str:
+    files = [entry.path for entry in coverage.files]
+    return coverage_digest(files, schema=view.schema.id, version=version)

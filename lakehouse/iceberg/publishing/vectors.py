@@ -39,23 +39,18 @@ _PUFFIN_BYTES = 64 * 1024**2
 _Runs = Sequence[Sequence[FileEntry]]
 
 
-def changed_units(coverage: Coverage, before: Sequence[KeptManifest], schema: TableSchema) -> list[_Runs]:
-    """Returns the merge units with hidden rows whose files are not those of the publication before."""
-    published = {
-        file.entry.path if file.entry is not None else None
-        for manifest in before
-        if manifest.listed.content is Content.DATA
-        for file in manifest.files
-    }
-    if None in published:  # a file of an unknown unit: any may have had it
+def changed_units(coverage: Coverage, before: Coverage | None, schema: TableSchema) -> list[_Runs]:
+    """Returns the merge units with hidden rows whose files are not those of the publication before.
+
+    Args:
+        coverage: the files that are published now.
+        before: those that were published before; None = it is not known.
+        schema: schema of the table.
+    """
+    if before is None:
         return list(coverage.hiding)
-    live = {entry.path for entry in coverage.files}
-    gone = [
-        file.entry
-        for manifest in before
-        for file in manifest.files
-        if file.entry is not None and file.entry.path not in live
-    ]
+    published, live = ({entry.path for entry in one.files} for one in (before, coverage))
+    gone = [entry for entry in before.files if entry.path not in live]
     # Files of different numbers of buckets may hide each other's rows in whatever bucket they are.
     rescaled = len({entry.total_buckets for entry in [*gone, *coverage.files]}) > 1
 
@@ -89,14 +84,22 @@ class VectorWriter:
     snapshot: int
     written: list[str]
 
-    async def vectors(self, coverage: Coverage, before: Sequence[KeptManifest]) -> dict[str, PublishedFile]:
-        """Returns the entries of all deletion vectors, by URL of the data file."""
+    async def vectors(
+        self, coverage: Coverage, before: Coverage | None, manifests: Sequence[KeptManifest]
+    ) -> dict[str, PublishedFile]:
+        """Returns the entries of all deletion vectors, by URL of the data file.
+
+        Args:
+            coverage: the files that are published now.
+            before: those that were published before; None = it is not known.
+            manifests: the manifests of then.
+        """
         changed = changed_units(coverage, before, self.schema)
         anew = {self.place.url(entry.path) for runs in changed for run in runs for entry in run}
         hiding = {self.place.url(entry.path) for runs in coverage.hiding for run in runs for entry in run}
         kept = {
             file.data_file: file
-            for manifest in before
+            for manifest in manifests
             if manifest.listed.content is Content.DELETES
             for file in manifest.files
             if file.data_file in hiding and file.data_file not in anew
@@ -109,7 +112,7 @@ class VectorWriter:
         for runs in units:
             hidden = await hidden_rows(self.table, self.schema, runs)
             for entry in (entry for run in runs for entry in run):
-                if entry.path in hidden:
+                if entry.path in hidden and entry.deletes < entry.rows:
                     puffin.add(self.place.url(entry.path), entry, hidden[entry.path])
             if puffin.builder.size > _PUFFIN_BYTES:
                 made |= await self._stored(puffin)

@@ -14,6 +14,7 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.storage.metadata.caches import RunCaches, TableCaches
     from lakehouse.storage.metadata.paths import (
+        DATA_PREFIX,
         DATABASE_MARKER,
         PUBLISHED,
         join,
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from lakehouse.storage.metadata.table_name import TableName, check_name
 
 __all__ = [
-    "DATABASE_MARKER", "PUBLISHED", "Interval", "RunCaches", "TableCaches", "TableName", "check_name",
-    "covered_intervals", "interval", "join", "new_published_path", "published_version",
+    "DATABASE_MARKER", "DATA_PREFIX", "PUBLISHED", "Interval", "RunCaches", "TableCaches", "TableName",
+    "check_name", "covered_intervals", "interval", "join", "new_published_path", "published_version",
     "published_version_path", "published_writer", "relative", "units_of",
 ]  # fmt: skip
 
@@ -37,8 +38,8 @@ __getattr__, __dir__ = door(
     {
         "caches": "RunCaches TableCaches",
         "paths": (
-            "DATABASE_MARKER PUBLISHED join new_published_path published_version published_version_path "
-            "published_writer relative"
+            "DATABASE_MARKER DATA_PREFIX PUBLISHED join new_published_path published_version "
+            "published_version_path published_writer relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
         "table_name": "TableName check_name",
