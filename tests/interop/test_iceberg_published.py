@@ -122,11 +122,26 @@ async def with_vectors(lake: Lake, name: str) -> Table:
     return table
 
 
+async def with_defaults(lake: Lake, name: str) -> Table:
+    """Version 3, with columns that were added with defaults after files were written."""
+    table = await lake.create_table(name, ALL_TYPES, primary_key="id", options={"iceberg.format_version": 3})
+    await table.upsert(rows(0, 40))
+    await table.publish_iceberg()
+    await table.add_column("word", "string", default="new")
+    await table.add_column("count", "bigint", default=7, required=True)
+    await table.add_column("cost", "decimal(9,2)", default=decimal.Decimal("1.50"))
+    await table.add_column("since", "date", default=START.date())
+    await table.add_column("seen", "timestamp", default=START.replace(tzinfo=dt.UTC))
+    await table.upsert([{**row(1), "word": "w", "count": 1, "cost": None, "since": None, "seen": None}])
+    return table
+
+
 MADE: dict[str, Callable[[Lake, str], Awaitable[Table]]] = {
     "compacted": compacted,
     "appended": appended,
     "evolved": evolved,
     "vectors": with_vectors,
+    "defaults": with_defaults,
 }
 
 
