@@ -330,37 +330,51 @@ class KeyedBytes:
 
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The bounds of neighbouring entries, apart, if all entries have the same fields."""
-        data: list[list[U8]] = [[] for _ in cuts[1:]]
-        ends: list[list[npt.NDArray[Any]]] = [[] for _ in cuts[1:]]
-        for at, width in enumerate(self.widths.tolist()):
-            whole = self.data[self.begins[at] : self.begins[at + 1]]
-            if width < 0:
-                of_field = np.zeros(self.count + 1, np.int64)
-                of_field[1:] = self.ends[self.ends_begin[at] : self.ends_begin[at + 1]]
-                places = of_field[cuts].tolist()
-            else:
-                places = [width * cut for cut in cuts]
-            for number, (begin, end) in enumerate(itertools.pairwise(places)):
-                data[number].append(whole[begin:end])
-                if width < 0:
-                    ends[number].append(of_field[cuts[number] + 1 : cuts[number + 1] + 1] - begin)
-        counts = np.diff(cuts).tolist()
-        return [self._part(*each) for each in zip(data, ends, counts, strict=True)]
-
-    def _part(self, data: Sequence[U8], ends: Sequence[npt.NDArray[Any]], count: int) -> Self:
-        begins = np.zeros(len(data) + 1, np.int64)
-        np.cumsum([len(part) for part in data], out=begins[1:])
-        return type(self)(
-            count=count,
-            keys=self.keys,
-            widths=self.widths,
-            begins=begins,
-            data=np.concatenate(data),
-            ends_begin=self.ends_begin // self.count * count,
-            ends=narrowed(np.concatenate(ends)) if ends else self.ends,
-            sizes=np.full(len(data), count, np.int64),
-            rows=None,
+        assert self.rows is None
+        places = np.stack([self._places(at, cuts) for at in range(len(self.keys))])
+        lengths = np.diff(places, axis=1).T
+        # Put in the order of the parts by one loop, so that each part is a copy of one piece.
+        body, offsets = gathered(
+            self.data, places[:, :-1].T.reshape(-1), np.ascontiguousarray(lengths).reshape(-1)
         )
+        begins = np.zeros((len(lengths), len(self.keys) + 1), np.int64)
+        np.cumsum(lengths, axis=1, out=begins[:, 1:])
+        pieces = itertools.pairwise(offsets[:: len(self.keys)].tolist())
+        various = np.flatnonzero(self.widths < 0).tolist()
+        make, keys, widths = type(self), self.keys, self.widths
+        ends_begin = self.ends_begin // self.count
+        return [
+            make(
+                count=end - begin,
+                keys=keys,
+                widths=widths,
+                begins=of_keys,
+                data=body[start:stop].copy(),
+                ends_begin=ends_begin * (end - begin),
+                ends=self._ends_between(various, begin, end),
+                sizes=np.full(len(keys), end - begin, np.int64),
+                rows=None,
+            )
+            for (begin, end), (start, stop), of_keys in zip(
+                itertools.pairwise(cuts), pieces, begins, strict=True
+            )
+        ]
+
+    def _places(self, at: int, cuts: Sequence[int]) -> I64:
+        """Where the bounds of some entries begin in the bytes of all fields."""
+        width, begin = int(self.widths[at]), int(self.begins[at])
+        if width >= 0:
+            return begin + width * np.asarray(cuts, np.int64)
+        ends = self.ends[self.ends_begin[at] : self.ends_begin[at + 1]]
+        return begin + np.append(np.zeros(1, np.int64), ends)[cuts]
+
+    def _ends_between(self, fields: Sequence[int], begin: int, end: int) -> npt.NDArray[Any]:
+        """Ends of the bounds of some neighbouring entries, counted from where those of each field begin."""
+        found = []
+        for at in fields:
+            ends = self.ends[self.ends_begin[at] : self.ends_begin[at + 1]]
+            found.append(ends[begin:end] - (int(ends[begin - 1]) if begin else 0))
+        return narrowed(np.concatenate(found).astype(np.int64)) if found else self.ends
 
     @property
     def nbytes(self) -> int:
