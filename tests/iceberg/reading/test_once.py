@@ -10,7 +10,7 @@ from lakehouse.iceberg.reading.once import Once
 
 
 async def test_many_who_ask_at_once_share_one_load() -> None:
-    """The first loads and the others wait; later ones find the value. Keys are apart."""
+    """The first to ask for a key loads it, the others wait, and later ones find the value."""
     values: Once[str, int] = Once()
     loads: list[str] = []
 
