@@ -134,11 +134,15 @@ class Ends:
     def _ranked_among(self, keys: pa.Array) -> I64:
         wanted = _ranks(keys)[0]
         if self._ranks is None or wanted is None:
-            every = np.full(len(self.array), len(keys), np.int64)
-            return _bisected(self.array, keys, np.zeros_like(every), every)
+            rows = np.flatnonzero(~self.unknown)
+            lowest = np.zeros(len(self.array), np.int64)
+            return _bisected(self.array, keys, lowest, rows, np.full(len(rows), len(keys)))
         if self._is_exact:
             return _placed(wanted, self._ranks)
-        return _bisected(self.array, keys, *_spans(self._ranks, wanted))
+        lowest, tied = _tied(self._ranks, wanted)
+        rows = np.flatnonzero(tied & ~self.unknown)
+        ends = np.searchsorted(wanted, wanted, side="right")
+        return _bisected(self.array, keys, lowest, rows, ends[lowest[rows]])
 
     def beginnings(self, key: str | bytes) -> Ends:
         """Returns of each end as many characters (of binary ends: bytes) as the key has."""
@@ -151,21 +155,23 @@ def _searched(array: pa.Array, keys: pa.Array) -> I64:
     prefix = _shared_prefix(keys[0].as_py(), keys[-1].as_py())
     words, sizes = _words(array, len(prefix))
     wanted, wanted_sizes = _words(keys, len(prefix))
-    lowest, highest = _spans(words, wanted)
+    lowest, tied = _tied(words, wanted)
     if prefix:
         shared = _mask(pc.starts_with(array, prefix).fill_null(True))
         if not shared.all():
             # What does not begin as all keys do is below or above all of them.
             others = np.flatnonzero(~shared)
             below = _mask(pc.less(array.take(pa.array(others)), pa.scalar(prefix, array.type)))
-            lowest[others] = highest[others] = np.where(below, 0, len(keys))
+            lowest[others] = np.where(below, 0, len(keys))
+            tied &= shared
     # Where the words are all that there is, zeros behind the shorter value are all that differs.
-    rows = np.flatnonzero(highest - lowest == 1)
-    size, size_of_key = sizes[rows], wanted_sizes[lowest[rows]]
-    told = (size <= _WORD_BYTES) & (size_of_key <= _WORD_BYTES)
+    rows = np.flatnonzero(tied)
+    first = lowest[rows]
+    size, size_of_key = sizes[rows], wanted_sizes[first]
+    count = np.searchsorted(wanted, wanted, side="right")[first] - first
+    told = (count == 1) & (size <= _WORD_BYTES) & (size_of_key <= _WORD_BYTES)
     lowest[rows] += told & (size > size_of_key)
-    highest[rows] = np.where(told, lowest[rows], highest[rows])
-    return _bisected(array, keys, lowest, highest)
+    return _bisected(array, keys, lowest, rows[~told], (first + count)[~told])
 
 
 def _shared_prefix(first: bytes, last: bytes) -> bytes:
@@ -174,12 +180,10 @@ def _shared_prefix(first: bytes, last: bytes) -> bytes:
     return first[:size]
 
 
-def _spans(ranks: Any, wanted: Any) -> tuple[I64, I64]:
-    """Returns for each rank the places of the first wanted one not below it, and of the first above it."""
+def _tied(ranks: Any, wanted: Any) -> tuple[I64, Mask]:
+    """Returns for each rank the place of the first wanted one not below it, and whether it is equal."""
     lowest = _placed(wanted, ranks)
-    at = np.minimum(lowest, len(wanted) - 1)
-    ends = np.searchsorted(wanted, wanted, side="right")
-    return lowest, np.where(wanted[at] == ranks, ends[at], lowest)
+    return lowest, wanted[np.minimum(lowest, len(wanted) - 1)] == ranks
 
 
 def _searchsorted(wanted: Any, ranks: Any) -> I64:
@@ -217,17 +221,16 @@ def _placed(wanted: Any, ranks: Any) -> I64:
     return lowest
 
 
-def _bisected(array: pa.Array, keys: pa.Array, lowest: I64, highest: I64) -> I64:
-    """Finds the place of each value, which is one from the lowest to the highest."""
-    rows = np.flatnonzero(lowest < highest)
-    if len(rows) and array.null_count:
-        rows = rows[_mask(array.is_valid())[rows]]
+def _bisected(array: pa.Array, keys: pa.Array, lowest: I64, rows: I64, highest: I64) -> I64:
+    """Finds the places of some rows, each of which is one from the lowest to the highest."""
     while len(rows):
-        middle = (lowest[rows] + highest[rows]) >> 1
+        begin = lowest[rows]
+        middle = (begin + highest) >> 1
         is_below = _mask(pc.less(keys.take(pa.array(middle)), array.take(pa.array(rows))))
-        lowest[rows] = np.where(is_below, middle + 1, lowest[rows])
-        highest[rows] = np.where(is_below, highest[rows], middle)
-        rows = rows[lowest[rows] < highest[rows]]
+        lowest[rows] = begin = np.where(is_below, middle + 1, begin)
+        highest = np.where(is_below, highest, middle)
+        goes_on = begin < highest
+        rows, highest = rows[goes_on], highest[goes_on]
     return lowest
 
 
