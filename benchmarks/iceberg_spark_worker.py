@@ -81,6 +81,35 @@ class _Iceberg(SparkWorker):
             "options => map('rewrite-all', 'true'))"
         )
 
+    def write_star(self, name: str, path: str, turn: str) -> str:
+        """A new table of the rows in 200 partitions of two specs, and its directory.
+
+        Ten days before ``turn`` by ten buckets, then, after the spec has changed, twenty days by five.
+        """
+        from pyspark.sql.functions import partitioning
+
+        rows, table = self.source(path), f"lake.bench.{name}"
+        by = (partitioning.days("day"), partitioning.bucket(10, "customer"))
+        rows.limit(0).writeTo(table).using("iceberg").partitionedBy(*by).createOrReplace()
+        rows.where(f"day < DATE '{turn}'").writeTo(table).append()
+        self.spark.sql(
+            f"ALTER TABLE {table} REPLACE PARTITION FIELD bucket(10, customer) WITH bucket(5, customer)"
+        )
+        rows.where(f"day >= DATE '{turn}'").writeTo(table).append()
+        [row] = self.spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Location'").collect()
+        return str(row["data_type"])
+
+    def star_join(self, name: str, folder: str) -> list[Any]:
+        """Rows of gold customers on holidays, by Spark's own planning of the two joins."""
+        for dim in ("customers", "calendar"):
+            self.source(f"{folder}/{dim}").createOrReplaceTempView(dim)
+        [row] = self.spark.sql(
+            f"SELECT count(*), sum(amount) FROM lake.bench.{name} fact "
+            "JOIN customers ON fact.customer = customers.customer "
+            "JOIN calendar ON fact.day = calendar.day WHERE tier = 'gold' AND holiday"
+        ).collect()
+        return [int(row[0]), f"{row[1]:.6g}"]
+
     def held(self, name: str) -> list[int]:
         """Rows, files and bytes; rows that deletes hide count."""
         [row] = self.spark.sql(
@@ -92,7 +121,8 @@ class _Iceberg(SparkWorker):
 
 async def main() -> None:
     """Answers until nobody asks any more."""
-    await serve(_Iceberg().commands("connect", "write", "write_by_key", "upsert", "compact", "held"))
+    names = ("connect", "write", "write_by_key", "write_star", "star_join", "upsert", "compact", "held")
+    await serve(_Iceberg().commands(*names))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["CUSTOMERS", "SHOPS", "stage", "stage_changes", "stage_shops"]
+__all__ = ["CUSTOMERS", "SHOPS", "stage", "stage_changes", "stage_dimensions", "stage_shops"]
 
 CUSTOMERS = 100_000
 SHOPS = 1_000_000
@@ -57,6 +57,21 @@ def stage_changes(folder: Path, number: int, count: int, rows: int) -> str:
     place = folder / f"changes-{number}"
     _write(_rows(np.concatenate([old, new]), rows, 2_000 + number), place / "0.parquet")
     return str(place)
+
+
+def stage_dimensions(folder: Path) -> str:
+    """All customers, three of them gold, and all days, two of them holidays; the folder's path."""
+    customers = np.arange(CUSTOMERS)
+    gold = np.isin(customers, (17, 4_242, 77_777))
+    tiers = np.where(gold, "gold", "plain")
+    _write(pa.table({"customer": customers, "tier": tiers}), folder / "dims" / "customers" / "0.parquet")
+    days = _SECOND // 86_400 + np.arange(30)
+    calendar = {
+        "day": pa.array(days.astype(np.int32), pa.date32()),
+        "holiday": np.isin(np.arange(30), (3, 21)),
+    }
+    _write(pa.table(calendar), folder / "dims" / "calendar" / "0.parquet")
+    return str(folder / "dims")
 
 
 def stage_shops(folder: Path) -> str:

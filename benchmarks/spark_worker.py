@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ class _Lakehouse(SparkWorker):
         [row] = found.selectExpr("count(*)", "sum(amount)").collect()
         return [int(row[0]), f"{row[1]:.6g}"]
 
+    def star_join(self, url: str, folder: str, runtime_filter: bool) -> list[Any]:
+        """Rows of an Iceberg table of gold customers on holidays; the two small sides are one.
+
+        Nothing is cached, so that each round reads what it needs from the store.
+        """
+        customers = self.source(f"{folder}/customers").where("tier = 'gold'").select("customer")
+        holidays = self.source(f"{folder}/calendar").where("holiday").select("day")
+        found = lakehouse_spark.join(
+            self.spark,
+            url,
+            customers.crossJoin(holidays),
+            on=["customer", "day"],
+            columns=["customer", "day", "amount"],
+            connection=replace(self._connection, settings={"cache.max_bytes": 0}),
+            runtime_filters=() if runtime_filter else "off",
+        )
+        [row] = found.selectExpr("count(*)", "sum(amount)").collect()
+        return [int(row[0]), f"{row[1]:.6g}"]
+
     def watched(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What a command takes of memory: resident bytes of the JVM and of each Python worker, over time."""
         do: Callable[..., Any] = getattr(self, command)
@@ -118,7 +138,7 @@ def _resident() -> tuple[int, int]:
 
 async def main() -> None:
     """Answers until nobody asks any more."""
-    names = ("connect", "write", "upsert", "compact", "held", "join", "watched")
+    names = ("connect", "write", "upsert", "compact", "held", "join", "star_join", "watched")
     await serve(_Lakehouse().commands(*names))
 
 
