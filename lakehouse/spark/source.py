@@ -154,6 +154,7 @@ def register(
     *,
     storage_options: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    catalogs: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Makes the data source ``lakehouse`` known to a session, and where its tables are.
 
@@ -162,6 +163,7 @@ def register(
         warehouse: a URL such as ``s3://bucket/warehouse``, or a connection; None = options say it.
         storage_options: fsspec's, such as ``endpoint_url``.
         settings: bounds, such as ``{"cache.max_bytes": …}``.
+        catalogs: catalogs of Iceberg tables by name, with the properties that ``lake.attach_catalog`` takes.
 
     Example::
 
@@ -170,11 +172,16 @@ def register(
     """
     chosen: Connection | None = None
     if isinstance(warehouse, Connection):
-        if storage_options or settings:
-            raise InvalidInputError("a connection has its storage options and settings itself")
+        if storage_options or settings or catalogs:
+            raise InvalidInputError("a connection has its storage options, settings and catalogs itself")
         chosen = warehouse
     elif warehouse is not None:
-        chosen = Connection(url=warehouse, storage_options=storage_options or {}, settings=settings or {})
+        chosen = Connection(
+            url=warehouse,
+            storage_options=storage_options or {},
+            settings=settings or {},
+            catalogs=catalogs or {},
+        )
     if chosen is not None:
         remember(spark, chosen)
     enable_pushdown(spark)

@@ -53,7 +53,17 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "iceberg": (
         *("single_values", "types", "metadata", "metadata_json", "renewing", "locations", "opening"),
-        *("manifests", "planning", "reading", "relations", "scan", "table", "publishing", "catalogs"),
+        *(
+            "manifests",
+            "planning",
+            "reading",
+            "relations",
+            "scan",
+            "state",
+            "table",
+            "publishing",
+            "catalogs",
+        ),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (

@@ -28,6 +28,7 @@ from lakehouse.expr.nodes import all_given
 from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.format.schema import Field, TableSchema, walk
 from lakehouse.iceberg import IcebergPlan, ScanTask, TableState
+from lakehouse.lake import Lake
 from lakehouse.spark.reading.filters import translated
 from lakehouse.spark.reading.options import IcebergTarget, ReadOptions
 from lakehouse.spark.reading.reader import (
@@ -38,6 +39,7 @@ from lakehouse.spark.reading.reader import (
     split_bytes_of,
     struct_asked,
 )
+from lakehouse.spark.runtime.connection import warehouse
 from lakehouse.spark.runtime.errors import carried
 from lakehouse.spark.runtime.iceberg_files import table_files
 from lakehouse.spark.runtime.types import arrow_for_spark, as_spark
@@ -55,6 +57,23 @@ _OF_OUR_TABLES = (
 _NANOSECONDS = ("timestamp_ns", "timestamp_ns_ntz")
 
 
+async def _named(lake: Lake, target: IcebergTarget, options: ReadOptions) -> TableState:
+    name = str(target.name)
+    catalog, known = name.partition(".")[0], target.connection.catalogs
+    if catalog in known and catalog not in await lake.catalogs():
+        await lake.attach_catalog(catalog, known[catalog])
+    table = await lake.table(name)
+    if not isinstance(table, iceberg.IcebergTable):
+        raise InvalidInputError(f"{name} is no Iceberg table", table=name)
+    return _asked_for(table, options)
+
+
+def _asked_for(table: iceberg.IcebergTable, options: ReadOptions) -> TableState:
+    return table.state(
+        snapshot=options.version, timestamp=options.timestamp, tag=options.tag, ref=options.ref
+    )
+
+
 async def _opened(target: IcebergTarget, options: ReadOptions) -> TableState:
     opening = iceberg.open(
         target.connection.url,
@@ -64,9 +83,7 @@ async def _opened(target: IcebergTarget, options: ReadOptions) -> TableState:
         settings=dict(target.connection.settings),
     )
     async with await opening as table:
-        return table.state(
-            snapshot=options.version, timestamp=options.timestamp, tag=options.tag, ref=options.ref
-        )
+        return _asked_for(table, options)
 
 
 def state_of(target: IcebergTarget, options: ReadOptions) -> TableState:
@@ -77,6 +94,9 @@ def state_of(target: IcebergTarget, options: ReadOptions) -> TableState:
         NotFoundError: there is no table.
     """
     options.refuse_given(_OF_OUR_TABLES, "Iceberg tables are read as of a snapshot, and have no such option")
+    if target.name is not None:
+        lake = warehouse(target.connection)
+        return lake.call(_named, lake.lake, target, options)
     # A loop of its own: no lake is needed to open a table that no catalog is asked for.
     bridge = Bridge(contextlib.nullcontext())
     try:

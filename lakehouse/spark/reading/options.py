@@ -38,7 +38,7 @@ __all__ = [
 
 OPERATIONS: Final = ("append", "upsert", "delete", "overwrite", "overwrite_partitions")
 """Operations that a write may ask for."""
-_TARGET = ("warehouse", "table", "path", "storage_options", "locations", "moved")
+_TARGET = ("warehouse", "table", "path", "storage_options", "locations", "moved", "catalogs")
 _PREFIXES = ("storage.", "setting.")
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "numpartitions", "provider", "owner", "paths"})
 """Names that Spark puts among the options of a source for itself."""
@@ -174,8 +174,8 @@ class IcebergTarget:
 
 
 def is_iceberg(table: str) -> bool:
-    """Returns whether a name is that of an Iceberg table: a URL."""
-    return "://" in table
+    """Returns whether a name is that of an Iceberg table: a URL, or one of three parts or more."""
+    return "://" in table or table.count(".") > 1
 
 
 def iceberg_target(options: Mapping[str, str], default: Connection | None = None) -> IcebergTarget | None:
@@ -189,6 +189,10 @@ def iceberg_target(options: Mapping[str, str], default: Connection | None = None
         if "moved" in given or "locations" in given:
             raise InvalidInputError("moved and locations are for Iceberg tables: name one by its URL")
         return None
+    if "://" not in table:
+        if "moved" in given or "locations" in given:
+            raise InvalidInputError(f"{table} is where its catalog says: moved and locations go with a URL")
+        return IcebergTarget(connection=target_of(options, default)[0], name=table)
     if default is not None and Location.parse(default.url).scheme != Location.parse(table).scheme:
         default = None
     return IcebergTarget(
@@ -208,6 +212,9 @@ def _table(given: Mapping[str, str]) -> str:
 def _connection(url: str, given: Mapping[str, str], default: Connection | None) -> Connection:
     """Returns a connection to a URL by what options say, and a default where they say nothing."""
     below: Mapping[str, Any] = {}
+    catalogs = {} if default is None else default.catalogs
+    if "catalogs" in given:
+        catalogs = _json_object("catalogs", given["catalogs"])
     storage: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     if "storage_options" in given:
@@ -221,7 +228,7 @@ def _connection(url: str, given: Mapping[str, str], default: Connection | None) 
         elif name.startswith("setting."):
             settings[name.removeprefix("setting.")] = _value(text, numbers=True)
     merged = understood_options(Location.parse(url), below, storage)
-    return Connection(url=url, storage_options=merged, settings=settings)
+    return Connection(url=url, storage_options=merged, settings=settings, catalogs=catalogs)
 
 
 _Parser = Callable[[str, str], Any]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -67,7 +67,7 @@ def table(
 
     Args:
         spark: the session; classic or Connect.
-        name: ``database.table``, or the URL of an Iceberg table: its directory, or a metadata file.
+        name: ``database.table``; of Iceberg tables the URL or ``catalog.namespace.table``.
         connection: the warehouse; None = the one that was registered.
         columns: names, in order; None = all.
         where: a condition, as SQL text or an expression of the engine.
@@ -84,13 +84,11 @@ def table(
         split_bytes: about how many bytes of files a task reads; None = as the cores suggest.
         pin_s: seconds for which the snapshot is kept from the planning on; costs a commit. None = it is
             kept for a day when reading it takes longer than half of the table's ``delete_grace_s``.
-        pushdown: whether conditions that Spark finds later, in queries that use the frame, leave files
-            and rows out. False takes a shorter way for rows, by which a few columns come in two thirds of
-            the time: for queries that need all that is asked for here. Columns without nulls are then
-            declared as such.
-        runtime_filters: filters by which files of an Iceberg table are left out, such as
-            ``RuntimeFilter.in_("day", days)``; rows of the others are not asked. The table is planned now
-            then, as with ``pushdown=False``.
+        pushdown: whether conditions that Spark finds later leave files and rows out. False takes a shorter
+            way for rows, by which a few columns come in two thirds of the time: for queries that need all
+            that is asked for here. Columns without nulls are then declared as such.
+        runtime_filters: filters by which files of an Iceberg table are left out; rows of the others are not
+            asked. With them the table is planned now, as with ``pushdown=False``.
         locations: further places where files of an Iceberg table may be, as URLs.
         moved: an Iceberg table was copied to where it is read.
 
@@ -98,37 +96,15 @@ def table(
 
         paid = lakehouse.spark.table(spark, "sales.orders", columns=["id", "amount"], where="amount > 10")
     """
-    if isinstance(columns, str) or (columns is not None and not columns):
-        raise InvalidInputError(f"columns is a list of names with one at least, not {columns!r}")
-    options: dict[str, Any] = {
-        "columns": None if columns is None else json.dumps(list(columns)),
-        "where": to_sql(where) if isinstance(where, Expr) else where,
-        "version": version,
-        "timestamp": None if timestamp is None else time_ms_of(timestamp),
-        "tag": tag,
-        "ref": ref,
-        "freshness": freshness,
-        "incremental_from": incremental_from,
-        "incremental_to": incremental_to,
-        "relation": relation,
-        "split_bytes": split_bytes,
-        "pin": pin_s,
-    }
-    given = {key: str(value) for key, value in options.items() if value is not None}
+    at = {"version": version, "tag": tag, "ref": ref, "freshness": freshness, "relation": relation}
+    since = {"incremental_from": incremental_from, "incremental_to": incremental_to}
+    given = _given(columns, where, timestamp, {**at, **since, "split_bytes": split_bytes, "pin": pin_s})
     target = iceberg_named(spark, name, connection, locations=locations, moved=moved)
-    if target is not None and (runtime_filters or not pushdown):
-        return _tasks(spark, target, ReadOptions.parse(given), runtime_filters)
-    if target is None and runtime_filters not in ((), [], "off"):
+    if target is not None:
+        return _iceberg(spark, target, given, connection, runtime_filters, pushdown=pushdown)
+    if applied_filters(runtime_filters):
         raise InvalidInputError("runtime_filters are for Iceberg tables: of our own say it by where=")
-    if not pushdown:
-        return _direct(spark, name, ReadOptions.parse(given), connection_of(spark, connection))
-    enable_pushdown(spark)
-    if target is None:
-        named = {**_target(spark, connection), "table": name}
-    else:
-        named = _iceberg_options(name, connection, locations, moved)
-    with plain_errors():
-        return spark.read.format("lakehouse").options(**named, **given).load()
+    return _own(spark, name, given, connection, pushdown=pushdown)
 
 
 def create_view(spark: SparkSession, view: str, name: str, **how: Any) -> DataFrame:
@@ -187,14 +163,59 @@ def iceberg_named(
     return iceberg_target(given, default)
 
 
-def _iceberg_options(
-    name: str, connection: Connection | None, locations: Sequence[str], moved: bool
+def _given(
+    columns: Sequence[str] | None,
+    where: Expr | str | None,
+    timestamp: dt.datetime | int | str | None,
+    others: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Returns the options that name an Iceberg table; how it is reached only where it is given."""
-    options = {"table": name, "moved": str(moved)}
-    if locations:
-        options["locations"] = json.dumps(list(locations))
-    return options if connection is None else options | _reached(connection)
+    """Returns what is asked for as options of the source."""
+    if isinstance(columns, str) or (columns is not None and not columns):
+        raise InvalidInputError(f"columns is a list of names with one at least, not {columns!r}")
+    options = {
+        "columns": None if columns is None else json.dumps(list(columns)),
+        "where": to_sql(where) if isinstance(where, Expr) else where,
+        "timestamp": None if timestamp is None else time_ms_of(timestamp),
+        **others,
+    }
+    return {key: str(value) for key, value in options.items() if value is not None}
+
+
+def _own(
+    spark: SparkSession, name: str, given: Mapping[str, str], connection: Connection | None, *, pushdown: bool
+) -> DataFrame:
+    if not pushdown:
+        return _direct(spark, name, ReadOptions.parse(given), connection_of(spark, connection))
+    connection_of(spark, connection)  # refused here, where the caller sees it
+    named = {} if connection is None else {"warehouse": connection.url, **_reached(connection)}
+    return _load(spark, {"table": name, **named, **given})
+
+
+def _iceberg(
+    spark: SparkSession,
+    target: IcebergTarget,
+    given: Mapping[str, str],
+    connection: Connection | None,
+    filters: Sequence[RuntimeFilter] | Literal["off"],
+    *,
+    pushdown: bool,
+) -> DataFrame:
+    if applied_filters(filters) or not pushdown:
+        return _tasks(spark, target, ReadOptions.parse(given), filters)
+    named = {"table": target.name or target.connection.url}
+    if target.moved:
+        named["moved"] = "true"
+    if target.locations:
+        named["locations"] = json.dumps(list(target.locations))
+    if connection is not None:
+        named |= {"warehouse": connection.url, **_reached(connection)}
+    return _load(spark, {**named, **given})
+
+
+def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    enable_pushdown(spark)
+    with plain_errors():
+        return spark.read.format("lakehouse").options(**options).load()
 
 
 def _tasks(
@@ -220,14 +241,10 @@ def applied_filters(filters: Sequence[RuntimeFilter] | Literal["off"]) -> Sequen
     return filters
 
 
-def _target(spark: SparkSession, connection: Connection | None) -> dict[str, str]:
-    """Returns the options that name the warehouse; none for the session's own, which its source knows."""
-    chosen = connection_of(spark, connection)
-    if connection is None:
-        return {}
-    return {"warehouse": chosen.url, **_reached(chosen)}
-
-
 def _reached(connection: Connection) -> dict[str, str]:
-    options = {"storage_options": json.dumps(connection.revealed_options())}
+    """Returns the options that say how a warehouse is reached, and which catalogs it has."""
+    options = {
+        "storage_options": json.dumps(connection.revealed_options()),
+        "catalogs": json.dumps(connection.catalogs),
+    }
     return options | {f"setting.{key}": json.dumps(value) for key, value in connection.settings.items()}

@@ -47,6 +47,8 @@ class Connection:
     """Storage options of fsspec, such as ``endpoint_url``, in any spelling; secrets are shown as ``***``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the lake, such as ``{"cache.max_bytes": …}``."""
+    catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    """Catalogs of Iceberg tables by name, with the properties that ``lake.attach_catalog`` takes."""
 
     def __post_init__(self) -> None:
         if "://" not in self.url:
@@ -65,7 +67,7 @@ class Connection:
     @property
     def identity(self) -> str:
         """Key that equal connections share; a hash, so that no secret can be read from it."""
-        known = (self.url, _sorted(self.revealed_options()), _sorted(self.settings))
+        known = (self.url, *map(_sorted, (self.revealed_options(), self.settings, self.catalogs)))
         return hashlib.sha256(repr(known).encode()).hexdigest()
 
     def revealed_options(self) -> dict[str, Any]:

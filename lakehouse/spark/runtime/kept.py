@@ -1,4 +1,4 @@
-"""What a process keeps open, because workers are used again.
+"""Things that a process keeps open, because workers are used again.
 
 Invariant: nothing that a parent opened is used in a process that was forked from it.
 """

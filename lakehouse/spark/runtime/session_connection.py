@@ -23,6 +23,7 @@ def remember(spark: SparkSession, connection: Connection) -> None:
         "url": connection.url,
         "storage_options": connection.revealed_options(),
         "settings": dict(connection.settings),
+        "catalogs": dict(connection.catalogs),
     }
     try:
         text = json.dumps(fields)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.iceberg import RuntimeFilter
 from lakehouse.spark.reading.iceberg_reader import IcebergReader, TasksPart, iceberg_struct, state_of
+from lakehouse.spark.reading.joins import join
 from lakehouse.spark.reading.options import IcebergTarget, ReadOptions, iceberg_target
 from lakehouse.spark.reading.table_frame import table
 from lakehouse.spark.runtime.connection import Connection
@@ -74,6 +78,7 @@ def test_snapshots_tags_and_branches_have_their_rows(spark: SparkSession) -> Non
 def test_a_frame_stays_with_its_snapshot() -> None:
     """What travels names one snapshot of the table, and none of the others."""
     state = reader_of("time_travel", tag=next(iter(_tags()))).state
+    assert state.snapshot is not None
     arrived = pickle.loads(pickle.dumps(state))
     assert list(arrived.metadata.snapshots) == [state.snapshot.id]
     assert arrived.metadata.refs == {}
@@ -151,3 +156,22 @@ def test_what_cannot_be_done_is_said(spark: SparkSession) -> None:
         iceberg_target({"table": "db.t", "moved": "true"})
     with pytest.raises(InvalidInputError, match="read, and not written"), plain_errors():
         spark.range(1).write.format("lakehouse").mode("append").save(url)
+
+
+def test_tables_of_catalogs_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    """A session that knows a catalog reads its tables by name, as sources, whole and in joins."""
+    place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/wh"}
+    catalog = SqlCatalog("ice", **place)
+    catalog.create_namespace("db")
+    rows = pa.table({"id": pa.array(range(10), pa.int64()), "name": [f"n{one}" for one in range(10)]})
+    catalog.create_table("db.t", rows.schema).append(rows)
+    catalog.close()
+    register(spark, f"file://{tmp_path}/lake", catalogs={"ice": {"type": "sql", **place}})
+    assert ids_of(spark.read.format("lakehouse").load("ice.db.t").where("id > 6").toArrow()) == [7, 8, 9]
+    assert table(spark, "ice.db.t", columns=["id"], pushdown=False).count() == 10
+    dim = spark.createDataFrame([(3,), (4,)], "id long")
+    assert sorted(map(tuple, join(spark, "ice.db.t", dim, "id").collect())) == [(3, "n3"), (4, "n4")]
+    with pytest.raises(NotFoundError, match=r"no table 'db\.gone'"):
+        table(spark, "ice.db.gone")
+    with pytest.raises(InvalidInputError, match="URL"):
+        table(spark, "ice.db.t", moved=True)
