@@ -330,7 +330,6 @@ class KeyedBytes:
 
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The bounds of neighbouring entries, apart, if all entries have the same fields."""
-        assert self.rows is None
         places = np.stack([self._places(at, cuts) for at in range(len(self.keys))])
         lengths = np.diff(places, axis=1).T
         # Put in the order of the parts by one loop, so that each part is a copy of one piece.
