@@ -118,8 +118,7 @@ def next_document(
     data: str,
     version: int,
     now_ms: int,
-    made: Mapping[str, Any] | None,
-    rows_assigned: int,
+    made: Mapping[str, Any],
     head: Snapshot,
     retain: int,
     log_from_ms: int,
@@ -135,29 +134,25 @@ def next_document(
         data: URL of the directory of the data files.
         version: version of the format.
         now_ms: the store's time.
-        made: the snapshot to add; None = none.
-        rows_assigned: ids of rows that the snapshot takes.
+        made: the snapshot to add.
         head: our newest snapshot, whose tags are published where their snapshots are.
         retain: maximum number of snapshots that stay listed.
         log_from_ms: earlier metadata that were replaced before are not mentioned any more.
         token: of the write, by which its writer knows its own.
     """
-    snapshots = [*before.snapshots, *([dict(made)] if made is not None else [])][-retain:]
+    snapshots = [*before.snapshots, dict(made)][-retain:]
     kept = {one["snapshot-id"] for one in snapshots}
-    current = snapshots[-1]
     schemas = {one["schema-id"]: one for one in before.document.get("schemas", ())}
     schemas[schema.id] = published_schema(schema, version)
     used = {one["schema-id"] for one in snapshots}
-    moment = max(now_ms, before.changed_ms)
     log = [one for one in before.document.get("snapshot-log", ()) if one["snapshot-id"] in kept]
-    if made is not None:
-        log.append({"timestamp-ms": made["timestamp-ms"], "snapshot-id": made["snapshot-id"]})
+    log.append({"timestamp-ms": made["timestamp-ms"], "snapshot-id": made["snapshot-id"]})
     document: Document = {
         "format-version": version,
         "table-uuid": table,
         "location": location,
-        "last-sequence-number": max(before.sequence, current["sequence-number"]),
-        "last-updated-ms": moment,
+        "last-sequence-number": made["sequence-number"],
+        "last-updated-ms": max(now_ms, before.changed_ms),
         "last-column-id": schema.highest_field_id,
         "current-schema-id": schema.id,
         "schemas": [schemas[number] for number in sorted(schemas) if number in used],
@@ -166,25 +161,29 @@ def next_document(
         "last-partition-id": PARTITION_ID - 1 + len(schema.partition_by),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],
-        "properties": {
-            # Another client's maintenance would delete files that our snapshots need.
-            "gc.enabled": "false",
-            # Readers that stay below a table's own places learn so where its files are.
-            "write.data.path": data,
-            "write.format.default": "parquet",
-            "lakehouse.token": token,
-        },
-        "current-snapshot-id": current["snapshot-id"],
+        "properties": _properties(data, token),
+        "current-snapshot-id": made["snapshot-id"],
         "snapshots": snapshots,
         "snapshot-log": log,
         "metadata-log": _metadata_log(before, log_from_ms),
-        "refs": _refs(current["snapshot-id"], kept, head),
+        "refs": _refs(made["snapshot-id"], kept, head),
         "statistics": [],
         "partition-statistics": [],
     }
     if version >= _ROW_IDS_VERSION:
-        document["next-row-id"] = before.next_row_id + rows_assigned
+        document["next-row-id"] = before.next_row_id + made["added-rows"]
     return document
+
+
+def _properties(data: str, token: str) -> dict[str, str]:
+    return {
+        # Another client's maintenance would delete files that our snapshots need.
+        "gc.enabled": "false",
+        # Readers that stay below a table's own places learn so where its files are.
+        "write.data.path": data,
+        "write.format.default": "parquet",
+        "lakehouse.token": token,
+    }
 
 
 def _metadata_log(before: Published, from_ms: int) -> list[dict[str, Any]]:

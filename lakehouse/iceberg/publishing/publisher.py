@@ -285,7 +285,7 @@ class _Publication:
                 "first-row-id": self.before.next_row_id,
                 "added-rows": next_row_id - self.before.next_row_id,
             }
-        return await self._create(made, next_row_id - self.before.next_row_id)
+        return await self._create(made)
 
     async def _write_manifests(self, assembly: Assembly, written: list[str]) -> list[Listed]:
         async def write(part: tuple[Content, Sequence[PublishedFile]]) -> Listed:
@@ -307,7 +307,7 @@ class _Publication:
         at_once = self.table.settings.read_concurrency
         return [listed async for listed in map_bounded(write, assembly.written, at_once)]
 
-    async def _create(self, made: Mapping[str, Any], rows_assigned: int) -> int:
+    async def _create(self, made: Mapping[str, Any]) -> int:
         """Creates the next version, tells readers of it, and deletes what nobody reads any more."""
         options, head = self.view.options, self.view.snapshot
         now_ms = await self.table.snapshots.store_now_ms(head)
@@ -322,7 +322,6 @@ class _Publication:
             version=self.version,
             now_ms=now_ms,
             made=made,
-            rows_assigned=rows_assigned,
             head=head,
             retain=options.iceberg_retain,
             log_from_ms=now_ms - grace_ms,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -15,14 +16,13 @@ from tests.interop.iceberg.plain_rows import plain_rows
 def main() -> None:
     """Reads every table and writes its rows."""
     # Only the environment of this program has them.
-    import duckdb
-    from duckdb_extensions import import_extension  # type: ignore[import-not-found]
+    duckdb, extensions = map(importlib.import_module, ("duckdb", "duckdb_extensions"))
 
     place = Path(sys.argv[1])
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for name in ("avro", "iceberg"):
-        import_extension(name)
+        extensions.import_extension(name)
         connection.execute(f"LOAD {name}")
     found = {}
     for name, table in json.loads((place / "published.json").read_text()).items():
