@@ -10,6 +10,9 @@ The condition is made for columns of whole numbers, text, bytes, dates, times, d
 of one family on both sides. For floating-point keys there is none, since Spark takes NaN and NaN, 0.0 and
 -0.0 for equal.
 
+Files of an Iceberg table are asked for all keys that were collected, through the transforms of their
+partitions and by their bounds; rows are asked as those of our own tables.
+
 Invariant: the rows are those of the join without any of this, of one snapshot of the large table.
 """
 
@@ -94,7 +97,8 @@ class JoinReport(Report):
     files: int
     """Number of files of the large table."""
     files_pruned: Mapping[str, int]
-    """Files left out, counted by reason: partition, bucket, key range, stats, index."""
+    """Files left out, counted by reason: partition, bucket, key range, stats, index; of an Iceberg table
+    ``plan``."""
     indexes_read: int = 0
     bytes: int
     """Bytes of all its files."""
