@@ -213,3 +213,24 @@ async def _table(store: ObjectStore) -> Table:
     lake = process(store)
     await lake.create_database("db")
     return await lake.create_table(NAME, ROWS, primary_key="id")
+
+
+async def test_a_publication_costs_what_changed() -> None:
+    """A changed bucket of many costs one manifest, its list, the metadata and the hint, and one commit."""
+    recording = RecordingStore(await restored({}))
+    lake = process(recording)
+    await lake.create_database("db")
+    table = await lake.create_table(NAME, ROWS, primary_key="id", bucket=8)
+    await table.upsert(numbered(0, 100))
+    await table.compact(full=True)
+    await table.publish_iceberg()
+    await table.upsert(numbered(3, 4, "w"))
+    await table.compact(full=True)
+    recording.clear()
+    report = await table.publish_iceberg()
+    assert (report.added, report.removed, report.manifests) == (1, 1, 1)
+    written = [one.key.rpartition("/")[2].split("-")[0] for one in recording.calls if one.verb == "put"]
+    assert [name for name in written if name != "LATEST"] == ["manifest", "snap", "version"]
+    created = [one.key.rpartition("/")[2].split("-")[0] for one in recording.calls if "put_if" in one.verb]
+    assert created == ["snapshot", "v2.metadata.json"]
+    assert sum(one.verb == "list_page" for one in recording.calls) == 1
