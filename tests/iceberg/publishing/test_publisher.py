@@ -11,7 +11,7 @@ import pytest
 from lakehouse.errors import ConflictError, InvalidInputError
 from lakehouse.io import ObjectStore
 from lakehouse.storage.table import Table
-from lakehouse.testing import RecordingStore
+from lakehouse.testing import ManualClock, RecordingStore
 from tests.kit.published import ROWS, iceberg_rows, iceberg_table, lake_at, numbered, our_rows
 from tests.kit.worlds import NAME, StepIn, process, restored, table_of
 
@@ -234,3 +234,21 @@ async def test_a_publication_costs_what_changed() -> None:
     created = [one.key.rpartition("/")[2].split("-")[0] for one in recording.calls if "put_if" in one.verb]
     assert created == ["snapshot", "v2.metadata.json"]
     assert sum(one.verb == "list_page" for one in recording.calls) == 1
+
+
+async def test_a_publication_that_took_too_long_begins_again() -> None:
+    """Behind the deadline the next number may have been used and deleted, so the newest is looked for."""
+    clock = ManualClock()
+    store = StepIn(await restored({}))
+    lake = process(store, clock=clock)
+    await lake.create_database("db")
+    table = await lake.create_table(NAME, ROWS, primary_key="id")
+    await table.upsert(numbered(0, 5))
+
+    async def stall() -> None:
+        await clock.advance(301)
+
+    store.before(0, "/iceberg/metadata/snap-", stall, verb="put")
+    report = await table.publish_iceberg()
+    assert (store.act, report.changed, report.version) == (None, True, 1)
+    assert len([name for name in await published_objects(store) if name.startswith("snap")]) == 1

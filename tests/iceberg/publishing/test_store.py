@@ -41,8 +41,11 @@ async def test_what_nobody_reads_any_more_is_deleted_after_the_grace(version: in
     store = TimedStore(await restored({}))
     table = await made(store, **{"iceberg.retain": 1, "iceberg.format_version": version})
     await table.publish_iceberg()
+    # Written long ago, and replaced only now.
+    store.advance(3 * HOUR_S)
     await republished(table, "a")
     before = await names(store)
+    store.advance(HOUR_S / 2)
     await republished(table, "b")
     assert before <= await names(store)
     store.advance(2 * HOUR_S)
