@@ -6,7 +6,7 @@ two publishers of one version the second finds its number taken: it deletes what
 from what the first published.
 
 Invariant: a publication never follows that of a newer snapshot of ours, and ``commit.deadline_s`` lies at
-most between the look for the newest version and the creation of the next. So no version is created that was
+most between a look for the newest version and the creation of the next. So no version is created that was
 deleted meanwhile, and no snapshot is listed whose hold was dropped.
 """
 
@@ -327,10 +327,7 @@ class _Publication:
             log_from_ms=now_ms - grace_ms,
             token=token,
         )
-        if self.table.env.clock.steady() - self.began > options.commit_deadline_s:
-            raise ConflictError(
-                f"the publication of snapshot {self._snapshot} took too long: it begins again"
-            )
+        await self._look_again(options.commit_deadline_s)
         number = self.before.version + 1
         await self.place.create(number, document, token=token)
         try:
@@ -339,6 +336,22 @@ class _Publication:
         except LakehouseError as error:
             _log.warning("published, and what it replaced was not cleaned up", error=error)
         return number
+
+    async def _look_again(self, deadline_s: float) -> None:
+        """Makes sure, after work that took long, that the newest version still is the one that it began from.
+
+        Raises:
+            ConflictError: it is not.
+        """
+        clock = self.table.env.clock
+        if clock.steady() - self.began <= deadline_s:
+            return
+        looked = clock.steady()
+        newest = self.place.newest_version(await self.place.listed())
+        if newest != self.before.version or clock.steady() - looked > deadline_s:
+            raise ConflictError(
+                f"version {newest} of what is published came first: snapshot {self._snapshot} begins anew"
+            )
 
     async def _clean(self, document: Mapping[str, Any], *, before_ms: int) -> None:
         """Deletes what was written for metadata that nobody reads any more, if there are such."""

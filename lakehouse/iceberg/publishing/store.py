@@ -73,9 +73,13 @@ class PublishedStore:
         prefix = join(self.root, f"{PUBLISHED}/metadata/")
         return {relative(self.root, meta.key): meta async for meta in self.store.list(prefix)}
 
+    def newest_version(self, listed: Mapping[str, ObjectMeta]) -> int:
+        """Returns the number of the newest version; 0 = there is none."""
+        return max((published_version(path) or 0 for path in listed), default=0)
+
     async def newest(self, listed: Mapping[str, ObjectMeta]) -> Published:
         """Reads the newest metadata."""
-        version = max((published_version(path) or 0 for path in listed), default=0)
+        version = self.newest_version(listed)
         published = await self.version(version) if version else Published()
         if version and published.document["location"] != self.location:
             # Manifests have URLs in them: of a warehouse that was moved, all of them are written anew.

@@ -236,10 +236,13 @@ async def test_a_publication_costs_what_changed() -> None:
     assert sum(one.verb == "list_page" for one in recording.calls) == 1
 
 
-async def test_a_publication_that_took_too_long_begins_again() -> None:
-    """Behind the deadline the next number may have been used and deleted, so the newest is looked for."""
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "overtaken"])
+async def test_a_publication_that_took_long_looks_again(others: bool) -> None:
+    """Behind the deadline the next number may have been used and deleted, so the newest is listed again."""
     clock = ManualClock()
-    store = StepIn(await restored({}))
+    inner = await restored({})
+    recording = RecordingStore(inner)
+    store = StepIn(recording)
     lake = process(store, clock=clock)
     await lake.create_database("db")
     table = await lake.create_table(NAME, ROWS, primary_key="id")
@@ -247,8 +250,13 @@ async def test_a_publication_that_took_too_long_begins_again() -> None:
 
     async def stall() -> None:
         await clock.advance(301)
+        if others:
+            await (await table_of(inner)).publish_iceberg()
 
     store.before(0, "/iceberg/metadata/snap-", stall, verb="put")
+    recording.clear()
     report = await table.publish_iceberg()
-    assert (store.act, report.changed, report.version) == (None, True, 1)
+    looks = sum(one.verb == "list_page" and "/iceberg/" in one.key for one in recording.calls)
+    assert (store.act, report.version, report.changed) == (None, 1, not others)
+    assert looks == (3 if others else 2)
     assert len([name for name in await published_objects(store) if name.startswith("snap")]) == 1
