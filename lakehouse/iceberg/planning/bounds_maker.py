@@ -21,14 +21,12 @@ from lakehouse.expr.partition_bounds import bounds_between, bounds_of, only_nan
 from lakehouse.expr.transforms import Transform
 from lakehouse.iceberg.manifests import ManifestFile, PartitionSummary, RawBounds, decoded_bounds
 from lakehouse.iceberg.metadata import PartitionSpec
-from lakehouse.iceberg.planning.files import FileSet, SpecRange
+from lakehouse.iceberg.planning.files import ROWS_MAX, FileSet, SpecRange
 from lakehouse.iceberg.types import IcebergSchema, field_types, never_null
-from lakehouse.kernels.arrays import I32, I64, Mask
+from lakehouse.kernels.arrays import I32, Mask
 
 __all__ = ["BoundsMaker"]
 
-_ROWS_MAX = 1 << 62
-"""Rows of what does not say how many it has."""
 _UNSAID = PartitionSummary(contains_null=True, contains_nan=None, lower=None, upper=None)
 """Summary of a field that the manifest list says nothing of."""
 
@@ -74,12 +72,12 @@ class BoundsMaker:
             name: files.bounds(*self._fields[name], functools.partial(self._of_column, files, name))
             for name in self._known(names)
         }
-        return FileBounds(rows=_known_rows(files.rows), columns=columns)
+        return FileBounds(rows=files.most_rows, columns=columns)
 
     def of_partitions(self, files: FileSet, names: Collection[str]) -> FileBounds:
         """Returns the same by the partitions alone."""
         columns = {name: self._by_partition(files, name) for name in self._known(names)}
-        return FileBounds(rows=_known_rows(files.rows), columns=columns)
+        return FileBounds(rows=files.most_rows, columns=columns)
 
     def _known(self, names: Collection[str]) -> list[str]:
         return [name for name in names if name in self._fields]
@@ -94,11 +92,14 @@ class BoundsMaker:
 
     def _of_range(self, files: FileSet, one: SpecRange, name: str) -> ColumnarBounds:
         kind = self._fields[name][1]
-        rows = _known_rows(files.rows[one.begin : one.end])
-        made = [
-            bounds_of(transform, one.partition(one.spec.fields[at].field_id), kind, rows)
-            for at, transform in self._sources(one.spec, name)
-        ]
+        rows = files.most_rows[one.begin : one.end]
+        made = []
+        for at, transform in self._sources(one.spec, name):
+            values, has_field = one.partition(one.spec.fields[at].field_id)
+            bounds = bounds_of(transform, values, kind, rows)
+            # Without the field nothing is known; a null there would say that all rows are null.
+            bounds.nulls = np.where(has_field, bounds.nulls, UNKNOWN)
+            made.append(bounds)
         return self._intersection(made, len(rows), name)
 
     def _of_summaries(self, manifests: Sequence[ManifestFile], name: str) -> ColumnarBounds:
@@ -158,7 +159,7 @@ def _of_metrics(files: FileSet, field_id: int, kind: pa.DataType) -> ColumnarBou
         # Bounds leave NaN out, which is above every number.
         nans = files.counts(lambda columns: columns.nans(field_id))
         nan = nans != 0
-        low, high = only_nan(low, high, (nans > 0) & (nulls >= 0) & (nans + nulls >= _known_rows(files.rows)))
+        low, high = only_nan(low, high, (nans > 0) & (nulls >= 0) & (nans + nulls >= files.most_rows))
     return ColumnarBounds(low, high, nulls, nan=nan)
 
 
@@ -219,11 +220,7 @@ def _nothing(count: int, kind: pa.DataType) -> ColumnarBounds:
 
 def _rows(*counts: int | None) -> int:
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else _ROWS_MAX
-
-
-def _known_rows(rows: I64) -> I64:
-    return np.where(rows < 0, _ROWS_MAX, rows)
+    return sum(known) if len(known) == len(counts) else ROWS_MAX
 
 
 def _summary(manifest: ManifestFile, at: int) -> PartitionSummary:

@@ -32,7 +32,10 @@ from lakehouse.iceberg.metadata import PartitionSpec
 from lakehouse.iceberg.planning.tasks import ScanTask, data_format
 from lakehouse.kernels.arrays import I64, Mask
 
-__all__ = ["FileSet", "LiveEntries", "SpecRange"]
+__all__ = ["ROWS_MAX", "FileSet", "LiveEntries", "SpecRange"]
+
+ROWS_MAX = 1 << 62
+"""Rows of what does not say how many it has."""
 
 _FILE_BYTES, _BOUNDS_BYTES = 40, 32
 """Bytes of a file in its columns, and in the bounds of a column beside their values."""
@@ -91,13 +94,15 @@ class SpecRange:
     """Place of their first file."""
     end: int
 
-    def partition(self, field_id: int) -> pa.Array:
-        """Returns a partition field of every file."""
-        columns = []
-        for part in self.parts:
-            column = part.columns.partition.get(field_id)
-            columns.append(pa.nulls(part.count) if column is None else part.array(column))
-        return _of_one_type(columns)
+    def partition(self, field_id: int) -> tuple[pa.Array, Mask]:
+        """Returns a partition field of every file, and for each whether its manifest has the field."""
+        columns = [part.columns.partition.get(field_id) for part in self.parts]
+        values = [
+            pa.nulls(part.count) if column is None else part.array(column)
+            for part, column in zip(self.parts, columns, strict=True)
+        ]
+        has_field = np.repeat([column is not None for column in columns], [part.count for part in self.parts])
+        return _of_one_type(values), has_field
 
 
 class FileSet:
@@ -114,6 +119,8 @@ class FileSet:
         self.begins: I64 = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
         """Place of the first file of each manifest, and at the end the number of all files."""
         self._bounds: dict[tuple[int, pa.DataType], ColumnarBounds] = {}
+        self.has_grown = True
+        """Whether it has taken more memory since somebody last looked."""
 
     def __len__(self) -> int:
         return int(self.begins[-1])
@@ -124,6 +131,11 @@ class FileSet:
     def rows(self) -> I64:
         """Rows of each file."""
         return self._joined(lambda part: part.numbers(part.columns.records))
+
+    @functools.cached_property
+    def most_rows(self) -> I64:
+        """Rows of each file, or more than it can have where that is not known."""
+        return np.where(self.rows < 0, ROWS_MAX, self.rows)
 
     @functools.cached_property
     def sizes(self) -> I64:
@@ -174,7 +186,13 @@ class FileSet:
         found = self._bounds.get((field_id, kind))
         if found is None:
             found = self._bounds[field_id, kind] = make()
+            self.has_grown = True
         return found
+
+    @functools.cached_property
+    def key(self) -> tuple[str, ...]:
+        """Paths of the manifests, by which the files are known."""
+        return tuple(part.manifest.path for part in self.parts)
 
     @property
     def nbytes(self) -> int:

@@ -8,7 +8,6 @@ Invariant: entries that are handed out are live, and have what they inherit.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -60,8 +59,8 @@ class PlanCaches:
         """Manifests by path of the list."""
         self.manifests: CacheRegion[tuple[str, int], ManifestColumns] = budget.region(_MANIFESTS)
         """Entries by path and length of the manifest."""
-        self.files: CacheRegion[bytes, FileSet] = budget.region(_FILES)
-        """Columns of files with bounds, by a digest of their manifests."""
+        self.files: CacheRegion[tuple[str, ...], FileSet] = budget.region(_FILES)
+        """Columns of files with bounds, by the paths of their manifests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +102,14 @@ class ManifestSource:
 
     async def files(self, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]) -> FileSet:
         """Returns the files of manifests, with the bounds that were made of them before."""
-        key = _digest(manifests)
-        found = self.caches.files.get_if_present(key)
+        found = self.caches.files.get_if_present(tuple(manifest.path for manifest in manifests))
         return found if found is not None else FileSet(await self.entries(manifests), specs)
 
     def keep(self, files: FileSet) -> None:
         """Keeps files with the bounds that have been made of them."""
-        self.caches.files.put(_digest([part.manifest for part in files.parts]), files)
+        if files.has_grown:
+            self.caches.files.put(files.key, files)
+            files.has_grown = False
 
     async def _listed(self, path: str) -> tuple[ManifestFile, ...]:
         async def load(_: str) -> tuple[ManifestFile, ...]:
@@ -185,11 +185,3 @@ def _differs_error(manifest: ManifestFile, what: str, expected: int, got: int) -
         expected=expected,
         got=got,
     )
-
-
-def _digest(manifests: Sequence[ManifestFile]) -> bytes:
-    """Returns a key for a sequence of manifests."""
-    digest = hashlib.blake2b(digest_size=16)
-    for manifest in manifests:
-        digest.update(f"{manifest.path}\0{manifest.length}\0{manifest.sequence}\n".encode())
-    return digest.digest()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.conversions import to_bytes
-from pyiceberg.partitioning import PartitionField as SpecField
+from pyiceberg.partitioning import PartitionField as SourceField
 from pyiceberg.partitioning import PartitionSpec as Spec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, TruncateTransform
@@ -108,8 +108,8 @@ def test_bucketed_columns_are_known() -> None:
 async def test_partitions_and_metrics_bound_together(tmp_path: Path) -> None:
     """A file's bounds are the narrower of what its partition and its metrics say."""
     schema = Schema(NestedField(1, "v", LongType(), required=False))
-    truncated = Spec(SpecField(1, 1000, TruncateTransform(10), "t"), spec_id=0)
-    bucketed = Spec(SpecField(1, 1001, BucketTransform(4), "b"), spec_id=1)
+    truncated = Spec(SourceField(1, 1000, TruncateTransform(10), "t"), spec_id=0)
+    bucketed = Spec(SourceField(1, 1001, BucketTransform(4), "b"), spec_id=1)
     metrics = {
         "lower_bounds": {1: to_bytes(LongType(), 25)},
         "upper_bounds": {1: to_bytes(LongType(), 90)},
@@ -166,3 +166,22 @@ async def test_high_ends_of_numbers_hold_beside_nan(
         assert len(await table.plan("v < 0.5")) == 0
         assert len(await table.plan("v = 5")) == 0
         assert len(await table.plan("v in (5, 6)")) == 0
+
+
+async def test_a_partition_field_that_a_manifest_lacks_is_not_known(tmp_path: Path) -> None:
+    """Files of a manifest without a field of their spec are not taken for files of the partition null."""
+    schema = Schema(NestedField(1, "v", LongType(), required=False))
+    none, both = Spec(spec_id=0), Spec(SourceField(1, 1000, TruncateTransform(10), "t"), spec_id=1)
+    lacking = Manifest(
+        name="m",
+        schema=schema,
+        spec=none,
+        items=[Item(path="1", rows=5)],
+        summaries=False,
+        line={"partition_spec_id": 1},
+    )
+    made = Table(
+        schemas=[schema], specs=[none, both], snapshots=[Snapshot(id=1, sequence=1, manifests=[lacking])]
+    )
+    async with await opened(made, tmp_path) as table:
+        assert len(await table.plan("v = 5")) == 1
