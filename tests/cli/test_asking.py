@@ -28,7 +28,8 @@ TAKES_AWAY = {
 }
 """Methods of tables and lakes after which rows, history, names or objects are gone, or all files others."""
 HARMLESS = {
-    *("add_column", "add_index", "alter", "alter_index", "append", "changes", "compact", "core"),
+    *("add_column", "add_index", "alter", "alter_index", "append", "attach_catalog", "catalogs", "changes"),
+    *("compact", "core", "detach_catalog", "publish_iceberg"),
     *("create_database", "create_table", "create_tag", "current_snapshot", "database_exists", "databases"),
     *("files", "flush", "follow", "get", "get_many", "index_metas", "indexes", "location", "make_optional"),
     *("manifests", "move_column", "name", "partitions", "pin", "rebuild_indexes", "rename_column"),

@@ -143,7 +143,7 @@ def _laden(cls: type) -> Any:
         "ServerInfo": server,
     }
     value = object.__new__(cls)
-    for name, kind in {"url": "", **_parts(cls)}.items():
+    for name, kind in {"url": "", "inner": "", **_parts(cls)}.items():
         held = next((it for word, it in told.items() if word in f"{name}: {kind}"), None)
         for attribute in (name, f"_{name}"):
             try:

@@ -55,22 +55,25 @@ async def test_commits_through_every_name_of_a_table_take_turns() -> None:
 
 
 async def test_a_table_that_is_opened_again_compacts_once() -> None:
-    """However often and under whatever name a table is opened, one automatic compaction listens."""
+    """However often and under whatever name a table is opened, one compaction and one publication listen."""
     lake, table = await lake_with_table()
     await lake.table(NAME)
     renamed = await lake.rename_table(NAME, "db.new")
-    assert renamed._table.listeners == [auto_compaction(table._table)]
+    compaction, publication = renamed._table.listeners
+    assert compaction is auto_compaction(table._table)
+    assert type(publication).__name__ == "AutoPublication"
 
 
 async def test_every_listener_hears_of_every_commit() -> None:
     """A listener that is added takes nobody's place."""
     _, table = await lake_with_table()
     first, second = Heard(), Heard()
+    before = list(table._table.listeners)
     table._table.listeners += [first, second]
     await table.upsert([{"id": 1}])
     await table.create_tag("v1", snapshot=2)
     assert first.snapshots == second.snapshots == [2, 3]
-    assert len(table._table.listeners) == 3
+    assert table._table.listeners == [*before, first, second]
 
 
 async def test_an_older_view_does_not_bring_its_deadline_back() -> None:
