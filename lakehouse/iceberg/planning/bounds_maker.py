@@ -21,7 +21,7 @@ from lakehouse.expr.partition_bounds import bounds_between, bounds_of, only_nan
 from lakehouse.expr.transforms import Transform
 from lakehouse.iceberg.manifests import ManifestFile, PartitionSummary, RawBounds, decoded_bounds
 from lakehouse.iceberg.metadata import PartitionSpec
-from lakehouse.iceberg.planning.files import ROWS_MAX, FileSet, SpecRange
+from lakehouse.iceberg.planning.files import ROWS_MAX, FileSet, SpecRange, spec_of
 from lakehouse.iceberg.types import IcebergSchema, field_types, never_null
 from lakehouse.kernels.arrays import I32, Mask
 
@@ -106,7 +106,7 @@ class BoundsMaker:
         """Returns bounds in manifests of one spec, by the summaries that the manifest list has of them."""
         kind = self._fields[name][1]
         rows = np.array([_rows(one.added_rows, one.existing_rows) for one in manifests], np.int64)
-        spec = self._specs.get(manifests[0].spec_id, PartitionSpec(id=manifests[0].spec_id))
+        spec = spec_of(self._specs, manifests[0].spec_id)
         made = []
         for at, transform in self._sources(spec, name):
             value_kind = transform.result_type(kind)

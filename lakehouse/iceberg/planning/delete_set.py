@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import CorruptionError
-from lakehouse.iceberg.manifests import EQUALITY_DELETES, UNKNOWN, decoded_bounds
+from lakehouse.iceberg.manifests import EQUALITY_DELETES, UNKNOWN
 from lakehouse.iceberg.planning.files import FileSet, LiveEntries
 from lakehouse.iceberg.planning.matching import Pairs
 from lakehouse.iceberg.planning.tasks import DeleteFile, delete_format
@@ -51,13 +51,13 @@ class DeleteSet(FileSet):
     @functools.cached_property
     def path_bounds(self) -> tuple[pa.Array, pa.Array]:
         """Least and greatest data path in each file; null = not known."""
-        ends = ([], [])  # type: tuple[list[pa.Array], list[pa.Array]]
-        for part in self.parts:
-            stats = part.columns.stats(_PATH_FIELD)
-            for made, raw in zip(ends, (stats.low, stats.high), strict=True):
-                bounds = decoded_bounds(raw, pa.string(), count=part.columns.count)
-                made.append(part.array(bounds).cast(pa.large_string()))
-        low, high = (pa.concat_arrays(made) if made else pa.array([], pa.large_string()) for made in ends)
+        low, high = (
+            self.raw_bounds(column, pa.string()).cast(pa.large_string())
+            for column in (
+                lambda columns: columns.low(_PATH_FIELD),
+                lambda columns: columns.high(_PATH_FIELD),
+            )
+        )
         return low, high
 
     @functools.cached_property

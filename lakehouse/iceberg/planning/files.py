@@ -32,7 +32,7 @@ from lakehouse.iceberg.metadata import PartitionSpec
 from lakehouse.iceberg.planning.tasks import ScanTask, data_format
 from lakehouse.kernels.arrays import I64, Mask
 
-__all__ = ["ROWS_MAX", "FileSet", "LiveEntries", "SpecRange"]
+__all__ = ["ROWS_MAX", "FileSet", "LiveEntries", "SpecRange", "spec_of"]
 
 ROWS_MAX = 1 << 62
 """Rows of what does not say how many it has."""
@@ -173,9 +173,8 @@ class FileSet:
         for spec, group in itertools.groupby(self.parts, lambda part: part.manifest.spec_id):
             parts = tuple(group)
             begin, number = number, number + len(parts)
-            # Metadata may have dropped a spec that no file needs to be written by any more.
             yield SpecRange(
-                spec=self._specs.get(spec, PartitionSpec(id=spec)),
+                spec=spec_of(self._specs, spec),
                 parts=parts,
                 begin=int(self.begins[begin]),
                 end=int(self.begins[number]),
@@ -245,7 +244,7 @@ class FileSet:
 
     def partition_columns(self, spec: int, at: I64) -> list[pa.Array]:
         """Returns the partition values of some files of one spec, a column for each field."""
-        fields = self._specs.get(spec, PartitionSpec(id=spec)).fields
+        fields = spec_of(self._specs, spec).fields
         found: list[list[pa.Array]] = [[] for _ in fields]
         for part, entries in self.chosen(at):
             for values, field in zip(found, fields, strict=True):
@@ -337,9 +336,14 @@ class FileSet:
 
     def _partition_values(self, part: LiveEntries, entries: I64) -> list[tuple[Any, ...]]:
         """Returns the partition of each of some entries of a manifest, in the order of the spec's fields."""
-        fields = self._specs.get(part.manifest.spec_id, PartitionSpec(id=part.manifest.spec_id)).fields
+        fields = spec_of(self._specs, part.manifest.spec_id).fields
         columns = [_partition_column(part, field.field_id, entries).to_pylist() for field in fields]
         return list(zip(*columns, strict=True)) if columns else [()] * len(entries)
+
+
+def spec_of(specs: Mapping[int, PartitionSpec], number: int) -> PartitionSpec:
+    """Returns a spec by its id; one without fields where the metadata have dropped it."""
+    return specs.get(number, PartitionSpec(id=number))
 
 
 def _weight(bounds: ColumnarBounds) -> int:

@@ -5,7 +5,7 @@ Invariant: a filter excludes only what has no row that it lets through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +14,9 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.expr import bind, col
 from lakehouse.expr.columnar import FileBounds
 from lakehouse.expr.runtime_filter import RuntimeFilter
+from lakehouse.iceberg.manifests import ManifestFile
+from lakehouse.iceberg.planning.bounds_maker import BoundsMaker
+from lakehouse.iceberg.planning.files import FileSet
 from lakehouse.kernels.arrays import Mask
 
 __all__ = ["AppliedFilter", "BoundFilter", "bound_filters"]
@@ -31,6 +34,14 @@ class BoundFilter:
 
     def __str__(self) -> str:
         return self.filter.describe()
+
+    def of_manifests(self, manifests: Sequence[ManifestFile], bounds: BoundsMaker) -> Mask:
+        """Returns for each manifest, True if no row of it is let through."""
+        return self.excluded(bounds.of_manifests(manifests, (self.column,)))
+
+    def of_files(self, files: FileSet, bounds: BoundsMaker) -> Mask:
+        """Returns for each file, True if no row of it is let through."""
+        return self.excluded(bounds.of_files(files, (self.column,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

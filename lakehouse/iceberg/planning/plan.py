@@ -24,9 +24,9 @@ from lakehouse.iceberg.planning.delete_set import DeleteSet
 from lakehouse.iceberg.planning.deletes import assigned
 from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned, range_text
 from lakehouse.iceberg.planning.files import FileSet
-from lakehouse.iceberg.planning.filters import AppliedFilter, BoundFilter, bound_filters
+from lakehouse.iceberg.planning.filters import AppliedFilter, bound_filters
 from lakehouse.iceberg.planning.matching import Pairs
-from lakehouse.iceberg.planning.question import Answers, Question
+from lakehouse.iceberg.planning.question import Answers, Question, without
 from lakehouse.iceberg.planning.splits import SplitSizes, shares
 from lakehouse.iceberg.planning.tasks import ScanTask
 from lakehouse.iceberg.types import IcebergSchema
@@ -60,10 +60,6 @@ class Candidates:
         """Returns for each file what is true of its manifest."""
         repeated: Mask = np.repeat(mask[self.read], np.diff(self.files.begins))
         return repeated
-
-    def excluded(self, one: BoundFilter) -> Mask:
-        """Returns for each file whether a runtime filter excludes it."""
-        return one.excluded(self.bounds.of_files(self.files, frozenset([one.column])))
 
 
 class IcebergPlan:
@@ -126,10 +122,7 @@ class IcebergPlan:
 
     @functools.cached_property
     def _manifests_kept(self) -> Mask:
-        kept: Mask = self._of_manifests.kept
-        for one in self._filters:
-            kept &= ~one.manifests
-        return kept
+        return without(self._of_manifests.kept, (one.manifests for one in self._filters))
 
     @functools.cached_property
     def _read(self) -> Mask:
@@ -141,9 +134,7 @@ class IcebergPlan:
     def _at(self) -> I64:
         """Places of the files among the candidates."""
         kept = self._read & self._of_files.kept
-        for one in self._filters:
-            kept &= ~one.files
-        return np.flatnonzero(kept)
+        return np.flatnonzero(without(kept, (one.files for one in self._filters)))
 
     @functools.cached_property
     def _deletes(self) -> Pairs:
@@ -155,8 +146,8 @@ class IcebergPlan:
         applied = [
             AppliedFilter(
                 filter=one,
-                manifests=one.excluded(bounds.of_manifests(made.manifests, frozenset([one.column]))),
-                files=made.excluded(one),
+                manifests=one.of_manifests(made.manifests, bounds),
+                files=one.of_files(made.files, bounds),
             )
             for one in bound_filters(filters, self.schema.table_schema.arrow())
         ]
@@ -206,10 +197,11 @@ class IcebergPlan:
         files, deletes, pairs = self._candidates.files, self._candidates.deletes, self._deletes
         ends = np.searchsorted(pairs.files, np.arange(len(self._at)), side="right").tolist()
         begin = 0
-        for number, (task, at) in enumerate(zip(files.tasks(self._at), self._at.tolist(), strict=True)):
-            numbers, begin = pairs.deletes[begin : ends[number]].tolist(), ends[number]
+        residuals = self._of_files.residuals(self._at)
+        for task, end, residual in zip(files.tasks(self._at), ends, residuals, strict=True):
+            numbers, begin = pairs.deletes[begin:end].tolist(), end
             applying = tuple(deletes.delete_file(delete) for delete in numbers)
-            yield replace(task, deletes=applying, residual=self._of_files.residual(at))
+            yield replace(task, deletes=applying, residual=residual)
 
     def explain(self, *, limit: int = _LISTED_MAX) -> Explanation:
         """Says which condition or filter excludes which manifest and which file, and why.

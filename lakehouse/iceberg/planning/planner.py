@@ -18,9 +18,9 @@ from lakehouse.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakehouse.iceberg.planning.bounds_maker import BoundsMaker
 from lakehouse.iceberg.planning.delete_set import DeleteSet
 from lakehouse.iceberg.planning.files import FileSet
-from lakehouse.iceberg.planning.filters import AppliedFilter, BoundFilter, bound_filters
+from lakehouse.iceberg.planning.filters import AppliedFilter, bound_filters
 from lakehouse.iceberg.planning.plan import Candidates, IcebergPlan
-from lakehouse.iceberg.planning.question import Question
+from lakehouse.iceberg.planning.question import Question, without
 from lakehouse.iceberg.planning.source import ManifestSource
 from lakehouse.iceberg.planning.splits import SplitSizes
 from lakehouse.iceberg.types import IcebergSchema
@@ -60,13 +60,13 @@ async def planned(
         data = [one for one in every if not one.content]
         deletes = [one for one in every if one.content]
         answers = question.ask(bounds.of_manifests(data, question.names))
-        excluded = [_excluded(one, data, bounds) for one in asked]
-        read = np.flatnonzero(_kept(answers.kept, excluded))
+        excluded = [one.of_manifests(data, bounds) for one in asked]
+        read = np.flatnonzero(without(answers.kept, excluded))
         files = await source.files([data[number] for number in read.tolist()], metadata.specs)
         # A delete file applies within its partition, or everywhere if it has none: then nothing excludes it.
-        applying = _kept(
+        applying = without(
             question.ask(bounds.of_manifests(deletes, question.names)).kept,
-            [_excluded(one, deletes, bounds) for one in asked],
+            (one.of_manifests(deletes, bounds) for one in asked),
         )
         deleting = [deletes[number] for number in np.flatnonzero(applying).tolist()] if len(files) else []
         candidates = Candidates(
@@ -85,7 +85,7 @@ async def planned(
             of_manifests=answers,
             of_files=question.ask(bounds.of_files(files, question.names)),
             filters=[
-                AppliedFilter(filter=one, manifests=mask, files=candidates.excluded(one))
+                AppliedFilter(filter=one, manifests=mask, files=one.of_files(files, bounds))
                 for one, mask in zip(asked, excluded, strict=True)
             ],
             sizes=SplitSizes.of(metadata.properties),
@@ -100,16 +100,6 @@ def _may_have(manifest: ManifestFile, added_by: frozenset[int] | None) -> bool:
     if added_by is None:
         return (manifest.added_files, manifest.existing_files) != (0, 0)
     return not manifest.content and manifest.snapshot_id in added_by and manifest.added_files != 0
-
-
-def _excluded(one: BoundFilter, manifests: Sequence[ManifestFile], bounds: BoundsMaker) -> Mask:
-    return one.excluded(bounds.of_manifests(manifests, frozenset([one.column])))
-
-
-def _kept(kept: Mask, excluded: Sequence[Mask]) -> Mask:
-    for mask in excluded:
-        kept = np.logical_and(kept, ~mask)
-    return kept
 
 
 def _admitted(files: FileSet, question: Question, added_by: frozenset[int] | None) -> Mask:

@@ -8,7 +8,8 @@ Invariant: a file is kept if and only if no part excludes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from lakehouse.format.schema import TableSchema
 from lakehouse.kernels.arrays import I64, U8, Mask
 from lakehouse.storage.scan import bind_where
 
-__all__ = ["Answers", "Question"]
+__all__ = ["Answers", "Question", "without"]
 
 _LISTED_MAX = 64
 """Maximum values of a range that is asked value by value."""
@@ -76,36 +77,39 @@ class Answers:
     @property
     def kept(self) -> Mask:
         """For each file, True if no part excludes it."""
-        kept: Mask = np.ones(self.count, np.bool_)
-        for excluded in self.excluded:
-            kept &= ~excluded
-        return kept
+        return without(np.ones(self.count, np.bool_), self.excluded)
 
     def first_excluding(self, at: int) -> int | None:
         """Returns the number of the first part that excludes a file; None if none does."""
         found = (number for number, verdicts in enumerate(self.verdicts) if verdicts[at] == _NONE)
         return next(found, None)
 
-    def residual(self, at: int) -> Expr | None:
-        """Returns the condition that rows of a file have still to be asked; None if all of them match."""
-        left = [
-            part for part, verdicts in zip(self.parts, self.verdicts, strict=False) if verdicts[at] != _ALL
-        ]
-        return all_of(*left) if left else None
+    def residuals(self, at: I64) -> list[Expr | None]:
+        """Returns the condition that rows of some files have still to be asked; None where all match."""
+        patterns, left = self._left(at)
+        return [left[pattern] for pattern in patterns]
 
     def residual_texts(self, at: I64) -> list[str | None]:
-        """Returns the same of several files, as SQL; one text for all files that have the same parts left."""
-        if not self.parts:
-            return [None] * len(at)
+        """Returns the same as SQL."""
+        patterns, left = self._left(at)
+        texts = {pattern: None if expr is None else to_sql(expr) for pattern, expr in left.items()}
+        return [texts[pattern] for pattern in patterns]
+
+    def _left(self, at: I64) -> tuple[list[int], dict[int, Expr | None]]:
+        """Returns for each file the parts that are left, as bits, and one condition for each such pattern."""
         bits = np.zeros(len(at), object if len(self.parts) > 62 else np.int64)
         for number, verdicts in enumerate(self.verdicts[: len(self.parts)]):
             bits |= (verdicts[at] != _ALL).astype(bits.dtype) << number
-        texts = {int(some): self._text(int(some)) for some in np.unique(bits)}
-        return [texts[int(some)] for some in bits.tolist()]
+        left: dict[int, Expr | None] = {}
+        for pattern in set(bits.tolist()):
+            parts = [part for number, part in enumerate(self.parts) if pattern >> number & 1]
+            left[pattern] = all_of(*parts) if parts else None
+        return bits.tolist(), left
 
-    def _text(self, bits: int) -> str | None:
-        left = [part for number, part in enumerate(self.parts) if bits >> number & 1]
-        return to_sql(all_of(*left)) if left else None
+
+def without(kept: Mask, excluded: Iterable[Mask]) -> Mask:
+    """Returns what is kept and by nothing excluded."""
+    return functools.reduce(lambda left, mask: left & ~mask, excluded, kept)
 
 
 def _lists(bound: Sequence[Expr], listed: frozenset[str]) -> Sequence[Expr]:

@@ -36,17 +36,17 @@ def test_every_part_excludes_for_itself() -> None:
 def test_parts_that_always_hold_are_not_asked_again() -> None:
     """The residual of a file has the parts that are true of some of its rows only."""
     found = answers("a >= 5 and b = 1")
-    residual = found.residual(1)
+    residual = found.residuals(np.array([1]))[0]
     assert residual is not None
     assert to_sql(residual) == "b = 1"
     assert found.residual_texts(np.array([1, 2])) == ["b = 1", "b = 1"]
     assert answers("a >= 7").residual_texts(np.array([1, 2])) == ["a >= 7", None]
-    assert answers("a >= 5").residual(1) is None
+    assert answers("a >= 5").residuals(np.array([1]))[0] is None
 
 
 def test_residuals_are_of_the_condition_as_it_was_written() -> None:
     """A residual can be sent as text and asked anywhere."""
-    residual = answers("a + 0 = 7 and b in (1, 2)").residual(0)
+    residual = answers("a + 0 = 7 and b in (1, 2)").residuals(np.array([0]))[0]
     assert residual is not None
     assert parse_where(to_sql(residual)).columns() == {"a", "b"}
 
@@ -61,5 +61,5 @@ def test_without_a_condition_all_files_are_kept() -> None:
     """No part excludes anything, and nothing is left to ask."""
     found = answers(None)
     assert found.kept.all()
-    assert found.residual(0) is None
+    assert found.residuals(np.array([0]))[0] is None
     assert found.residual_texts(np.array([0, 1])) == [None, None]
