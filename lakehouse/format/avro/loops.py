@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from lakehouse.format.avro.operations import (
     BAD_BLOCK,
     BAD_BRANCH,
@@ -39,8 +37,9 @@ from lakehouse.format.avro.operations import (
     WIDTH,
 )
 from lakehouse.kernels.compiled import Loops
+from lakehouse.kernels.copying import copy_loop, copy_spans
 
-__all__ = ["LOOPS", "copy_bytes", "copy_spans", "find_blocks", "read_number", "walk"]
+__all__ = ["LOOPS", "find_blocks", "read_number", "walk"]
 
 _PAYS_FROM = 2_000_000
 """Bytes that, interpreted, take as long as loading compiled code."""
@@ -260,24 +259,6 @@ def _next_block(
         return at, spare
 
 
-def copy_spans(data: Any, starts: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """Copies scattered bytes one after another, each to its offset."""
-    for i in range(len(starts)):
-        copy_bytes(out, offsets[i], data, starts[i], lengths[i])
-
-
-def copy_bytes(out: Any, to: int, data: Any, start: int, count: int) -> None:
-    """Sets ``out[to : to + count] = data[start : start + count]``."""
-    out[to : to + count] = data[start : start + count]
-
-
-def _copy_loop(out: Any, to: int, data: Any, start: int, count: int) -> None:
-    # With signed indices numba checks each for being negative, which is seven times slower.
-    first, source = np.uint64(to), np.uint64(start)
-    for i in range(np.uint64(count)):
-        out[first + i] = data[source + i]
-
-
 LOOPS = Loops(
     read_number,
     find_blocks,
@@ -287,6 +268,6 @@ LOOPS = Loops(
     copy_spans,
     pays_from=_PAYS_FROM,
     adds_up=True,
-    copy_bytes=_copy_loop,
+    copy_bytes=copy_loop,
 )
 """The loops of this module, compiled as one unit; each is an attribute under its name."""

@@ -30,7 +30,6 @@ from lakehouse.format.sstable.loops import (
     VARINT_STAND_INS,
     Kernel,
     Packed,
-    copy_bytes,
     fresh_bytes,
     numbers,
     put_varint,
@@ -40,6 +39,7 @@ from lakehouse.format.sstable.loops import (
 )
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.compiled import Loops
+from lakehouse.kernels.copying import copy_bytes
 
 __all__ = [
     "ENTRY_BYTES_MIN",

@@ -17,13 +17,13 @@ import pyarrow as pa
 from lakehouse.kernels.arrays import I64, U8
 from lakehouse.kernels.binary_arrays import binary_parts
 from lakehouse.kernels.compiled import Loops
+from lakehouse.kernels.copying import copy_bytes, copy_loop, copy_spans
 
 __all__ = [
     "VARINT_PARTS",
     "VARINT_STAND_INS",
     "Kernel",
     "Packed",
-    "copy_bytes",
     "element_counts",
     "element_spans",
     "fresh_bytes",
@@ -135,18 +135,6 @@ def varint_sizes(values: I64) -> I64:
     return sizes
 
 
-def copy_bytes(out: Any, to: int, data: Any, start: int, count: int) -> None:
-    """Sets ``out[to : to + count] = data[start : start + count]``."""
-    out[to : to + count] = data[start : start + count]
-
-
-def _copy_loop(out: Any, to: int, data: Any, start: int, count: int) -> None:
-    # With signed indices numba checks each for being negative, which is seven times slower.
-    first, source = np.uint64(to), np.uint64(start)
-    for i in range(np.uint64(count)):
-        out[first + i] = data[source + i]
-
-
 def put_varint(out: Any, at: int, value: int) -> int:
     """Writes a number, seven bits per byte, lowest first; returns the place behind it."""
     while value >= 128:
@@ -241,12 +229,6 @@ def _spans(
     return -1
 
 
-def _gather(data: Any, starts: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """Copies scattered values one after another."""
-    for i in range(len(starts)):
-        copy_bytes(out, offsets[i], data, starts[i], lengths[i])
-
-
 def _element_counts(data: Any, starts: Any, lengths: Any, valid: Any, counts: Any) -> int:
     """Reads the number of elements of each list, at most its bytes. Returns an invalid row, or -1."""
     for i in range(len(starts)):
@@ -281,7 +263,7 @@ def _element_spans(
 
 VARINT_PARTS: tuple[Callable[..., Any], ...] = (put_varint, read_varint)
 """Functions that loops of other modules call, for their :class:`~lakehouse.kernels.compiled.Loops`."""
-VARINT_STAND_INS: dict[str, Any] = {"copy_bytes": _copy_loop}
+VARINT_STAND_INS: dict[str, Any] = {"copy_bytes": copy_loop}
 """Stand-in for :func:`copy_bytes` in compiled loops."""
 
 _UNIT = Loops(
@@ -291,7 +273,7 @@ _UNIT = Loops(
     _put_elements,
     _get_fixed,
     _spans,
-    _gather,
+    copy_spans,
     _element_counts,
     _element_spans,
     **VARINT_STAND_INS,
@@ -301,6 +283,6 @@ put_sized = Kernel(_UNIT, _put_sized)
 put_elements = Kernel(_UNIT, _put_elements)
 get_fixed = Kernel(_UNIT, _get_fixed)
 spans = Kernel(_UNIT, _spans)
-gather = Kernel(_UNIT, _gather)
+gather = Kernel(_UNIT, copy_spans)
 element_counts = Kernel(_UNIT, _element_counts)
 element_spans = Kernel(_UNIT, _element_spans)
