@@ -65,6 +65,10 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "catalogs",
         ),
     ),
+    "catalog": (
+        *("ids", "nodes", "engines", "layers", "sources", "registry", "graph", "pins", "views"),
+        *("statistics", "system", "hints", "bundles", "accounts"),
+    ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "cli": (
         *("escapes", "column_fit", "output", "arguments", "asking", "progress", "frame"),

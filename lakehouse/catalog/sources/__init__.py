@@ -1,0 +1,28 @@
+"""Sources of the catalog: our warehouse and catalogs of Iceberg, asked by one protocol.
+
+Words: *source* (a catalog that can be asked) → *pointer* (what a name stands for now, may be stale)
+→ *content* (what a pointer leads to, never changes). An *identity* is one incarnation of a relation, a
+*version* one state of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.catalog.sources.source import (
+        CatalogSource,
+        ListedName,
+        Page,
+        Pointer,
+        SnapshotFacts,
+        TableFacts,
+    )
+
+__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts"]
+
+__getattr__, __dir__ = door(
+    __name__, {"source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts"}
+)
