@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 RelationPath = tuple[str, ...]
-"""Parts of a name in a catalog: namespaces from the outermost in, then the relation; dots may stand in them."""
+"""Parts of a name in a catalog: namespaces from the outermost in, then the relation; parts may hold dots."""
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
