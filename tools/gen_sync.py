@@ -63,7 +63,10 @@ SOURCES = {
     "lakehouse/iceberg/scan.py": "lakehouse/sync/iceberg_scan.py",
     "lakehouse/iceberg/table.py": "lakehouse/sync/iceberg.py",
     "lakehouse/index/metas/enumerate.py": "lakehouse/sync/index_metas.py",
-    "lakehouse/lake.py": "lakehouse/sync/lake.py",
+    "lakehouse/lake/catalogs.py": "lakehouse/sync/lake/catalogs.py",
+    "lakehouse/lake/databases.py": "lakehouse/sync/lake/databases.py",
+    "lakehouse/lake/lake.py": "lakehouse/sync/lake/lake.py",
+    "lakehouse/lake/tables.py": "lakehouse/sync/lake/tables.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
     "lakehouse/storage/table_columns.py": "lakehouse/sync/table_columns.py",
     "lakehouse/storage/table_indexes.py": "lakehouse/sync/table_indexes.py",
@@ -83,6 +86,9 @@ def rules() -> Rules:
             "IcebergTable": "lakehouse.sync.iceberg",
             "IndexMetaScan": "lakehouse.sync.index_metas",
             "Lake": "lakehouse.sync.lake",
+            "LakeCatalogs": "lakehouse.sync.lake.catalogs",
+            "LakeDatabases": "lakehouse.sync.lake.databases",
+            "LakeTables": "lakehouse.sync.lake.tables",
             "Table": "lakehouse.sync.table",
             "TableColumns": "lakehouse.sync.table_columns",
             "TableIndexes": "lakehouse.sync.table_indexes",
@@ -99,11 +105,6 @@ def rules() -> Rules:
                 "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
             ),
             "IndexMetaScan.stats": ("ScanStats", "Grows while the scan runs."),
-            "Lake.caches": (
-                "CacheBudget",
-                "Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes.",
-            ),
-            "Lake.settings": ("Settings", "Bounds and defaults of the lake."),
             "RowForms.report": (
                 "ScanReport",
                 "Report of the last reading: files looked at and left out, rows read, cost.",
@@ -122,7 +123,7 @@ def rules() -> Rules:
             r"\bawait ack\b": "ack.wait()",
             r"\bawait ": "",
         },
-        either={"Lake.table": ("IcebergTable", "Table")},
+        either={"LakeTables.table": ("IcebergTable", "Table")},
     )
 
 

@@ -70,6 +70,18 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *("statistics", "system", "hints", "bundles", "accounts"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
+    "sync": (
+        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "writer"),
+        *(
+            "table_columns",
+            "table_indexes",
+            "table_maintenance",
+            "table_relations",
+            "table",
+            "iceberg",
+            "lake",
+        ),
+    ),
     "cli": (
         *("escapes", "column_fit", "output", "arguments", "asking", "progress", "frame"),
         *("tables", "iceberg", "database", "store", "puffin", "index_source_choice", "index_metas"),

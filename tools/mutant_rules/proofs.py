@@ -112,8 +112,8 @@ PROOFS = (
     ),
     Mutant(
         rule="acknowledged: nobody looks when the connection is closed",
-        path="lakehouse/lake.py",
-        old="            stack.push_async_callback(self._env.recheck)\n",
+        path="lakehouse/lake/lake.py",
+        old="            stack.push_async_callback(self._state.env.recheck)\n",
         new="",
         tests=(f"{_RECHECK}::test_an_overwritten_snapshot_is_reported_at_the_end",),
     ),

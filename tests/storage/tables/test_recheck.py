@@ -241,7 +241,7 @@ async def test_a_store_that_is_away_at_the_end_is_only_said(caplog: pytest.LogCa
     async with Lake(away) as lake:
         table = await table_of(lake)
         await table.append(row(1))
-        await lake._background.aclose()
+        await lake._state.background.aclose()
         away.planned = [Fault(kind=FaultKind.THROTTLE, verb="list_page")]
     assert away.injected
     assert "could not be looked" in caplog.text

@@ -1,164 +1,39 @@
-"""Lake and connect without await: the twin of :mod:`lakehouse.lake`.
+"""LakeTables without await: the twin of :mod:`lakehouse.lake.tables`.
 
 Invariant: every method hands the call to the async one of its name, and does nothing else.
 """
-# Made by tools/gen_sync.py from lakehouse/lake.py: edit that file, then run `make docs`.
+# Made by tools/gen_sync.py from lakehouse/lake/tables.py: edit that file, then run `make docs`.
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from uuid import UUID
 
 import pyarrow as pa
 
-from lakehouse.cache import CacheBudget
-from lakehouse.clock import Clock
-from lakehouse.config import Settings
 from lakehouse.format.schema import TableSchema
 from lakehouse.iceberg.table import IcebergTable as AsyncIcebergTable
 from lakehouse.index.metas import Authorise
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin import MetaCache
 from lakehouse.io.work import ProgressCallback
-from lakehouse.lake import Lake as AsyncLake
-from lakehouse.lake import connect as async_connect
+from lakehouse.lake.tables import LakeTables as AsyncLakeTables
 from lakehouse.storage.maintenance import PurgeReport
-from lakehouse.storage.tables import DatabaseDropResult, DatabaseUndropResult, DropResult
+from lakehouse.storage.tables import DropResult
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.iceberg import IcebergTable
 from lakehouse.sync.index_metas import IndexMetaScan
 from lakehouse.sync.table import Table
 
-__all__ = ["Lake", "connect"]
+__all__ = ["LakeTables"]
 
 
-def connect(
-    url: str,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    settings: Settings | Mapping[str, object] | None = None,
-    check: bool = False,
-    clock: Clock | None = None,
-) -> Lake:
-    """Returns a warehouse: a place in a bucket or a directory that holds databases of tables.
+class LakeTables:
+    """Base of ``Lake`` with its methods for tables."""
 
-    Args:
-        url: ``s3://bucket/warehouse``, ``file:///path``, ``memory://name``; for reading also any
-            scheme of fsspec, such as ``http://``, and chains such as ``zip://wh::s3://bucket/wh.zip``.
-        storage_options: fsspec's, such as ``endpoint_url``, ``key`` and ``secret``, or as delta-rs,
-            polars and pyiceberg spell them; the ``AWS_`` environment works too.
-        settings: bounds, as ``{"cache.max_bytes": …}``; others come from the
-            environment, the configuration file, the defaults.
-        check: race the store on entering, for some seconds, and refuse it with an error of kind
-            ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
-        clock: source of time, for tests.
-
-    Example::
-
-        with lakehouse.sync.connect("s3://bucket/warehouse") as lake:
-            orders = lake.table("sales.orders")
-            orders.append([{"id": 1, "amount": 9.5}])
-    """
-    wrapped = async_connect(url, storage_options=storage_options, settings=settings, check=check, clock=clock)
-    return Lake(wrapped, Bridge(wrapped))
-
-
-class Lake:
-    """A warehouse. Made by :func:`connect`."""
-
-    def __init__(self, wrapped: AsyncLake, bridge: Bridge) -> None:
+    def __init__(self, wrapped: AsyncLakeTables, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
-
-    @property
-    def settings(self) -> Settings:
-        """Bounds and defaults of the lake."""
-        return self._wrapped.settings
-
-    @property
-    def caches(self) -> CacheBudget:
-        """Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes."""
-        return self._wrapped.caches
-
-    def __repr__(self) -> str:
-        return repr(self._wrapped)
-
-    def __enter__(self) -> Self:
-        self._bridge.open()
-        return self
-
-    def __exit__(self, *why: object) -> None:
-        self._bridge.close()
-
-    def close(self) -> None:
-        """Ends it: iterations end, calls of other threads are waited for, connections are given back.
-
-        A lake that is not used as a context manager and not closed is closed when nothing refers to it
-        any more, or when the interpreter ends.
-        """
-        self._bridge.close()
-
-    def attach_catalog(self, name: str, properties: Mapping[str, Any]) -> None:
-        """Attaches a catalog of Iceberg tables under a name; the catalog itself is not contacted.
-
-        Its tables are opened by ``table("name.namespace.table")`` and listed by ``tables("name.namespace")``.
-
-        Args:
-            name: one part, which no database of the lake has.
-            properties: as pyiceberg takes them. ``type`` is ``rest``, ``sql``, ``hive``, ``glue``, or
-                ``directory`` for a ``warehouse`` that nothing but its directory describes; ``uri`` says where
-                the catalog is; ``storage_options`` how files are reached, as :func:`lakehouse.connect` takes
-                them, where ``s3.…`` does not.
-
-        Example::
-
-            lake.attach_catalog("ice", {"type": "directory", "warehouse": "s3://bucket/warehouse"})
-            print(lake.databases("ice"))
-        """
-        return self._bridge.call(self._wrapped.attach_catalog, name, properties)
-
-    def detach_catalog(self, name: str) -> None:
-        """Detaches a catalog, and closes its connections and those of its tables."""
-        return self._bridge.call(self._wrapped.detach_catalog, name)
-
-    def catalogs(self) -> list[str]:
-        """Returns the names of the attached catalogs, in order."""
-        return self._bridge.call(self._wrapped.catalogs)
-
-    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str | None = None) -> None:
-        """Creates a database."""
-        return self._bridge.call(
-            self._wrapped.create_database, name, if_not_exists=if_not_exists, comment=comment
-        )
-
-    def drop_database(
-        self, name: str, *, if_exists: bool = False, cascade: bool = False
-    ) -> DatabaseDropResult | None:
-        """Drops a database; with ``cascade`` its tables too, else it must have none.
-
-        :meth:`undrop_database` brings it back with these tables. Returns None when there was none to drop.
-        """
-        return self._bridge.call(self._wrapped.drop_database, name, if_exists=if_exists, cascade=cascade)
-
-    def undrop_database(self, name: str) -> DatabaseUndropResult:
-        """Brings a dropped database back, and the tables that ``cascade`` dropped with it.
-
-        Tables that were purged since are named in the result. A database that was created anew under the
-        name is not replaced: bring its tables back one by one.
-        """
-        return self._bridge.call(self._wrapped.undrop_database, name)
-
-    def databases(self, catalog: str | None = None) -> list[str]:
-        """Returns the names of all databases, in order.
-
-        Args:
-            catalog: the namespaces of this attached catalog instead, or those inside ``catalog.namespace``.
-        """
-        return self._bridge.call(self._wrapped.databases, catalog)
-
-    def database_exists(self, name: str) -> bool:
-        """Returns whether there is a database of that name."""
-        return self._bridge.call(self._wrapped.database_exists, name)
 
     def create_table(
         self,

@@ -1,0 +1,93 @@
+"""State that a lake's methods share: its store, its names, what is open, and what works in the background.
+
+Invariant: a state is configuration until its lake is entered; it starts nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from lakehouse.cache import CacheBudget
+from lakehouse.clock import Clock, SystemClock
+from lakehouse.config import Settings
+from lakehouse.errors import InvalidInputError
+from lakehouse.iceberg import catalogs as iceberg_catalogs
+from lakehouse.iceberg.publishing import publish_table, published
+from lakehouse.io import ObjectStore
+from lakehouse.io.work import Background
+from lakehouse.storage.compact import watched
+from lakehouse.storage.metadata import TableCaches
+from lakehouse.storage.table import Table
+from lakehouse.storage.tables import Environment, Names, OpenTable
+
+if TYPE_CHECKING:
+    from lakehouse.iceberg.catalogs import Catalogs
+
+__all__ = ["LakeState", "same_name_error"]
+
+
+class LakeState:
+    """State of one lake.
+
+    Args:
+        store: its root is the warehouse.
+        settings: bounds and defaults; None = the defaults.
+        clock: source of time; None = the machine's.
+    """
+
+    def __init__(
+        self, store: ObjectStore, *, settings: Settings | None = None, clock: Clock | None = None
+    ) -> None:
+        self.store = store
+        self.settings = settings or Settings()
+        self.clock = clock or SystemClock()
+        self.caches = CacheBudget(self.settings.cache)
+        self.names = Names(store, self.settings.table)
+        self.env = Environment(
+            store, self.settings, self.clock, TableCaches(self.caches), self.spawn, publish_table
+        )
+        self.background = Background()
+        self.is_entered = False
+        self._catalogs: Catalogs | None = None
+
+    @property
+    def catalogs(self) -> Catalogs:
+        """Attached catalogs; made when it is first asked for, since most lakes have none."""
+        if self._catalogs is None:
+            self._catalogs = iceberg_catalogs.Catalogs(self.caches, settings=self.settings, clock=self.clock)
+        return self._catalogs
+
+    @property
+    def attached(self) -> Catalogs | None:
+        """Attached catalogs, if there ever were any."""
+        return self._catalogs
+
+    def is_catalog(self, name: str) -> bool:
+        """Returns whether a catalog is attached under a name."""
+        return self._catalogs is not None and name in self._catalogs
+
+    async def close_catalogs(self) -> None:
+        """Closes the connections of catalogs."""
+        if self._catalogs is not None:
+            await self._catalogs.aclose()
+
+    def spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> bool:
+        """Starts background work if the lake is entered and so awaits its end; returns whether it did."""
+        if not self.is_entered:
+            return False
+        self.background.start(work, *args, optional=optional)
+        return True
+
+    def handle(self, table: OpenTable) -> Table:
+        """Returns a user's handle of a table, whose commits begin what they make due."""
+        return Table(published(watched(table)))
+
+
+def same_name_error(name: str) -> InvalidInputError:
+    """Returns the error for one name of a database and of a catalog."""
+    return InvalidInputError(
+        f"{name!r} would be both a database of this lake, with tables {name}.table, and a catalog, with "
+        f"tables {name}.namespace.table: give the catalog another name",
+        name=name,
+    )
