@@ -35,6 +35,11 @@ RelationPath = tuple[str, ...]
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
+def _nothing() -> Mapping[Any, Any]:
+    # A factory, because dataclasses of Python 3.11 refuse a default that has no hash.
+    return _NOTHING
+
+
 class Origin(enum.StrEnum):
     """Origin of a node."""
 
@@ -60,7 +65,7 @@ class EngineHint:
 
     payload_type: str
     payload: bytes
-    metadata: Mapping[str, str] = _NOTHING
+    metadata: Mapping[str, str] = field(default_factory=_nothing, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ class Node:
     origin: Origin = Origin.USER
     updated_ms: int | None = None
     """Time of the last change of metadata, in milliseconds since 1970; informative only."""
-    hints: Mapping[EngineHintKey, EngineHint] = field(default=_NOTHING, hash=False)
+    hints: Mapping[EngineHintKey, EngineHint] = field(default_factory=_nothing, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,7 @@ class CatalogNode(Node):
     """Place or type, for people; no credentials."""
     connector: str
     """``lakehouse``, ``directory``, ``rest``, ``sql`` and so on."""
-    policy: Mapping[str, str] = field(default=_NOTHING, hash=False)
+    policy: Mapping[str, str] = field(default_factory=_nothing, hash=False)
     """Restrictions of what is read through it, such as include and exclude."""
     namespaces: tuple[ResourceId, ...] | None = None
     """Outermost namespaces; None = not listed yet."""
@@ -170,7 +175,7 @@ class ViewNode(RelationNode):
     kind = NodeKind.VIEW
     sql: str
     dialect: str
-    texts: Mapping[str, str] = field(default=_NOTHING, hash=False)
+    texts: Mapping[str, str] = field(default_factory=_nothing, hash=False)
     """SQL by dialect, for views that are written in several."""
     columns: tuple[str, ...] = ()
     """Output columns; empty = not known."""
