@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from lakehouse.cache import CacheRegion
@@ -38,6 +38,7 @@ from lakehouse.io.work import or_none
 from lakehouse.storage.metadata.acknowledged import AcknowledgedSnapshots
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
+from lakehouse.storage.metadata.shared_look import SharedLook
 from lakehouse.storage.metadata.store_clock import StoreTime, ask_store_ms
 
 __all__ = ["Head", "Snapshots", "Spawn"]
@@ -96,6 +97,7 @@ class Snapshots:
         self.deadline_s = deadline_s
         self._deadline_of = 0
         self._head: Head | None = None
+        self._shared_look = SharedLook(self._look)
         self._spawn = spawn
         self._hinted_at = -_HINT_EVERY_S
 
@@ -113,8 +115,12 @@ class Snapshots:
             return known
         return await self.head()
 
-    async def head(self) -> Head:
-        """Returns the newest snapshot as of some moment after the call."""
+    def head(self) -> Awaitable[Head]:
+        """Returns the newest snapshot as of some moment after the call; concurrent calls share the look."""
+        return self._shared_look()
+
+    async def _look(self) -> Head:
+        """Looks for the newest snapshot, from the one that is known on."""
         began = self._clock.steady()
         known = self._head
         # "There is no n+1" proves nothing later: n+1 may have been made, expired and deleted since.
@@ -176,7 +182,8 @@ class Snapshots:
         # Where something is missing already, that there is no n+1 proves nothing.
         self.forget()
         try:
-            head = await self.head()
+            # Not the shared look: another that is under way may bring back the head that was forgotten.
+            head = await self._look()
         except LakehouseError:
             return None
         return head if head.snapshot.id > snapshot else None
