@@ -14,7 +14,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakehouse.iceberg.publishing.manifests import Content, Listed, PublishedFile, Status
+from lakehouse.iceberg.manifests.manifest_list import ManifestFile
+from lakehouse.iceberg.publishing.manifests import Content, PublishedFile, live_files
 
 __all__ = [
     "MANIFEST_FILES",
@@ -37,7 +38,7 @@ _SMALL_MAX = 16
 class KeptManifest:
     """A manifest of the publication before, and its live entries."""
 
-    listed: Listed
+    listed: ManifestFile
     files: Sequence[PublishedFile]
 
 
@@ -45,7 +46,7 @@ class KeptManifest:
 class Assembly:
     """The manifests of a snapshot."""
 
-    kept: tuple[Listed, ...]
+    kept: tuple[ManifestFile, ...]
     """Manifests that stay as they are."""
     written: tuple[tuple[Content, tuple[PublishedFile, ...]], ...]
     """Entries of manifests to write."""
@@ -72,18 +73,18 @@ def assemble(
         snapshot: id of the snapshot.
     """
     wanted = {Content.DATA: dict(files), Content.DELETES: dict(vectors)}
-    kept: list[Listed] = []
+    kept: list[ManifestFile] = []
     loose: dict[Content, list[PublishedFile]] = {Content.DATA: [], Content.DELETES: []}
     removed: list[PublishedFile] = []
     merging = _crowded(before)
     for manifest in before:
-        content, new = manifest.listed.content, wanted[manifest.listed.content]
+        content, new = Content(manifest.listed.content), wanted[Content(manifest.listed.content)]
         stay = [file for file in manifest.files if _is_wanted(file, new)]
         gone = [file for file in manifest.files if not _is_wanted(file, new)]
         for file in stay:
             del new[file.data_file]
         removed += gone
-        if gone or (merging and manifest.listed.live < _SMALL):
+        if gone or (merging and live_files(manifest.listed) < _SMALL):
             loose[content] += [file.as_existing() for file in stay]
             loose[content] += [file.as_deleted(snapshot) for file in gone if file.entry is not None]
         elif stay:
@@ -103,7 +104,7 @@ def _is_wanted(file: PublishedFile, new: Mapping[str, PublishedFile]) -> bool:
 
 
 def _crowded(before: Sequence[KeptManifest]) -> bool:
-    return sum(manifest.listed.live < _SMALL for manifest in before) >= _SMALL_MAX
+    return sum(live_files(manifest.listed) < _SMALL for manifest in before) >= _SMALL_MAX
 
 
 def _parts(files: Sequence[PublishedFile]) -> Iterable[Sequence[PublishedFile]]:
@@ -163,12 +164,12 @@ def _sums(files: Iterable[PublishedFile]) -> dict[str, int]:
     return sums
 
 
-def with_row_ids(manifests: Sequence[Listed], first: int) -> tuple[list[Listed], int]:
+def with_row_ids(manifests: Sequence[ManifestFile], first: int) -> tuple[list[ManifestFile], int]:
     """Numbers the rows of manifests of data files that have no number yet; returns also the next number."""
     numbered = []
     for listed in manifests:
-        if listed.content is Content.DATA and listed.first_row_id is None:
+        if listed.content == Content.DATA and listed.first_row_id is None:
             listed = dataclasses.replace(listed, first_row_id=first)
-            first += listed.rows[Status.EXISTING] + listed.rows[Status.ADDED]
+            first += (listed.existing_rows or 0) + (listed.added_rows or 0)
         numbered.append(listed)
     return numbered, first

@@ -9,53 +9,36 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lakehouse.errors import CorruptionError, InternalError
-from lakehouse.format.avro import AvroFile, encode_avro
+from lakehouse.format.avro import encode_avro
 from lakehouse.format.metadata import ColumnStats, FileEntry
 from lakehouse.format.schema import Field, TableSchema, children
+from lakehouse.iceberg.manifests.columns import DATA, ManifestColumns
+from lakehouse.iceberg.manifests.compact import UNKNOWN
+from lakehouse.iceberg.manifests.manifest import decode_manifest
+from lakehouse.iceberg.manifests.manifest_list import ManifestFile, PartitionSummary
 from lakehouse.iceberg.publishing.manifest_schemas import entry_schema, list_schema, partition_name
 from lakehouse.iceberg.publishing.schemas import partition_spec, published_schema
 from lakehouse.iceberg.publishing.values import avro_value, bound
+from lakehouse.kernels.arrays import I64
 
 __all__ = [
     "Content",
-    "Listed",
     "PublishedFile",
     "Status",
     "Vector",
     "decode_entries",
-    "decode_list",
     "encode_list",
     "encode_manifest",
     "listed_of",
+    "live_files",
 ]
 
 _SPEC_ID = 0
-_ABOUT = frozenset(
-    {"content", "file_path", "record_count", "file_size_in_bytes", "first_row_id"}
-    | {"referenced_data_file", "content_offset", "content_size_in_bytes"}
-)
-"""Members of an entry that later publications need."""
-_LIST_NUMBERS = (
-    "manifest_length",
-    "content",
-    "sequence_number",
-    "min_sequence_number",
-    "added_snapshot_id",
-    "added_files_count",
-    "existing_files_count",
-    "deleted_files_count",
-    "added_rows_count",
-    "existing_rows_count",
-    "deleted_rows_count",
-)
 
 
 class Content(enum.IntEnum):
@@ -115,33 +98,6 @@ class PublishedFile:
     def as_deleted(self, snapshot: int) -> PublishedFile:
         """Returns the entry for the snapshot that removes it."""
         return dataclasses.replace(self, status=Status.DELETED, snapshot=snapshot)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A manifest as a manifest list has it."""
-
-    path: str
-    """URL of the manifest."""
-    size: int
-    content: Content
-    sequence: int
-    min_sequence: int
-    """Least sequence number of its entries that are live."""
-    snapshot: int
-    """Snapshot that wrote it."""
-    files: tuple[int, int, int]
-    """Number of files by :class:`Status`."""
-    rows: tuple[int, int, int]
-    """Number of rows by :class:`Status`."""
-    partitions: tuple[Mapping[str, Any], ...] = ()
-    """Bounds of each partition column's values."""
-    first_row_id: int | None = None
-
-    @property
-    def live(self) -> int:
-        """Number of files that are live."""
-        return self.files[Status.EXISTING] + self.files[Status.ADDED]
 
 
 def encode_manifest(
@@ -233,20 +189,32 @@ def listed_of(
     snapshot: int,
     sequence: int,
     content: Content,
-) -> Listed:
+) -> ManifestFile:
     """Returns how a manifest that was written for a snapshot is listed."""
     live = [file for file in files if file.status is not Status.DELETED]
-    return Listed(
+    existing, added, deleted = _by_status(files, lambda file: 1)
+    existing_rows, added_rows, deleted_rows = _by_status(files, lambda file: file.rows)
+    return ManifestFile(
         path=path,
-        size=size,
+        length=size,
+        spec_id=_SPEC_ID,
         content=content,
         sequence=sequence,
         min_sequence=min((file.sequence or sequence for file in live), default=sequence),
-        snapshot=snapshot,
-        files=_by_status(files, lambda file: 1),
-        rows=_by_status(files, lambda file: file.rows),
-        partitions=_summaries(files, schema.partition_fields),
+        snapshot_id=snapshot,
+        existing_files=existing,
+        added_files=added,
+        deleted_files=deleted,
+        existing_rows=existing_rows,
+        added_rows=added_rows,
+        deleted_rows=deleted_rows,
+        summaries=_summaries(files, schema.partition_fields),
     )
+
+
+def live_files(manifest: ManifestFile) -> int:
+    """Returns the number of live files of a manifest that a publication wrote."""
+    return (manifest.existing_files or 0) + (manifest.added_files or 0)
 
 
 def _by_status(files: Iterable[PublishedFile], weight: Any) -> tuple[int, int, int]:
@@ -256,23 +224,21 @@ def _by_status(files: Iterable[PublishedFile], weight: Any) -> tuple[int, int, i
     return sums[0], sums[1], sums[2]
 
 
-def _summaries(files: Iterable[PublishedFile], fields: Sequence[Field]) -> tuple[Mapping[str, Any], ...]:
+def _summaries(files: Iterable[PublishedFile], fields: Sequence[Field]) -> tuple[PartitionSummary, ...]:
     partitions = [file.entry.partition for file in files if file.entry is not None]
-    summaries = []
-    for field, values in zip(fields, zip(*partitions, strict=True), strict=False):
-        summaries.append(
-            {
-                "contains_null": False,
-                "contains_nan": False,
-                "lower_bound": bound(min(values), field.type, is_low=True),
-                "upper_bound": bound(max(values), field.type, is_low=False),
-            }
+    return tuple(
+        PartitionSummary(
+            contains_null=False,
+            contains_nan=False,
+            lower=bound(min(values), field.type, is_low=True),
+            upper=bound(max(values), field.type, is_low=False),
         )
-    return tuple(summaries)
+        for field, values in zip(fields, zip(*partitions, strict=True), strict=False)
+    )
 
 
 def encode_list(
-    manifests: Iterable[Listed], *, version: int, snapshot: int, parent: int | None, sequence: int
+    manifests: Iterable[ManifestFile], *, version: int, snapshot: int, parent: int | None, sequence: int
 ) -> bytes:
     """Encodes the manifest list of a snapshot."""
     metadata = {
@@ -284,55 +250,35 @@ def encode_list(
     return encode_avro(list_schema(version), map(_list_record, manifests), metadata=metadata)
 
 
-def _list_record(listed: Listed) -> dict[str, Any]:
-    existing, added, deleted = listed.files
-    rows_existing, rows_added, rows_deleted = listed.rows
+def _list_record(manifest: ManifestFile) -> dict[str, Any]:
     return {
-        "manifest_path": listed.path,
-        "manifest_length": listed.size,
-        "partition_spec_id": _SPEC_ID,
-        "content": int(listed.content),
-        "sequence_number": listed.sequence,
-        "min_sequence_number": listed.min_sequence,
-        "added_snapshot_id": listed.snapshot,
-        "added_files_count": added,
-        "existing_files_count": existing,
-        "deleted_files_count": deleted,
-        "added_rows_count": rows_added,
-        "existing_rows_count": rows_existing,
-        "deleted_rows_count": rows_deleted,
-        "partitions": list(listed.partitions),
-        "first_row_id": listed.first_row_id,
+        "manifest_path": manifest.path,
+        "manifest_length": manifest.length,
+        "partition_spec_id": manifest.spec_id,
+        "content": int(manifest.content),
+        "sequence_number": manifest.sequence,
+        "min_sequence_number": manifest.min_sequence,
+        "added_snapshot_id": manifest.snapshot_id,
+        "added_files_count": manifest.added_files,
+        "existing_files_count": manifest.existing_files,
+        "deleted_files_count": manifest.deleted_files,
+        "added_rows_count": manifest.added_rows,
+        "existing_rows_count": manifest.existing_rows,
+        "deleted_rows_count": manifest.deleted_rows,
+        "partitions": [
+            {
+                "contains_null": one.contains_null,
+                "contains_nan": one.contains_nan,
+                "lower_bound": one.lower,
+                "upper_bound": one.upper,
+            }
+            for one in manifest.summaries or ()
+        ],
+        "first_row_id": manifest.first_row_id,
     }
 
 
-def decode_list(data: bytes, *, key: str) -> list[Listed]:
-    """Decodes a manifest list that a publication wrote.
-
-    Raises:
-        FormatError: it is none.
-    """
-    file = AvroFile.parse(data, key=key)
-    _check_columns(file, ("manifest_path", "partitions", *_LIST_NUMBERS))
-    return [_listed(record) for record in file.to_arrow().to_pylist()]
-
-
-def _listed(record: Mapping[str, Any]) -> Listed:
-    return Listed(
-        path=record["manifest_path"],
-        size=record["manifest_length"],
-        content=Content(record["content"]),
-        sequence=record["sequence_number"],
-        min_sequence=record["min_sequence_number"],
-        snapshot=record["added_snapshot_id"],
-        files=(record["existing_files_count"], record["added_files_count"], record["deleted_files_count"]),
-        rows=(record["existing_rows_count"], record["added_rows_count"], record["deleted_rows_count"]),
-        partitions=tuple(record["partitions"] or ()),
-        first_row_id=record.get("first_row_id"),
-    )
-
-
-def decode_entries(data: bytes, listed: Listed, *, key: str) -> list[PublishedFile]:
+def decode_entries(data: bytes, manifest: ManifestFile, *, key: str) -> list[PublishedFile]:
     """Decodes the live entries of a manifest that a publication wrote, with what they inherit filled in.
 
     Our entries of their data files are not among what a manifest says.
@@ -340,65 +286,45 @@ def decode_entries(data: bytes, listed: Listed, *, key: str) -> list[PublishedFi
     Raises:
         FormatError: it is none.
     """
-    file = AvroFile.parse(data, key=key)
-    _check_columns(file, ("status", "snapshot_id", "sequence_number", "data_file"))
-    table = file.to_arrow(["status", "snapshot_id", "sequence_number", "data_file"])
-    first_row = listed.first_row_id
-    found = []
-    for status, snapshot, sequence, one in zip(
-        table.column("status").to_pylist(),
-        table.column("snapshot_id").to_pylist(),
-        table.column("sequence_number").to_pylist(),
-        _data_files(table.column("data_file")),
+    columns = decode_manifest(data, key=key)
+    inherited, live = columns.inherited(manifest), columns.live()
+    vectors = _vectors(columns, live)
+    paths = columns.paths(live).to_pylist()
+    if any(path is None for path in paths):
+        raise CorruptionError(f"{key} lacks paths of files: no publication of this table wrote it", key=key)
+    statuses, rows = columns.status.at(live).tolist(), columns.records.at(live).tolist()
+    return [
+        PublishedFile(
+            data_file=path if referenced is None else referenced,
+            vector=vector,
+            status=Status(statuses[at]),
+            snapshot=int(inherited.snapshot_id[entry]),
+            sequence=int(inherited.sequence[entry]),
+            rows=rows[at],
+            first_row_id=None if (first := int(inherited.first_row_id[entry])) == UNKNOWN else first,
+        )
+        for at, (entry, path, (vector, referenced)) in enumerate(
+            zip(live.tolist(), paths, vectors, strict=True)
+        )
+    ]
+
+
+def _vectors(columns: ManifestColumns, live: I64) -> list[tuple[Vector | None, str | None]]:
+    """Returns the deletion vector of each entry and its data file; None for data files themselves."""
+    referenced = [None] * len(live) if columns.referenced is None else columns.referenced.at(live).to_pylist()
+    described = zip(
+        columns.content.at(live).tolist(),
+        columns.paths(live).to_pylist(),
+        columns.size.at(live).tolist(),
+        columns.content_offset.at(live).tolist(),
+        columns.content_size.at(live).tolist(),
+        columns.records.at(live).tolist(),
+        referenced,
         strict=True,
-    ):
-        if status == Status.DELETED:
-            continue
-        vector = _vector(one)
-        url = one["referenced_data_file"] if vector is not None else one["file_path"]
-        row_id = one.get("first_row_id")
-        if vector is None and row_id is None and first_row is not None:
-            # Rows are numbered through the files of a manifest that have no number yet, in their order.
-            row_id, first_row = first_row, first_row + one["record_count"]
-        found.append(
-            PublishedFile(
-                data_file=url,
-                vector=vector,
-                status=Status(status),
-                snapshot=listed.snapshot if snapshot is None else snapshot,
-                sequence=listed.sequence if sequence is None else sequence,
-                rows=one["record_count"],
-                first_row_id=row_id,
-            )
-        )
-    return found
-
-
-def _data_files(column: pa.ChunkedArray) -> list[dict[str, Any]]:
-    """Returns what entries say of their files, partitions and statistics left out."""
-    names = [field.name for field in column.type if field.name in _ABOUT]
-    columns = (pc.struct_field(column, name).to_pylist() for name in names)
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _vector(about: Mapping[str, Any]) -> Vector | None:
-    if about["content"] == 0:
-        return None
-    return Vector(
-        path=about["file_path"],
-        size=about["file_size_in_bytes"],
-        offset=about["content_offset"],
-        length=about["content_size_in_bytes"],
-        rows=about["record_count"],
     )
-
-
-def _check_columns(file: AvroFile, names: Iterable[str]) -> None:
-    there = {field.name for field in file.schema.fields}
-    missing = sorted(set(names) - there)
-    if missing:
-        raise CorruptionError(
-            f"{file.key} lacks {', '.join(missing)}: no publication of this table wrote it",
-            key=file.key,
-            field=missing[0],
-        )
+    found: list[tuple[Vector | None, str | None]] = []
+    for content, path, size, offset, length, rows, data_file in described:
+        is_data = content == DATA
+        vector = None if is_data else Vector(path=path, size=size, offset=offset, length=length, rows=rows)
+        found.append((vector, None if is_data else data_file))
+    return found

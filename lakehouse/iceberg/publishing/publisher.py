@@ -20,6 +20,7 @@ from typing import Any
 
 from lakehouse.errors import ConflictError, InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.format.metadata import FileEntry
+from lakehouse.iceberg.manifests.manifest_list import ManifestFile
 from lakehouse.iceberg.publishing.assembly import (
     Assembly,
     KeptManifest,
@@ -34,7 +35,6 @@ from lakehouse.iceberg.publishing.holds import MoveHolds
 from lakehouse.iceberg.publishing.lag import lag_of
 from lakehouse.iceberg.publishing.manifests import (
     Content,
-    Listed,
     PublishedFile,
     encode_list,
     encode_manifest,
@@ -287,8 +287,8 @@ class _Publication:
             }
         return await self._create(made)
 
-    async def _write_manifests(self, assembly: Assembly, written: list[str]) -> list[Listed]:
-        async def write(part: tuple[Content, Sequence[PublishedFile]]) -> Listed:
+    async def _write_manifests(self, assembly: Assembly, written: list[str]) -> list[ManifestFile]:
+        async def write(part: tuple[Content, Sequence[PublishedFile]]) -> ManifestFile:
             content, files = part
             encode = partial(encode_manifest, files, self.view.schema, version=self.version, content=content)
             data = await in_thread(encode)

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from lakehouse.iceberg.publishing.documents import Document, Published, encode_document, read_document
-from lakehouse.iceberg.publishing.manifests import Content, Listed, PublishedFile, decode_entries, decode_list
+from lakehouse.iceberg.publishing.manifests import Content, PublishedFile, decode_entries
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.protocols import ObjectMeta
 from lakehouse.storage.metadata import (
@@ -115,12 +116,12 @@ class PublishedStore:
         """Names a version to readers that know the directory alone."""
         await self.store.put(join(self.root, published_version_path(None)), str(number).encode())
 
-    async def manifests(self, url: str) -> list[Listed]:
+    async def manifests(self, url: str) -> list[ManifestFile]:
         """Reads a manifest list."""
         fetched = await self.store.get(join(self.root, self.path(url)))
-        return decode_list(fetched.data, key=url)
+        return list(decode_manifest_list(fetched.data, key=url))
 
-    async def entries(self, listed: Listed) -> list[PublishedFile]:
+    async def entries(self, listed: ManifestFile) -> list[PublishedFile]:
         """Reads the live entries of a manifest."""
         fetched = await self.store.get(join(self.root, self.path(listed.path)))
         return decode_entries(fetched.data, listed, key=listed.path)
@@ -152,7 +153,7 @@ class PublishedStore:
         except NotFoundError:
             return set()
         needed = {self.path(listed.path) for listed in manifests}
-        deletes = [listed for listed in manifests if listed.content is Content.DELETES]
+        deletes = [listed for listed in manifests if listed.content == Content.DELETES]
         async for files in map_bounded(self.entries, deletes, self.store.settings.ranges_concurrency):
             needed |= {self.path(file.vector.path) for file in files if file.vector is not None}
         return needed
