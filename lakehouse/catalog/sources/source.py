@@ -45,7 +45,8 @@ class Pointer:
     identity: uuid.UUID
     """Incarnation: a relation that was dropped and made again has another."""
     version: str
-    """State: whatever is read through pointers of one identity and version is the same, for ever."""
+    """State: whatever is read through pointers of one identity and version is the same, for ever. Empty = only
+    the name was looked at."""
     content_key: tuple[str, ...]
     """Key under which accounts may share content: identity, version, and whose credentials reach it."""
     location: str
@@ -113,8 +114,16 @@ class CatalogSource(Protocol):
         """Lists a page of tables and views of a namespace; loads none of them."""
         ...
 
+    async def identify(self, path: RelationPath) -> Pointer:
+        """Reads what a name stands for now; the version may be left empty where that saves requests."""
+        ...
+
     async def pointer(self, path: RelationPath) -> Pointer:
-        """Reads what a name stands for now."""
+        """Reads what a name stands for now, with its version."""
+        ...
+
+    async def renew(self, pointer: Pointer) -> Pointer:
+        """Reads the version that a relation has now; its name need not be read again."""
         ...
 
     async def locate(self, identity: uuid.UUID) -> RelationPath | None:
