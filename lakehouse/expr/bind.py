@@ -160,8 +160,20 @@ def _bind_leaf(expr: Expr, schema: pa.Schema) -> Expr:
     if isinstance(expr, In):
         return _in(expr, schema)
     if isinstance(expr, FunctionCall):
-        return FunctionCall(expr.name, tuple(_bind(arg, schema, negate=False) for arg in expr.args))
+        return _folded(FunctionCall(expr.name, tuple(_bind(arg, schema, negate=False) for arg in expr.args)))
     return expr
+
+
+def _folded(call: FunctionCall) -> Expr:
+    """Returns the value of arithmetic over constants: ``id = 5 + 5`` prunes as ``id = 10`` does."""
+    known = FUNCTIONS.get(call.name)
+    values = [arg.value for arg in call.args if isinstance(arg, Constant)]
+    if known is None or known.operator is None or len(values) != len(call.args) or None in values:
+        return call
+    try:
+        return Constant(known.compute(*map(pa.scalar, values)).as_py())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return call  # an overflow is an error of the rows that it is computed for
 
 
 def _in(expr: In, schema: pa.Schema) -> Expr:
