@@ -19,10 +19,11 @@ if TYPE_CHECKING:
         Pointer,
         SnapshotFacts,
         TableFacts,
+        ViewFacts,
     )
 
-__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts"]
+__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts", "ViewFacts"]
 
 __getattr__, __dir__ = door(
-    __name__, {"source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts"}
+    __name__, {"source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts"}
 )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.nodes import NO_SUMMARY, RelationPath, TableSummary
 
-__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts"]
+__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts", "ViewFacts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,21 @@ class TableFacts:
     updated_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewFacts:
+    """Facts that a version of a view says of it."""
+
+    sql: str
+    dialect: str
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """SQL by dialect, for views that are written in several."""
+    columns: tuple[str, ...] = ()
+    base_relations: tuple[str, ...] = ()
+    search_path: tuple[str, ...] = ()
+    owner: str | None = None
+    updated_ms: int | None = None
+
+
 class CatalogSource(Protocol):
     """A catalog that the graph can ask."""
 
@@ -132,6 +147,10 @@ class CatalogSource(Protocol):
 
     async def table(self, pointer: Pointer) -> TableFacts:
         """Reads what a version of a table says of it."""
+        ...
+
+    async def view(self, pointer: Pointer) -> ViewFacts:
+        """Reads what a version of a view says of it."""
         ...
 
     async def snapshots(self, pointer: Pointer) -> tuple[SnapshotFacts, ...]:

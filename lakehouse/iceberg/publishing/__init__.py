@@ -14,7 +14,11 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.iceberg.publishing.automatic import published
     from lakehouse.iceberg.publishing.publisher import publish_table
+    from lakehouse.iceberg.publishing.schemas import published_schema
 
-__all__ = ["publish_table", "published"]
+__all__ = ["publish_table", "published", "published_schema"]
 
-__getattr__, __dir__ = door(__name__, {"automatic": "published", "publisher": "publish_table"})
+__getattr__, __dir__ = door(
+    __name__,
+    {"automatic": "published", "publisher": "publish_table", "schemas": "published_schema"},
+)
