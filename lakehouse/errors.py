@@ -66,6 +66,7 @@ KINDS: dict[str, str] = {
     "missing-extra": "an optional package is not installed",
     "not-found": "nothing of that name is there",
     "object-changed": "the object was replaced between two reads",
+    "overloaded": "too much of this sort is waiting already",
     "overwritten": "our write may have been applied and then replaced by another's",
     "permission-denied": "the store refuses the operation for these credentials",
     "position-expired": "the snapshot that changes were read up to is gone",

@@ -63,7 +63,7 @@ class Option:
         if self.type == "bool":
             return True if word in _TRUE else False if word in _FALSE else text
         if self.type == "float":
-            return float(word) if _NUMBER.fullmatch(word) else text
+            return float(word) if _NUMBER.fullmatch(word) or word == "inf" else text
         if not self._counts_bytes:
             return int(word) if _WHOLE.fullmatch(word) else text
         size = _SIZE.fullmatch(word)

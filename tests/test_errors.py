@@ -30,6 +30,7 @@ PINNED_KINDS = {
     "missing-extra",
     "not-found",
     "object-changed",
+    "overloaded",
     "overwritten",
     "permission-denied",
     "purged",

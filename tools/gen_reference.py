@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import sys
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from lakehouse import config, errors, reports
@@ -78,12 +79,20 @@ def settings_page() -> str:
         + ". The last three are what Kubernetes sets beside a Service called `lakehouse`.",
     ]
     for group in dict.fromkeys(info.group for info in infos):
-        lines += ["", f"## {group}", "", summary(type(getattr(Settings(), group)).__doc__), ""]
+        lines += ["", f"## {group}", "", about_group(group), ""]
         lines += table(
             ("setting", "environment", "type", "default", "accepted", "meaning"),
             (setting_row(info) for info in infos if info.group == group),
         )
     return "\n".join(lines) + "\n"
+
+
+def about_group(group: str) -> str:
+    """What a group of settings is about; layers of caches say it themselves."""
+    outer, _, name = group.rpartition(".")
+    holder = attrgetter(outer)(Settings()) if outer else Settings()
+    said = {field.name: field.metadata.get("meaning", "") for field in dataclasses.fields(holder)}[name]
+    return said or summary(type(getattr(holder, name)).__doc__)
 
 
 def setting_row(info: SettingInfo) -> tuple[str, ...]:

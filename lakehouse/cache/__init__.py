@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from lakehouse.cache.budget import CacheBudget
-from lakehouse.cache.region import CacheRegion
+from lakehouse.cache.region import CacheRegion, LoadGate
 from lakehouse.cache.spec import CacheSpec
 from lakehouse.cache.stats import CacheStats, Counters
 from lakehouse.cache.weigh import allocated, weigh
 
-__all__ = ["CacheBudget", "CacheRegion", "CacheSpec", "CacheStats", "Counters", "allocated", "weigh"]
+__all__ = [
+    "CacheBudget",
+    "CacheRegion",
+    "CacheSpec",
+    "CacheStats",
+    "Counters",
+    "LoadGate",
+    "allocated",
+    "weigh",
+]

@@ -11,30 +11,50 @@ loads that were under way there are forgotten. Threads need budgets of their own
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from dataclasses import replace
+from math import isinf
+from typing import Any, Self
 
 from lakehouse.cache.flight import Home
 from lakehouse.cache.ledger import Ledger
-from lakehouse.cache.region import CacheRegion
+from lakehouse.cache.region import CacheRegion, LoadGate
 from lakehouse.cache.spec import CacheSpec
 from lakehouse.cache.stats import CacheStats
 from lakehouse.clock import Clock, SystemClock
-from lakehouse.config import CacheSettings
+from lakehouse.config import WHOLE_BUDGET, CacheSettings, LayerSettings, MetaCacheSettings, Settings
 from lakehouse.errors import InvalidInputError
 
 __all__ = ["CacheBudget"]
 
 
 class CacheBudget:
-    """Named caches under one limit of bytes."""
+    """Named caches under one limit of bytes.
 
-    def __init__(self, settings: CacheSettings | None = None, *, clock: Clock | None = None) -> None:
+    Args:
+        settings: the limit, and how refreshes run.
+        layers: settings of single caches, by their names.
+        clock: source of time, for tests.
+    """
+
+    def __init__(
+        self,
+        settings: CacheSettings | None = None,
+        *,
+        layers: MetaCacheSettings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.settings = settings or CacheSettings()
+        self._layers = layers or MetaCacheSettings()
         self._clock = clock or SystemClock()
         max_bytes = self.settings.max_bytes
         self._ledger = Ledger(max_bytes, int(max_bytes * self.settings.max_entry_share))
         self._home = Home()
         self._regions: dict[tuple[str, str], CacheRegion[Any, Any]] = {}
+
+    @classmethod
+    def of(cls, settings: Settings, *, clock: Clock | None = None) -> Self:
+        """A budget as all settings together describe it."""
+        return cls(settings.cache, layers=settings.meta.cache, clock=clock)
 
     def __repr__(self) -> str:
         return f"CacheBudget(weight={self.weight}, max_bytes={self.settings.max_bytes})"
@@ -44,13 +64,16 @@ class CacheBudget:
         """Bytes held by all caches."""
         return self._ledger.weight
 
-    def region(self, spec: CacheSpec, *, group: str | None = None) -> CacheRegion[Any, Any]:
-        """The cache that ``spec`` describes, made at the first call.
+    def region(
+        self, spec: CacheSpec, *, group: str | None = None, gate: LoadGate | None = None
+    ) -> CacheRegion[Any, Any]:
+        """The cache that ``spec`` and the settings of its name describe, made at the first call.
 
         Regions of one ``group``, such as an account's, share a floor and have keys of their
-        own; a region without one is a group by the spec's name.
+        own; a region without one is a group by the spec's name. Loads go through ``gate``.
         """
         group = spec.name if group is None else group
+        spec = self._configured(spec)
         region = self._regions.get((spec.name, group))
         if region is None:
             region = CacheRegion(
@@ -60,6 +83,7 @@ class CacheBudget:
                 home=self._home,
                 clock=self._clock,
                 settings=self.settings,
+                gate=gate,
             )
             self._regions[spec.name, group] = region
         elif region.spec != spec:
@@ -70,6 +94,20 @@ class CacheBudget:
                 group=group,
             )
         return region
+
+    def _configured(self, spec: CacheSpec) -> CacheSpec:
+        """The spec with what the settings of its layer say; theirs are bounds beside its own."""
+        layer = self._layers.entry(spec.name)
+        if layer is None:
+            return spec
+        given: dict[str, Any] = {"enabled": spec.enabled and layer.enable}
+        if not isinf(layer.ttl):
+            given["expire_after_write_s" if spec.grows_stale else "expire_after_access_s"] = layer.ttl
+        if isinstance(layer, LayerSettings) and layer.refresh:
+            given["refresh_after_write_s"] = layer.refresh
+        if layer.max_bytes < WHOLE_BUDGET:
+            given["max_bytes"] = layer.max_bytes
+        return replace(spec, **given)
 
     def guarantee(self, group: str, floor_bytes: int) -> None:
         """Entries of the group are not evicted for others while it holds no more than this.

@@ -18,8 +18,10 @@ __all__ = ["Entry", "Group", "Lane", "Order", "Source", "TimedEntry"]
 class Entry:
     """One cached value. ``lane`` is None once it has left the cache."""
 
-    __slots__ = ("epoch", "freq", "key", "lane", "tags", "value", "weight")
+    __slots__ = ("born", "epoch", "freq", "key", "lane", "tags", "value", "weight")
 
+    born: float
+    """Steady time at which its value began to be loaded, some time early at most."""
     epoch: int
     freq: int
     key: Any
@@ -32,7 +34,7 @@ class Entry:
 class TimedEntry(Entry):
     """An entry of a region with expiry or refresh; times are steady seconds."""
 
-    __slots__ = ("calm_until", "expires", "expires_at_most", "refresh_at")
+    __slots__ = ("calm_until", "expires", "expires_at_most", "failures", "refresh_at")
 
     calm_until: float
     """Until then a hit need not look at the other times."""
@@ -40,6 +42,8 @@ class TimedEntry(Entry):
     """When it is no longer served."""
     expires_at_most: float
     """The latest ``expires`` that accesses may extend it to."""
+    failures: int
+    """Refreshes in a row that failed."""
     refresh_at: float
     """From when a hit starts a refresh."""
 

@@ -49,6 +49,8 @@ class Ledger:
         self._groups: dict[str, Group] = {}
         self._floored = 0
         """Bytes of groups up to their floors, which others may not take."""
+        self._floors = 0
+        """All floors together."""
 
     def open(self, owner: Owner, group: str, max_bytes: int | None) -> Account:
         """An account for a new region."""
@@ -58,7 +60,7 @@ class Ledger:
     def guarantee(self, name: str, floor: int) -> None:
         """Sets the bytes of a group that others may not take."""
         group = self._groups.setdefault(name, Group(name))
-        others = sum(other.floor for other in self._groups.values() if other is not group)
+        others = self._floors - group.floor
         if floor < 0 or others + floor > self.max_bytes:
             raise InvalidInputError(
                 f"a floor of {floor:,} bytes for group {name!r} does not fit: other floors take {others:,} "
@@ -67,6 +69,7 @@ class Ledger:
                 floor=floor,
             )
         self._floored += min(group.weight, floor) - min(group.weight, group.floor)
+        self._floors = others + floor
         group.floor = floor
         group.release()
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lakehouse.cache.eviction import FREQ_MAX
 from lakehouse.cache.flight import Airspace, Flight, Home
@@ -33,7 +33,7 @@ from lakehouse.config import CacheSettings
 from lakehouse.errors import NotFoundError
 from lakehouse.log import get_logger
 
-__all__ = ["CacheRegion"]
+__all__ = ["CacheRegion", "LoadGate"]
 
 log = get_logger(__name__)
 
@@ -43,12 +43,20 @@ V = TypeVar("V")
 _Fetch = Callable[[], Awaitable[Mapping[Any, Any]]]
 
 
+class LoadGate(Protocol):
+    """Whoever decides when loads run, and for how long."""
+
+    async def __call__(self, fetch: _Fetch, *, background: bool) -> Mapping[Any, Any]:
+        """Runs a load, now or later, and returns what it returns."""
+        ...
+
+
 class CacheRegion(Generic[K, V]):
     """A named cache under a :class:`~lakehouse.cache.budget.CacheBudget`, which makes it."""
 
     __slots__ = (
-        "_airspace", "_clock", "_counters", "_disabled", "_entries", "_flights", "_hits", "_home",
-        "_settings", "_shelf", "_steady", "_timed", "spec",
+        "_airspace", "_clock", "_counters", "_disabled", "_entries", "_flights", "_gate", "_hits",
+        "_home", "_settings", "_shelf", "_steady", "_timed", "spec",
     )  # fmt: skip
 
     def __init__(
@@ -60,8 +68,10 @@ class CacheRegion(Generic[K, V]):
         home: Home,
         clock: Clock,
         settings: CacheSettings,
+        gate: LoadGate | None = None,
     ) -> None:
         self.spec = spec
+        self._gate = gate
         self._shelf = Shelf(spec, group=group, ledger=ledger, clock=clock)
         # What the warm path needs is kept at hand; hits are counted apart for its sake.
         self._entries = self._shelf.entries
@@ -129,7 +139,7 @@ class CacheRegion(Generic[K, V]):
             return entry.value  # type: ignore[no-any-return]
         self._counters.misses += 1
         if self._disabled:
-            return (await self._fetched(_one(key, load))).get(key)
+            return (await self._fetched(_one(key, load), key)).get(key)
         flight = self._to_join(key) or self._start((key,), _one(key, load), tags)
         await self._wait((flight,))
         return flight.values.get(key)
@@ -167,7 +177,7 @@ class CacheRegion(Generic[K, V]):
         self._refresh(due, load_many, tags)
         missing = [key for key in asked if key not in found]
         if missing and self._disabled:
-            found.update(await self._fetched(lambda: load_many(missing)))
+            found.update(await self._fetched(lambda: load_many(missing), missing[0]))
         elif missing:
             flights = {key: flight for key in missing if (flight := self._to_join(key)) is not None}
             unasked = [key for key in missing if key not in flights]
@@ -223,11 +233,15 @@ class CacheRegion(Generic[K, V]):
 
     def stats(self) -> CacheStats:
         """Returns how much the cache holds, and counts of what happened so far."""
-        account = self._shelf.account
+        account, spec = self._shelf.account, self.spec
         return CacheStats(
-            name=self.spec.name,
+            name=spec.name,
             group=account.group.name,
             enabled=not self._disabled,
+            configured=not spec.disabled,
+            ttl_s=spec.ttl_s,
+            refresh_s=spec.refresh_after_write_s or None,
+            oldest_s=self._shelf.oldest_s,
             entries=len(self._entries),
             weight=account.weight,
             max_bytes=account.max_bytes,
@@ -298,7 +312,7 @@ class CacheRegion(Generic[K, V]):
     async def _load(self, fetch: _Fetch, flight: Flight) -> Mapping[K, V]:
         """The body of a flight: fetches and keeps what may still land."""
         try:
-            values = await self._fetched(fetch)
+            values = await self._fetched(fetch, flight.keys[0], background=flight.background)
             for key in flight.keys:
                 self._land(flight, key, values.get(key))
         except NotFoundError:
@@ -337,12 +351,12 @@ class CacheRegion(Generic[K, V]):
             if flight is None or self._flights.get(key) is flight:
                 del self._flights[key]
 
-    async def _fetched(self, fetch: _Fetch) -> Mapping[Any, Any]:
-        """Runs a load and counts it."""
+    async def _fetched(self, fetch: _Fetch, key: Any, *, background: bool = False) -> Mapping[Any, Any]:
+        """Runs a load, of this key first, and counts it."""
         counters = self._counters
         began = self._steady()
         try:
-            values = await fetch()
+            values = await (fetch() if self._gate is None else self._gate(fetch, background=background))
         except Exception as error:
             counters.load_failures += 1
             counters.last_failure_ms = self._clock.now_ms()
@@ -353,7 +367,16 @@ class CacheRegion(Generic[K, V]):
             counters.last_load_ms = self._clock.now_ms()
             return values
         finally:
-            counters.load_seconds += self._steady() - began
+            seconds = self._steady() - began
+            counters.load_seconds += seconds
+            if seconds > self._settings.slow_load_s:
+                log.info(
+                    "slow load of a cached value",
+                    cache=self.spec.name,
+                    key=key,
+                    seconds=round(seconds, 3),
+                    background=background,
+                )
 
 
 def _one(key: K, load: Callable[[K], Awaitable[V | None]]) -> _Fetch:

@@ -24,13 +24,18 @@ OUT, FRESH, DUE = range(3)
 """Ages of an entry: not to be served, to be served, to be served and refreshed."""
 
 _NEVER = float("inf")
+_BIRTHS_S = 1.0
+"""Entries born within so many seconds share the object that says when."""
+_BACKOFF_MAX = 64
+"""A refresh that goes on failing waits at most so many times as long as after its first failure."""
 
 
 class Shelf:
     """Entries by key, for one region."""
 
     __slots__ = (
-        "_entry_bytes", "_ledger", "_prefixes", "_spec", "_steady", "_tags", "account", "counters", "entries",
+        "_born", "_entry_bytes", "_ledger", "_prefixes", "_spec", "_steady", "_tags", "account", "counters",
+        "entries",
     )  # fmt: skip
 
     def __init__(self, spec: CacheSpec, *, group: str, ledger: Ledger, clock: Clock) -> None:
@@ -40,8 +45,9 @@ class Shelf:
         self._entry_bytes = _entry_bytes(spec)
         self._tags = Labels()
         self._prefixes = Labels()
+        self._born = -_NEVER
         self.entries: dict[Any, Any] = {}
-        """Entry by key; of class TimedEntry when the spec is timed."""
+        """Entry by key, oldest value first; of class TimedEntry when the spec is timed."""
         self.account = ledger.open(self, group, spec.max_bytes)
         self.counters = Counters()
 
@@ -97,21 +103,33 @@ class Shelf:
             self._label(entry, tags)
         else:
             self._ledger.resize(self.account, entry, weight)
+            self.entries[key] = self.entries.pop(key)
             if entry.tags != tags:
                 self._unlabel(entry)
                 self._label(entry, tags)
         entry.value = value
+        if born - self._born >= _BIRTHS_S or born < self._born:
+            self._born = born
+        entry.born = self._born
         if isinstance(entry, TimedEntry):
             self._date(entry, born)
         self._ledger.settle(self.account)
         return entry.lane is not None
 
     def postpone_refresh(self, key: Any, seconds: float) -> None:
-        """An entry that is still due although a refresh ended waits so long for the next one."""
+        """An entry that is still due although a refresh ended waits so long for the next one, and twice as
+        long each time that it happens again."""
         entry = self.entries.get(key)
         now = self._steady()
         if entry is not None and entry.refresh_at <= now:
-            entry.refresh_at = now + seconds
+            entry.refresh_at = now + seconds * min(1 << entry.failures, _BACKOFF_MAX)
+            entry.failures = min(entry.failures + 1, _BACKOFF_MAX)
+
+    @property
+    def oldest_s(self) -> float | None:
+        """Age in seconds of the value that was loaded longest ago; None = nothing is held."""
+        first = next(iter(self.entries.values()), None)
+        return None if first is None else max(0.0, self._steady() - first.born)
 
     def drop(self, keys: Iterable[Any]) -> int:
         """Forgets the keys that are held, on somebody's word; says how many."""
@@ -167,6 +185,7 @@ class Shelf:
         spec = self._spec
         entry.expires_at_most = born + spec.expire_after_write_s if spec.expire_after_write_s else _NEVER
         entry.refresh_at = born + spec.refresh_after_write_s if spec.refresh_after_write_s else _NEVER
+        entry.failures = 0
         self._touch(entry, self._steady())
 
     def _touch(self, entry: TimedEntry, now: float) -> None:

@@ -32,6 +32,9 @@ class CacheSpec:
     """From this age on a hit is still served and starts one load behind the scenes; 0 = never."""
     max_bytes: int | None = None
     """This cache's own share of the budget; 0 disables the cache."""
+    grows_stale: bool = False
+    """Whether a value may be out of date: the setting ``ttl`` of its layer is then the age up to which it is
+    served, and else the time after which what nobody asks for goes."""
     prefix_length: int = 0
     """Leading key elements by which entries are indexed for ``invalidate_prefix``; 0 = no
     index, such an invalidation then looks at every key."""
@@ -64,6 +67,11 @@ class CacheSpec:
             self.expire_after_access_s,
             self.max_bytes,
         )
+
+    @property
+    def ttl_s(self) -> float | None:
+        """How long a value is served: since its load, or where that has no limit, since its last use."""
+        return self.expire_after_access_s if self.expire_after_write_s is None else self.expire_after_write_s
 
     @property
     def timed(self) -> bool:

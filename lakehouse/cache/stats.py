@@ -63,6 +63,14 @@ class CacheStats:
     """Bytes held."""
     max_bytes: int
     """Bytes it may hold: its own limit, or the whole budget."""
+    configured: bool = True
+    """False: its settings turn it off; ``enabled`` is also false where no bytes are left for it."""
+    ttl_s: float | None = None
+    """Age, or time unused, from which on a value is not served; None = no limit."""
+    refresh_s: float | None = None
+    """Age from which on a value that is asked for is loaded anew; None = never."""
+    oldest_s: float | None = None
+    """Age of the value loaded longest ago, up to a second too much; None = nothing is held."""
     counters: Counters
     """A copy of what was counted so far."""
 

@@ -24,11 +24,11 @@ __all__ = [
     "weigh",
 ]
 
-ENTRY_BYTES = 208
-"""An entry besides key and value: the object 88, its weight 32, its place in the dictionary
+ENTRY_BYTES = 216
+"""An entry besides key and value: the object 96, its weight 32, its place in the dictionary
 30 to 60 and in the queue 9, its counters in the access table 8 to 16."""
-TIMED_ENTRY_BYTES = ENTRY_BYTES + 32
-"""The same with places for four times."""
+TIMED_ENTRY_BYTES = ENTRY_BYTES + 40
+"""The same with places for four times and a count."""
 TIME_BYTES = 32
 """A time that is not shared with another place."""
 LABEL_BYTES = 370

@@ -82,7 +82,7 @@ async def open(  # noqa: A001
     async def reload() -> TableMetadata:
         return await load_metadata(places, url)
 
-    caches = CacheBudget(resolved.cache)
+    caches = CacheBudget.of(resolved)
     return IcebergTable(url, places, await reload(), reload=reload, caches=caches, settings=resolved)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from lakehouse.cache import CacheBudget
+from lakehouse.catalog.layers import Layers
 from lakehouse.clock import Clock, SystemClock
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
@@ -42,7 +43,8 @@ class LakeState:
         self.store = store
         self.settings = settings or Settings()
         self.clock = clock or SystemClock()
-        self.caches = CacheBudget(self.settings.cache)
+        self.caches = CacheBudget.of(self.settings, clock=clock)
+        self.layers = Layers(self.caches, self.settings, self.clock)
         self.names = Names(store, self.settings.table)
         self.env = Environment(
             store, self.settings, self.clock, TableCaches(self.caches), self.spawn, publish_table

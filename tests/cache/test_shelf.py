@@ -124,11 +124,11 @@ async def test_a_refresh_begins_a_new_term(clock: ManualClock) -> None:
 
 
 async def test_a_failed_refresh_keeps_the_old_value_until_it_expires(clock: ManualClock) -> None:
-    """A failure behind the scenes is counted, reaches nobody, and is retried after a while."""
+    """A failure behind the scenes is counted, reaches nobody, and is retried after a while that doubles."""
     region, loader = budget_of(clock=clock, refresh_retry_s=5).region(SWR), Loader({KEY: 1})
     await region.get(KEY, loader.one)
     loader.error = UnavailableError("away")
-    for asked, wait in ((2, 10), (2, 1), (2, 3), (3, 1), (3, 4), (4, 1)):
+    for asked, wait in ((2, 10), (2, 1), (2, 3), (3, 1), (3, 5), (3, 4), (4, 1)):
         await clock.advance(wait)
         assert await region.get(KEY, loader.one) == 1
         await settled()

@@ -205,7 +205,7 @@ def _tables(lake: Warehouse, name: str | None) -> IndexSource:
     database, dot, _ = (name or "").partition(".")
     table = TableName.parse(name).table if name is not None and dot else None
     # With caches of its own: manifests are read once.
-    caches = TableCaches(CacheBudget(lake.lake.settings.cache))
+    caches = TableCaches(CacheBudget.of(lake.lake.settings))
     env = Environment(store, lake.lake.settings, SystemClock(), caches)
     return TableIndexSource(env, Names(store, env.settings.table), database=database or None, table=table)
 

@@ -50,7 +50,7 @@ class TableFiles:
         # Stores of its own: those of the state belong to whoever opened the table.
         self._locations = pickle.loads(places)  # noqa: S301 - written by the driver
         self._bridge = Bridge(self._locations)
-        caches = CacheBudget(state.settings.cache)
+        caches = CacheBudget.of(state.settings)
         self._source = ManifestSource(
             self._locations, PlanCaches(caches), state.settings.iceberg.manifest_concurrency
         )

@@ -107,7 +107,9 @@ class Environment:
 
 
 def _arrived(store: ObjectStore, settings: Settings, clock: Clock, publish: Publisher | None) -> Environment:
-    return Environment(store, settings, clock, TableCaches(CacheBudget(settings.cache)), publish=publish)
+    return Environment(
+        store, settings, clock, TableCaches(CacheBudget.of(settings, clock=clock)), publish=publish
+    )
 
 
 class CommitListener(Protocol):

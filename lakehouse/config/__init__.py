@@ -1,0 +1,47 @@
+"""Settings: every number that bounds the engine, with its meaning, in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.doors import door
+
+if TYPE_CHECKING:
+    from lakehouse.config.groups import (
+        ENV_PREFIX,
+        CacheSettings,
+        CatalogSettings,
+        IcebergSettings,
+        IndexSettings,
+        IoSettings,
+        SettingInfo,
+        TableSettings,
+    )
+    from lakehouse.config.layers import (
+        WHOLE_BUDGET,
+        FileLayerSettings,
+        LayerSettings,
+        MetaCacheSettings,
+        MetaSettings,
+        PointerLayerSettings,
+    )
+    from lakehouse.config.secret import Secret
+    from lakehouse.config.settings import RESERVED_ENV, Settings
+
+__all__ = [
+    "ENV_PREFIX", "RESERVED_ENV", "WHOLE_BUDGET", "CacheSettings", "CatalogSettings", "FileLayerSettings",
+    "IcebergSettings", "IndexSettings", "IoSettings", "LayerSettings", "MetaCacheSettings", "MetaSettings",
+    "PointerLayerSettings", "Secret", "SettingInfo", "Settings", "TableSettings",
+]  # fmt: skip
+
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "groups": "ENV_PREFIX CacheSettings CatalogSettings IcebergSettings IndexSettings IoSettings "
+        "SettingInfo TableSettings",
+        "layers": "WHOLE_BUDGET FileLayerSettings LayerSettings MetaCacheSettings MetaSettings "
+        "PointerLayerSettings",
+        "secret": "Secret",
+        "settings": "RESERVED_ENV Settings",
+    },
+)
