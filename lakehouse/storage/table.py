@@ -1,7 +1,8 @@
 """The table that users hold: reads, writes and maintenance of one table.
 
 Invariant: every method is one commit or one read of one snapshot; between calls nothing is kept but
-facts that cannot go stale, and the newest snapshot seen, which each read asks for again.
+facts that cannot go stale, and the newest snapshot seen, which each read asks for again unless it may be
+as old as that.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from lakehouse.storage.table_columns import TableColumns
 from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
 from lakehouse.storage.table_relations import TableRelations
+from lakehouse.storage.tables.arguments import check_staleness
 from lakehouse.storage.tables.commit_result import CommitResult, commit_change
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.pins import drop_pin, make_pin
@@ -55,16 +57,18 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     """A table. Made by ``Lake.create_table`` and ``Lake.table``.
 
     Methods that write make one commit each and return what it did. Every read sees the newest
-    snapshot unless it names another. ``writer=(id, sequence)`` makes a write safe to repeat: a
-    sequence that was committed is not committed again, by whatever process.
+    snapshot unless it names another or says how old that may be (``max_staleness``).
+    ``writer=(id, sequence)`` makes a write safe to repeat: a sequence that was committed is not
+    committed again, by whatever process.
     """
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: OpenTable, max_staleness: float | None = None) -> None:
         self._table = table
+        self._max_staleness = check_staleness(max_staleness)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As configuration: it connects where it arrives, when it is used.
-        return type(self), (self._table,)
+        return type(self), (self._table, self._max_staleness)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} at {self.location}>"
@@ -89,13 +93,40 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         """URL of the table's directory."""
         return f"{self._table.env.store.url.rstrip('/')}/{self._table.root}"
 
-    async def schema(self, *, snapshot: int | None = None) -> TableSchema:
-        """Columns, keys and options of the table; ``.arrow()`` converts them to an Arrow schema."""
-        return (await self._table.view(snapshot=snapshot)).schema
+    def with_staleness(self, max_staleness: float | None) -> Table:
+        """The same table, whose reads may take the newest snapshot of so many seconds ago for the newest.
 
-    async def current_snapshot(self) -> int:
-        """Id of the newest snapshot."""
-        return (await self._table.newest()).snapshot.id
+        These make no request to look for a newer one; somebody does so in the background in time. Own commits
+        are seen at once. A read's own ``max_staleness`` goes before it, and it goes before the table's option
+        ``read.max_staleness_s``. 0 = every read looks; None = as the option says.
+
+        Example::
+
+            relaxed = table.with_staleness(2)
+            row = await relaxed.get({"id": 7})
+        """
+        return type(self)(self._table, max_staleness)
+
+    async def schema(self, *, snapshot: int | None = None, max_staleness: float | None = None) -> TableSchema:
+        """Columns, keys and options of the table; ``.arrow()`` converts them to an Arrow schema.
+
+        Args:
+            snapshot: id of a snapshot; None = the newest.
+            max_staleness: as in ``scan``.
+        """
+        within_s = self._within_s(max_staleness, snapshot)
+        return (await self._table.read_view(snapshot=snapshot, within_s=within_s)).schema
+
+    async def current_snapshot(self, *, max_staleness: float | None = None) -> int:
+        """Id of the newest snapshot; ``max_staleness`` as in ``scan``."""
+        return (await self._table.read_view(within_s=self._within_s(max_staleness))).snapshot.id
+
+    def _within_s(
+        self, max_staleness: float | None, snapshot: int | None = None, *, fresh: bool = False
+    ) -> float | None:
+        """Returns the bound of a read: its own, or else the handle's; None = the table's option."""
+        asked = check_staleness(max_staleness, snapshot=snapshot, fresh=fresh)
+        return self._max_staleness if asked is None else asked
 
     # --- writing ------------------------------------------------------------------
 
@@ -259,6 +290,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: _Moment | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        max_staleness: float | None = None,
         runtime_filters: Sequence[RuntimeFilter] = (),
     ) -> TableScan:
         """The rows that match, as of a snapshot; nothing is read before they are asked for.
@@ -273,6 +305,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             tag: the snapshot of that tag.
             freshness: ``wal`` reads the newest snapshot and the write-ahead log above it:
                 every row that was acknowledged before the call.
+            max_staleness: seconds; the newest snapshot may have been the newest so long ago, and nobody
+                waits for a request that looks for another. 0 = look for it. None = as the handle
+                (``with_staleness``) or the table's option ``read.max_staleness_s`` says.
             runtime_filters: filters such as ``lakehouse.iceberg.RuntimeFilter.in_("id", ids)``; rows that
                 one of them does not let through are left out, as by ``where``, and so are their files.
 
@@ -289,6 +324,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             timestamp=timestamp,
             tag=tag,
             freshness=freshness,
+            within_s=self._within_s(max_staleness, snapshot, fresh=is_fresh(freshness)),
             runtime_filters=runtime_filters,
         )
 
@@ -301,6 +337,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: _Moment | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        max_staleness: float | None = None,
     ) -> dict[str, Any] | None:
         """The row of a key as a dict; None when there is none. The other arguments are those of ``scan``.
 
@@ -308,7 +345,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
 
             row = await table.get({"id": 7})
         """
-        async with self._lookup(snapshot, timestamp, tag, freshness) as lookup:
+        async with self._lookup(snapshot, timestamp, tag, freshness, max_staleness) as lookup:
             return await lookup.get(key, columns=columns)
 
     async def get_many(
@@ -320,6 +357,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: _Moment | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        max_staleness: float | None = None,
     ) -> pa.Table:
         """The rows of many keys, by key; keys without a row are left out.
 
@@ -330,16 +368,24 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             timestamp: the last snapshot not after it.
             tag: the snapshot of that tag.
             freshness: as in ``scan``.
+            max_staleness: as in ``scan``.
         """
-        async with self._lookup(snapshot, timestamp, tag, freshness) as lookup:
+        async with self._lookup(snapshot, timestamp, tag, freshness, max_staleness) as lookup:
             return await lookup.get_many(keys, columns=columns)
 
     @contextlib.asynccontextmanager
     async def _lookup(
-        self, snapshot: int | None, timestamp: _Moment | None, tag: str | None, freshness: Freshness
+        self,
+        snapshot: int | None,
+        timestamp: _Moment | None,
+        tag: str | None,
+        freshness: Freshness,
+        max_staleness: float | None,
     ) -> AsyncIterator[Lookup]:
-        view = await self._table.view(
-            snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
+        fresh = is_fresh(freshness)
+        within_s = self._within_s(max_staleness, snapshot, fresh=fresh)
+        view = await self._table.read_view(
+            snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh, within_s=within_s
         )
         await self._needs_key("get", view)
         async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
@@ -356,8 +402,8 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             start: id of a snapshot.
             end: id of a later one; None = the newest.
         """
-        after = await self._table.view(snapshot=end)
-        before = await self._table.view(snapshot=start)
+        after = await self._table.read_view(snapshot=end, within_s=self._max_staleness)
+        before = await self._table.read_view(snapshot=start)
         if before.snapshot.id > after.snapshot.id:
             raise InvalidInputError(f"changes from snapshot {start} to {end} go back: swap them")
         async with contextlib.aclosing(changes_between(self._table, before, after)) as tables:

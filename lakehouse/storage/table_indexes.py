@@ -28,10 +28,11 @@ class TableIndexes:
     """Base of ``Table`` with its methods for indexes."""
 
     _table: OpenTable
+    _max_staleness: float | None
 
     async def indexes(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per index of a snapshot: target, kind, options, and how many files have it."""
-        view = await self._table.view(snapshot=snapshot)
+        view = await self._table.read_view(snapshot=snapshot, within_s=self._max_staleness)
         return indexes_relation(await view.files(), view.schema)
 
     async def add_index(self, target: str | Sequence[str], kind: str, **options: Any) -> CommitResult:

@@ -5,6 +5,7 @@ Invariant: metadata alone is read, and each relation is of one state.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lakehouse.storage.tables.relations import (
     snapshots_relation,
     tags_relation,
 )
+from lakehouse.storage.tables.view import View
 
 __all__ = ["TableRelations"]
 
@@ -28,6 +30,10 @@ class TableRelations:
     """Base of ``Table`` with its methods for metadata relations."""
 
     _table: OpenTable
+    _max_staleness: float | None
+
+    def _read_view(self, snapshot: int | None = None) -> Awaitable[View]:
+        return self._table.read_view(snapshot=snapshot, within_s=self._max_staleness)
 
     @property
     def _read_concurrency(self) -> int:
@@ -39,7 +45,7 @@ class TableRelations:
         ``stored_rows`` are those in files, with rows that others replace or delete; ``added_rows`` and
         ``removed_rows`` count stored ones too.
         """
-        head = (await self._table.newest()).snapshot
+        head = (await self._read_view()).snapshot
         kept = sorted({ref.snapshot for ref in head.refs.values()} | set(range(head.earliest, head.id + 1)))
         read = partial(self._table.snapshots.snapshot, head=head)
         snapshots = [snapshot async for snapshot in map_bounded(read, kept, self._read_concurrency)]
@@ -53,28 +59,28 @@ class TableRelations:
 
     async def schemas(self) -> pa.Table:
         """One row per schema that led to the newest, oldest first; without those that a rollback undid."""
-        newest = (await self._table.newest()).schema_object
+        newest = (await self._read_view()).schema_object
         read_older = map_bounded(self._table.schemas.read, newest.ancestors, self._read_concurrency)
         older = [stored async for stored in read_older]
         return schemas_relation([*older, newest])
 
     async def files(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per data file of a snapshot; ``rows`` is null where rows of other files may hide some."""
-        view = await self._table.view(snapshot=snapshot)
+        view = await self._read_view(snapshot)
         files = await view.files()
         return files_relation(files, view.schema, rows_of_files(view, files))
 
     async def manifests(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per manifest of a snapshot; recent files are listed in the snapshot itself."""
-        return manifests_relation((await self._table.view(snapshot=snapshot)).snapshot)
+        return manifests_relation((await self._read_view(snapshot)).snapshot)
 
     async def partitions(self, *, snapshot: int | None = None) -> pa.Table:
         """One row per partition that has files; ``rows`` is null where counting them takes a scan."""
-        view = await self._table.view(snapshot=snapshot)
+        view = await self._read_view(snapshot)
         files, is_all = await view.files(), not view.snapshot.segments
         rows = rows_of_files(view, files)
         return partitions_relation(files, view.schema, rows, is_all=is_all)
 
     async def tags(self) -> pa.Table:
         """One row per tag and pin."""
-        return tags_relation((await self._table.newest()).snapshot)
+        return tags_relation((await self._read_view()).snapshot)

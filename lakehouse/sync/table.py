@@ -40,8 +40,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
     """A table. Made by ``Lake.create_table`` and ``Lake.table``.
 
     Methods that write make one commit each and return what it did. Every read sees the newest
-    snapshot unless it names another. ``writer=(id, sequence)`` makes a write safe to repeat: a
-    sequence that was committed is not committed again, by whatever process.
+    snapshot unless it names another or says how old that may be (``max_staleness``).
+    ``writer=(id, sequence)`` makes a write safe to repeat: a sequence that was committed is not
+    committed again, by whatever process.
     """
 
     _wrapped: AsyncTable
@@ -67,13 +68,32 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         """URL of the table's directory."""
         return self._wrapped.location
 
-    def schema(self, *, snapshot: int | None = None) -> TableSchema:
-        """Columns, keys and options of the table; ``.arrow()`` converts them to an Arrow schema."""
-        return self._bridge.call(self._wrapped.schema, snapshot=snapshot)
+    def with_staleness(self, max_staleness: float | None) -> Table:
+        """The same table, whose reads may take the newest snapshot of so many seconds ago for the newest.
 
-    def current_snapshot(self) -> int:
-        """Id of the newest snapshot."""
-        return self._bridge.call(self._wrapped.current_snapshot)
+        These make no request to look for a newer one; somebody does so in the background in time. Own commits
+        are seen at once. A read's own ``max_staleness`` goes before it, and it goes before the table's option
+        ``read.max_staleness_s``. 0 = every read looks; None = as the option says.
+
+        Example::
+
+            relaxed = table.with_staleness(2)
+            row = relaxed.get({"id": 7})
+        """
+        return Table(self._wrapped.with_staleness(max_staleness), self._bridge)
+
+    def schema(self, *, snapshot: int | None = None, max_staleness: float | None = None) -> TableSchema:
+        """Columns, keys and options of the table; ``.arrow()`` converts them to an Arrow schema.
+
+        Args:
+            snapshot: id of a snapshot; None = the newest.
+            max_staleness: as in ``scan``.
+        """
+        return self._bridge.call(self._wrapped.schema, snapshot=snapshot, max_staleness=max_staleness)
+
+    def current_snapshot(self, *, max_staleness: float | None = None) -> int:
+        """Id of the newest snapshot; ``max_staleness`` as in ``scan``."""
+        return self._bridge.call(self._wrapped.current_snapshot, max_staleness=max_staleness)
 
     def append(
         self,
@@ -205,6 +225,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        max_staleness: float | None = None,
         runtime_filters: Sequence[RuntimeFilter] = (),
     ) -> TableScan:
         """The rows that match, as of a snapshot; nothing is read before they are asked for.
@@ -219,6 +240,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             tag: the snapshot of that tag.
             freshness: ``wal`` reads the newest snapshot and the write-ahead log above it:
                 every row that was acknowledged before the call.
+            max_staleness: seconds; the newest snapshot may have been the newest so long ago, and nobody
+                waits for a request that looks for another. 0 = look for it. None = as the handle
+                (``with_staleness``) or the table's option ``read.max_staleness_s`` says.
             runtime_filters: filters such as ``lakehouse.iceberg.RuntimeFilter.in_("id", ids)``; rows that
                 one of them does not let through are left out, as by ``where``, and so are their files.
 
@@ -235,6 +259,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 timestamp=timestamp,
                 tag=tag,
                 freshness=freshness,
+                max_staleness=max_staleness,
                 runtime_filters=runtime_filters,
             ),
             self._bridge,
@@ -249,6 +274,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        max_staleness: float | None = None,
     ) -> dict[str, Any] | None:
         """The row of a key as a dict; None when there is none. The other arguments are those of ``scan``.
 
@@ -264,6 +290,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             timestamp=timestamp,
             tag=tag,
             freshness=freshness,
+            max_staleness=max_staleness,
         )
 
     def get_many(
@@ -275,6 +302,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         timestamp: dt.datetime | int | str | None = None,
         tag: str | None = None,
         freshness: Freshness = "snapshot",
+        max_staleness: float | None = None,
     ) -> pa.Table:
         """The rows of many keys, by key; keys without a row are left out.
 
@@ -285,6 +313,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             timestamp: the last snapshot not after it.
             tag: the snapshot of that tag.
             freshness: as in ``scan``.
+            max_staleness: as in ``scan``.
         """
         return self._bridge.call(
             self._wrapped.get_many,
@@ -294,6 +323,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             timestamp=timestamp,
             tag=tag,
             freshness=freshness,
+            max_staleness=max_staleness,
         )
 
     def changes(self, start: int, end: int | None = None) -> Generator[pa.Table, None, None]:

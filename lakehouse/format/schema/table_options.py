@@ -219,6 +219,14 @@ class TableOptions:
         low=0.01,
         high=86_400,
     )
+    read_max_staleness_s: float = _option(
+        "read.max_staleness_s",
+        0.0,
+        "Seconds for which reads take the newest snapshot seen for the newest, without a request to look for"
+        " another; 0 = each read looks. max_staleness of a call or a handle goes before it.",
+        low=0,
+        high=86_400,
+    )
     commit_max_retries: int = _option(
         "commit.max_retries", 30, "Times a write that read the table is done again after a conflict.", low=0
     )

@@ -153,7 +153,7 @@ class StreamPlan:
     async def _within(self, view: View, begin: int, limit: Limit | None) -> StreamOffset:
         """Finds the end of a batch within what the commit after a snapshot brought."""
         following = view.snapshot.id + 1
-        after = await self._table.view(snapshot=following)
+        after = await self._table.read_view(snapshot=following)
         pieces = await self._step(view, after)
         end = len(pieces) if limit is None else limit.take(pieces, begin)
         if end < len(pieces):
@@ -179,7 +179,7 @@ class StreamPlan:
         return await self._at(last)
 
     async def _at(self, number: int) -> StreamOffset:
-        return StreamOffset(at=token_of(self._table, await self._table.view(snapshot=number)))
+        return StreamOffset(at=token_of(self._table, await self._table.read_view(snapshot=number)))
 
     # --- what a batch reads -------------------------------------------------------
 
@@ -199,7 +199,7 @@ class StreamPlan:
             pieces = (await self._state(view))[start.state : end.state]
             return await self._held(view, pieces, self._shows(view))
         if start.step is not None or end.step is not None:
-            after = await self._table.view(snapshot=view.snapshot.id + 1)
+            after = await self._table.read_view(snapshot=view.snapshot.id + 1)
             pieces = (await self._step(view, after))[start.step or 0 : end.step]
         else:
             after = await self._view(end)

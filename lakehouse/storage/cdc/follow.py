@@ -134,7 +134,7 @@ async def view_behind(table: OpenTable, after: str | int | None) -> View:
     if after is None:
         return await table.newest()
     if isinstance(after, int) and not isinstance(after, bool):  # True is an int, but no id
-        return await table.view(snapshot=after)
+        return await table.read_view(snapshot=after)
     parts = after.split(".") if isinstance(after, str) else []
     if len(parts) != _PARTS or not parts[1].isdecimal():
         raise InvalidInputError(
@@ -148,7 +148,7 @@ async def view_behind(table: OpenTable, after: str | int | None) -> View:
             token=after,
         )
     try:
-        view = await table.view(snapshot=number)
+        view = await table.read_view(snapshot=number)
     except NotFoundError as gone:
         raise _expired_error(table, number, await table.newest()) from gone
     if not view.snapshot.token.startswith(token):

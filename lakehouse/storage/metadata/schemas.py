@@ -53,6 +53,10 @@ class Schemas:
             )
         return stored_schema
 
+    def known(self, ref: SchemaRef) -> SchemaObject | None:
+        """Returns the schema that a snapshot refers to if it is in memory."""
+        return self.cache.get_if_present((self.root, ref.path))
+
     async def _load(self, key: tuple[str, str]) -> SchemaObject:
         path = join(*key)
         fetched = await or_none(self.store.get(path))

@@ -8,10 +8,12 @@ scratch never returns a head older than the snapshot that ``LATEST`` names as ac
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import datetime as dt
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from lakehouse.cache import CacheRegion
 from lakehouse.clock import Clock
@@ -41,7 +43,12 @@ from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, join
 from lakehouse.storage.metadata.shared_look import SharedLook
 from lakehouse.storage.metadata.store_clock import StoreTime, ask_store_ms
 
-__all__ = ["Head", "Snapshots", "Spawn"]
+__all__ = ["KEPT_S", "Head", "Snapshots", "Spawn"]
+
+KEPT_S = 450.0
+"""Seconds for which a look at the head vouches for the snapshots it keeps: a quarter of the least
+``delete_grace_s``. What was kept then is deleted three quarters of the grace later at the earliest, and a
+read that takes longer than half of it is pinned."""
 
 _HINT_EVERY_S = 1.0
 """Minimum seconds between two hints of this process."""
@@ -98,10 +105,17 @@ class Snapshots:
         self._deadline_of = 0
         self._head: Head | None = None
         self._shared_look = SharedLook(self._look)
+        self._ahead_at = -KEPT_S
+        """Moment at which the last look ahead of time began."""
         self._spawn = spawn
         self._hinted_at = -_HINT_EVERY_S
 
     # --- the head -----------------------------------------------------------------
+
+    @property
+    def known(self) -> Snapshot | None:
+        """The newest snapshot that this process knows, however long ago it was seen; None = none."""
+        return None if self._head is None else self._head.snapshot
 
     async def known_head(self) -> Head:
         """Returns the newest snapshot that this process knows, without a request while that is not too old.
@@ -118,6 +132,30 @@ class Snapshots:
     def head(self) -> Awaitable[Head]:
         """Returns the newest snapshot as of some moment after the call; concurrent calls share the look."""
         return self._shared_look()
+
+    def seen_within(self, bound_s: float) -> Snapshot | None:
+        """Returns the newest snapshot known if a look that began no longer ago than that has shown it.
+
+        Makes no request. From half of the bound on, it looks again in the background. No look is good for
+        longer than :data:`KEPT_S`, nor is one that found the table dropped, as it may have been brought back.
+        """
+        known, bound_s = self._head, min(bound_s, KEPT_S)
+        if known is None or bound_s <= 0 or known.snapshot.kind is CommitKind.DROP:
+            return None
+        now = self._clock.steady()
+        age_s = now - known.seen_at
+        if age_s > bound_s:
+            return None
+        # One try in each half of a bound: who reads after it looks for himself, and gets the error if any.
+        if 2 * age_s > bound_s and 2 * (now - self._ahead_at) > bound_s and self._spawn is not None:
+            self._ahead_at = now
+            # Without the caller's context: it pays for no request that it does not wait for.
+            contextvars.Context().run(partial(self._spawn, self._look_ahead, optional=True))
+        return known.snapshot
+
+    async def _look_ahead(self) -> None:
+        with contextlib.suppress(LakehouseError):
+            await self.head()
 
     async def _look(self) -> Head:
         """Looks for the newest snapshot, from the one that is known on."""
@@ -355,7 +393,12 @@ class Snapshots:
                 + (f" and tagged ones: {_tagged(head)}" if head.refs else ""),
                 snapshot=number,
             )
-        return head if number == head.id else await self._read(number)
+        if number != head.id:
+            return await self._read(number)
+        if self._cache.get_if_present((self.root, number)) is None:
+            # Who names it by its id will do so again when it is the newest no more.
+            self._cache.put((self.root, number), head)
+        return head
 
     async def at_time(self, time_ms: int, head: Snapshot) -> Snapshot:
         """Returns the last snapshot whose time is at or before this one, by binary search over the ids."""

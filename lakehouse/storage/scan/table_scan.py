@@ -76,6 +76,7 @@ class TableScan(RowForms):
         timestamp: dt.datetime | int | str | None,
         tag: str | None,
         freshness: Freshness = "snapshot",
+        within_s: float | None = None,
         runtime_filters: Sequence[RuntimeFilter] = (),
     ) -> None:
         super().__init__()
@@ -91,7 +92,12 @@ class TableScan(RowForms):
         self._where, self._limit = to_expr(where), limit
         self._columns = None if columns is None else tuple(columns)
         self._find_view = partial(
-            table.view, snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=is_fresh(freshness)
+            table.read_view,
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+            fresh=is_fresh(freshness),
+            within_s=within_s,
         )
         self._view: View | None = None
 

@@ -5,6 +5,7 @@ Invariant: everything that a :class:`View` reports belongs to one snapshot.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import uuid
@@ -32,7 +33,7 @@ from lakehouse.storage.metadata.expiry_guard import from_head
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.metadata.paths import join
 from lakehouse.storage.metadata.schemas import Schemas
-from lakehouse.storage.metadata.snapshots import Snapshots, Spawn
+from lakehouse.storage.metadata.snapshots import KEPT_S, Snapshots, Spawn
 from lakehouse.storage.metadata.store_clock import StoreTime
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.rows.missing_columns import Missing
@@ -47,6 +48,7 @@ from lakehouse.storage.wal.tail import Tail
 
 __all__ = ["CommitListener", "Environment", "OpenTable", "is_dropped", "shared_table"]
 
+_STALENESS = "read.max_staleness_s"
 _WRITTEN_MAX = 256
 """Written tables that wait for their last check until the close; with more, the oldest is checked."""
 
@@ -218,14 +220,9 @@ class OpenTable:
             tag: name of a tag or pin.
             fresh: whether to read the newest snapshot and all that the write-ahead log holds above it.
         """
+        _check_state(snapshot, timestamp, tag, fresh)
         if fresh:
-            if (snapshot, timestamp, tag) != (None, None, None):
-                raise InvalidInputError(
-                    "freshness='wal' reads what is newest: it goes with no snapshot, timestamp or tag"
-                )
             return await self.freshest()
-        if sum(argument is not None for argument in (snapshot, timestamp, tag)) > 1:
-            raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
         try:
             head = self.snapshots.check_live((await self.snapshots.head()).snapshot)
         except FormatError:
@@ -240,6 +237,59 @@ class OpenTable:
             return self._view_under(self.snapshots.check_live(head), snapshot, timestamp, tag)
 
         return await from_head(self.snapshots, head, of)
+
+    async def read_view(
+        self,
+        *,
+        snapshot: int | None = None,
+        timestamp: dt.datetime | int | str | None = None,
+        tag: str | None = None,
+        fresh: bool = False,
+        within_s: float | None = None,
+    ) -> View:
+        """Returns the state that a read asks for, as :meth:`view` does, without a look where that is sound.
+
+        A snapshot named by its id, or by a time before the newest one known, is the same for ever. All that
+        has to be known is that it is kept, for which the last look is good for :data:`KEPT_S`. The newest
+        snapshot, and those of tags, are known from a look no longer ago than ``within_s``.
+
+        Args:
+            snapshot: as for ``view``, like the next three.
+            timestamp: moment.
+            tag: name of a tag or pin.
+            fresh: whether to read the log, too.
+            within_s: seconds; None = the table's option, 0 = a look that begins after the call.
+        """
+        _check_state(snapshot, timestamp, tag, fresh)
+        if not fresh:
+            known = self._seen(snapshot, timestamp, within_s)
+            if known is not None:
+                # What is not there, or not any more, may be in a newer head.
+                with contextlib.suppress(FormatError, NotFoundError):
+                    return await self._view_under(known, snapshot, timestamp, tag)
+        return await self.view(snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+
+    def _seen(
+        self, snapshot: int | None, timestamp: dt.datetime | int | str | None, within_s: float | None
+    ) -> Snapshot | None:
+        """Returns the newest snapshot known where it is good enough for a read; None where it is not."""
+        if snapshot is not None:
+            known = self.snapshots.seen_within(KEPT_S)
+            return known if known is not None and snapshot <= known.id else None
+        if timestamp is not None:
+            known = self.snapshots.seen_within(KEPT_S)
+            # No later commit has a time at or before that of the newest.
+            if known is not None and time_ms_of(timestamp) < known.time_ms:
+                return known
+        return self.snapshots.seen_within(self._option_s() if within_s is None else within_s)
+
+    def _option_s(self) -> float:
+        """Returns the option ``read.max_staleness_s``; 0 while nothing is known of the table."""
+        known = self.snapshots.known
+        kept = None if known is None else self.schemas.known(known.schema)
+        if kept is None or _STALENESS not in kept.schema.options:
+            return 0.0
+        return TableOptions.parse({_STALENESS: kept.schema.options[_STALENESS]}).read_max_staleness_s
 
     async def _view_under(
         self, head: Snapshot, snapshot: int | None, timestamp: dt.datetime | int | str | None, tag: str | None
@@ -393,6 +443,17 @@ class OpenTable:
             for listener in self.listeners:
                 listener.on_commit(self, view, done)
         return done
+
+
+def _check_state(snapshot: object, timestamp: object, tag: object, fresh: bool) -> None:
+    """Refuses to name a state in two ways."""
+    named = sum(argument is not None for argument in (snapshot, timestamp, tag))
+    if fresh and named:
+        raise InvalidInputError(
+            "freshness='wal' reads what is newest: it goes with no snapshot, timestamp or tag"
+        )
+    if named > 1:
+        raise InvalidInputError("give one of snapshot, timestamp and tag, not several")
 
 
 def _covered(snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""Looks that calls share: none began before the call, one is for all who come meanwhile, none is left behind."""
+"""Looks that calls share: none began before a call, one is for all who come meanwhile, none stays behind."""
 
 from __future__ import annotations
 
