@@ -22,6 +22,7 @@ from lakehouse.config import IoSettings, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.renewing import Credentials, Renew, RenewingStore
+from lakehouse.iceberg.scopes import Scope, store_digest
 from lakehouse.io import ObjectStore, open_store
 from lakehouse.io.lent import LentStore
 from lakehouse.io.location import Location
@@ -83,6 +84,7 @@ class Locations:
         clock: for tests.
         renew: asks for storage options with fresh credentials, when those there are were refused. Places that
             are unpickled elsewhere have the options of the moment and nobody to ask.
+        scope: whose content the table is given; None = it shares none.
     """
 
     def __init__(
@@ -95,12 +97,16 @@ class Locations:
         settings: Settings | IoSettings | None = None,
         clock: Clock | None = None,
         renew: Renew | None = None,
+        scope: Scope | None = None,
     ) -> None:
         if isinstance(locations, str):
             raise InvalidInputError(f"locations= is a list of URLs, such as [{locations!r}]")
         self._open: dict[str, Any] = {"settings": settings, "clock": clock}
+        self.scope = scope or Scope()
         self._storage_options = storage_options
-        self._credentials = None if renew is None else Credentials(storage_options, renew)
+        # Tables of catalogs outlive credentials: those of a moment, and those that are replaced.
+        is_renewed = renew is not None or scope is not None
+        self._credentials = Credentials(storage_options, renew) if is_renewed else None
         self._roots: list[_Root] = []
         self.opened = Location.parse(url)
         self.moved = moved
@@ -120,6 +126,22 @@ class Locations:
     def storage_options(self) -> Mapping[str, Any] | None:
         """Options that files are reached with now."""
         return self._storage_options if self._credentials is None else self._credentials.options
+
+    @property
+    def store_digest(self) -> str:
+        """Digest of where files are, the same for all who ask the same store; empty = nobody else is told."""
+        return store_digest(self.storage_options) if self.opened.scheme == "s3" else ""
+
+    async def rotate(self, storage_options: Mapping[str, Any] | None, *, is_handed_out: bool = False) -> None:
+        """Replaces the options of a table of a catalog; requests under way end with the old ones.
+
+        Args:
+            storage_options: used from the next request on.
+            is_handed_out: credentials come with the table: they are asked for first.
+        """
+        if self._credentials is not None:
+            self._storage_options = None
+            await self._credentials.replace(storage_options, is_refused=is_handed_out)
 
     def admit(self, metadata: TableMetadata) -> None:
         """Admits the places that a table's metadata name: its location, and paths in the same bucket."""

@@ -28,6 +28,7 @@ from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.metadata_json import decode_metadata
 from lakehouse.iceberg.renewing import Renew
+from lakehouse.iceberg.scopes import Scope
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.location import Location
 from lakehouse.io.work import in_thread, or_none
@@ -57,6 +58,7 @@ def open_locations(
     settings: Settings | IoSettings | None = None,
     clock: Clock | None = None,
     renew: Renew | None = None,
+    scope: Scope | None = None,
 ) -> Locations:
     """Returns the places of the table that a URL names; nothing is contacted."""
     directory = Location.parse(url)
@@ -73,6 +75,7 @@ def open_locations(
         settings=settings,
         clock=clock,
         renew=renew,
+        scope=scope,
     )
 
 

@@ -111,8 +111,10 @@ class IcebergTable:
         self.name = name
         self._locations, self._reload, self._settings = locations, reload, settings
         self._metadata = metadata
-        self._source = ManifestSource(locations, PlanCaches(caches), settings.iceberg.manifest_concurrency)
-        self._runs = RunCaches(caches)
+        self._caches = caches
+        self._source = ManifestSource(
+            locations, PlanCaches(caches, locations.scope), settings.iceberg.manifest_concurrency
+        )
 
     def __repr__(self) -> str:
         return f"<IcebergTable {self.name}, version {self._metadata.format_version}>"
@@ -219,7 +221,7 @@ class IcebergTable:
             metadata=self._metadata,
             schema=schema,
             locations=self._locations,
-            caches=self._runs,
+            caches=RunCaches(self._caches, group=self._locations.scope.who),
             settings=self._settings.table,
         )
 

@@ -52,7 +52,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *("table_columns", "table_indexes", "table_maintenance", "table_relations", "table"),
     ),
     "iceberg": (
-        *("single_values", "types", "metadata", "metadata_json", "renewing", "locations", "opening"),
+        *("single_values", "types", "metadata", "metadata_json", "scopes", "renewing", "locations", "opening"),
         *(
             "manifests",
             "planning",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from lakehouse.errors import NotFoundError, PermissionDeniedError
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.renewing import Credentials, RenewingStore
+from lakehouse.iceberg.scopes import Scope
 from lakehouse.io import Fetched, ObjectStore, open_store
 from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.options import StorageOptions
@@ -105,14 +108,14 @@ async def test_the_same_credentials_are_not_tried_again() -> None:
 
 
 async def test_replaced_stores_are_closed() -> None:
-    """A store that was replaced is closed when the next one is, and all of them in the end."""
+    """A store that was replaced is closed with the last request of it, and all of them in the end."""
     catalog = _Catalog("k2", "k3")
     (store,) = _renewing(catalog)
     for key in ("k2", "k3"):
         _Keyed.good = key
         with pytest.raises(NotFoundError):
             await store.get("nothing")
-    assert _Keyed.closed == ["k1"]
+    assert _Keyed.closed == ["k1", "k2"]
     await store.aclose()
     assert sorted(_Keyed.closed) == ["k1", "k2", "k3"]
 
@@ -128,3 +131,69 @@ async def test_places_travel_with_the_credentials_of_the_moment() -> None:
     assert arrived._credentials is None
     store = pickle.loads(pickle.dumps(made.store))
     assert store.url == "s3://bucket/t"
+
+
+async def test_rotated_credentials_are_used_by_the_next_request() -> None:
+    """Options that somebody replaces are those of the next request, in every place, and nobody is asked."""
+    catalog = _Catalog()
+    stores = _renewing(catalog, places=2)
+    _Keyed.good, _Keyed.requests = "k2", 0
+    await stores[0]._credentials.replace({"key": "k2"})
+    for store in stores:
+        with pytest.raises(NotFoundError):
+            await store.get("nothing")
+    assert (_Keyed.requests, catalog.asked, _Keyed.closed) == (2, 0, ["k1", "k1"])
+
+
+async def test_requests_under_way_end_with_the_credentials_they_began_with() -> None:
+    """A store that is replaced during a request is closed when the request has ended, and not before."""
+    (store,) = _renewing(_Catalog())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_missed, store)
+        await anyio.lowlevel.checkpoint()
+        await store._credentials.replace({"key": "k2"})
+        assert _Keyed.closed == []
+    assert _Keyed.closed == ["k1"]
+
+
+async def test_handed_out_credentials_are_asked_for_after_a_rotation() -> None:
+    """Where credentials come with a table, a rotation asks for them again before the next request."""
+    catalog = _Catalog("k3")
+    (store,) = _renewing(catalog)
+    await store._credentials.replace({"key": "none"}, is_refused=True)
+    _Keyed.good, _Keyed.requests = "k3", 0
+    with pytest.raises(NotFoundError):
+        await store.get("nothing")
+    assert (_Keyed.requests, catalog.asked) == (1, 1)
+
+
+async def _missed(store: RenewingStore) -> None:
+    with pytest.raises(NotFoundError):
+        await store.get("nothing")
+
+
+async def test_no_old_credential_is_left_behind() -> None:
+    """After a rotation nothing that places hold refers to a credential of before."""
+    places = Locations(
+        "s3://b/t", storage_options={"key": "old-key", "secret": "old-secret"}, scope=Scope("x")
+    )
+    await places.rotate({"key": "new-key", "secret": "new-secret"})
+    found = _texts_below(places)
+    assert {"new-key", "new-secret"} <= found
+    assert not {"old-key", "old-secret"} & found
+
+
+def _texts_below(root: object) -> set[str]:
+    """All texts that can be reached from an object, through values and not through code."""
+    seen: set[int] = set()
+    texts: set[str] = set()
+    waiting = [root]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, type | types.ModuleType | types.FunctionType | types.FrameType):
+            continue
+        seen.add(id(one))
+        if isinstance(one, str):
+            texts.add(one)
+        waiting.extend(gc.get_referents(one))
+    return texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ class ExpiringStore:
     """Access keys that are good now."""
     asked: list[tuple[str, str, int]] = field(default_factory=list)
     """Access key, object and status of each request."""
+    heads: list[tuple[str, str, int]] = field(default_factory=list)
+    """Those of them that asked for a head."""
 
     def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
         """Returns status and bytes for a GET."""
@@ -48,8 +51,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
-    def do_GET(self) -> None:
+    def do_HEAD(self) -> None:
+        self.do_GET(head=True)
+
+    def do_GET(self, *, head: bool = False) -> None:
         status, body = self.server.known.answer(self.path, self.headers.get("Authorization", ""))
+        if head:
+            self.server.known.heads.append(self.server.known.asked[-1])
+        etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
         span = _RANGE.fullmatch(self.headers.get("Range", ""))
         whole = len(body)
         if status == 200 and span:
@@ -59,10 +68,11 @@ class _Handler(BaseHTTPRequestHandler):
         if span and status == 206:
             self.send_header("Content-Range", f"bytes {start}-{end - 1}/{whole}")
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", '"one"')
+        self.send_header("ETag", f'"{etag}"')
         self.send_header("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
         self.end_headers()
-        self.wfile.write(body)
+        if not head:
+            self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
         """Says nothing."""

@@ -71,7 +71,7 @@ class Inherited:
     """Row id of the first row of each data file; :data:`UNKNOWN` = its rows have none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class ManifestColumns:
     """The entries of a manifest, by column. Numbers that a file does not have are :data:`UNKNOWN`."""
 

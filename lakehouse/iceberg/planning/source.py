@@ -1,20 +1,22 @@
 """Manifest lists and manifests of a table: fetched once each, decoded, checked and cached.
 
-Both never change, so they are cached by path and length. A manifest is served only when it is whole: as long
-as the list says, with as many entries as the list counts. What fails is not cached.
+Both never change, so they are cached by path and length, for each scope apart. A manifest is served only when
+it is whole: as long as the list says, with as many entries as the list counts. What fails is not cached. A
+manifest that another scope holds is taken over for a HEAD of its own: no bytes, no decoding, no more memory.
 
 Invariant: entries that are handed out are live, and have what they inherit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
-from lakehouse.errors import CorruptionError
+from lakehouse.errors import CorruptionError, NotFoundError
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.manifests import (
     ManifestColumns,
@@ -25,7 +27,8 @@ from lakehouse.iceberg.manifests import (
 )
 from lakehouse.iceberg.metadata import IcebergSnapshot, PartitionSpec
 from lakehouse.iceberg.planning.files import FileSet, LiveEntries
-from lakehouse.io import map_bounded
+from lakehouse.iceberg.scopes import Scope, scope_tag
+from lakehouse.io import Fetched, map_bounded
 from lakehouse.io.work import in_thread, or_none
 
 __all__ = ["ManifestSource", "PlanCaches"]
@@ -38,8 +41,13 @@ def _weigh_list(manifests: Sequence[ManifestFile]) -> int:
     return 600 * len(manifests)
 
 
-def _weigh_columns(columns: ManifestColumns) -> int:
-    return columns.nbytes
+Held = ManifestColumns | weakref.ref[ManifestColumns]
+"""Entries of a manifest: its own, or those that another scope holds as long as it holds them."""
+_TAKEN_OVER_BYTES = 100
+
+
+def _weigh_columns(columns: Held) -> int:
+    return columns.nbytes if isinstance(columns, ManifestColumns) else _TAKEN_OVER_BYTES
 
 
 def _weigh_files(files: FileSet) -> int:
@@ -51,16 +59,51 @@ _MANIFESTS = CacheSpec(name="iceberg-manifests", weigh=_weigh_columns)
 _FILES = CacheSpec(name="iceberg-files", weigh=_weigh_files)
 
 
-class PlanCaches:
-    """Caches of planning, shared by all tables of a connection."""
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A manifest that some scope holds."""
 
-    def __init__(self, budget: CacheBudget) -> None:
-        self.lists: CacheRegion[str, tuple[ManifestFile, ...]] = budget.region(_LISTS)
+    columns: weakref.ref[ManifestColumns]
+    version: str | None
+    """Version of the object that it was decoded from."""
+
+
+_COPIES = CacheSpec(name="iceberg-copies", weigh=lambda _: _TAKEN_OVER_BYTES)
+
+
+class PlanCaches:
+    """Caches of planning, shared by all tables of a scope.
+
+    Args:
+        budget: bytes that they share.
+        scope: whose they are; it may get other credentials, and other caches with them.
+    """
+
+    def __init__(self, budget: CacheBudget, scope: Scope | None = None) -> None:
+        self._budget, self._scope = budget, scope or Scope()
+        self.copies: CacheRegion[tuple[str, str, int], _Copy] = budget.region(_COPIES)
+        """Manifests that scopes hold, by store, path and length."""
+
+    @property
+    def lists(self) -> CacheRegion[str, tuple[ManifestFile, ...]]:
         """Manifests by path of the list."""
-        self.manifests: CacheRegion[tuple[str, int], ManifestColumns] = budget.region(_MANIFESTS)
+        return self._budget.region(_LISTS, group=self._scope.who)
+
+    @property
+    def manifests(self) -> CacheRegion[tuple[str, int], Held]:
         """Entries by path and length of the manifest."""
-        self.files: CacheRegion[tuple[str, ...], FileSet] = budget.region(_FILES)
+        return self._budget.region(_MANIFESTS, group=self._scope.who)
+
+    @property
+    def files(self) -> CacheRegion[tuple[str, ...], FileSet]:
         """Columns of files with bounds, by the paths of their manifests."""
+        return self._budget.region(_FILES, group=self._scope.who)
+
+    def offer(self, store: str, path: str, columns: ManifestColumns, size: int, version: str | None) -> None:
+        """Lets other scopes of a store know of a manifest; one whose object has no version cannot be told."""
+        if store and version is not None and self._scope.who is not None:
+            copy = _Copy(weakref.ref(columns), version)
+            self.copies.put((store, path, size), copy, tags=(scope_tag(self._scope.who),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +137,21 @@ class ManifestSource:
         """Returns the live entries of manifests, each fetched once."""
         keys = {(manifest.path, manifest.length): manifest for manifest in manifests}
 
-        async def load(missing: Sequence[tuple[str, int]]) -> dict[tuple[str, int], ManifestColumns]:
-            return dict(zip(missing, await self._loaded([keys[key] for key in missing]), strict=True))
+        async def load(missing: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Held]:
+            taken = await self._taken_over(missing)
+            left = [key for key in missing if key not in taken]
+            return {**taken, **dict(zip(left, await self._loaded([keys[key] for key in left]), strict=True))}
 
-        found = await self.caches.manifests.get_many(keys, load)
+        held = self.caches.manifests
+        found: dict[tuple[str, int], ManifestColumns] = {}
+        while len(found) < len(keys):
+            got = await held.get_many([key for key in keys if key not in found], load)
+            for key, columns in got.items():
+                alive = columns if isinstance(columns, ManifestColumns) else columns()
+                if alive is None:  # whoever held it let it go
+                    held.invalidate(key)
+                else:
+                    found[key] = alive
         return [LiveEntries.of(one, found[one.path, one.length]) for one in manifests]
 
     async def files(self, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]) -> FileSet:
@@ -113,25 +167,52 @@ class ManifestSource:
 
     async def _listed(self, path: str) -> tuple[ManifestFile, ...]:
         async def load(_: str) -> tuple[ManifestFile, ...]:
-            return await in_thread(partial(decode_manifest_list, key=path), await self._fetched(path))
+            data = bytes((await self._fetched(path)).data)
+            return await in_thread(partial(decode_manifest_list, key=path), data)
 
         return await self.caches.lists.get(path, load) or ()
 
     async def _unlisted(self, path: str, snapshot: int) -> ManifestFile:
         """Returns a manifest of version 1 that no list describes: it is read to be known."""
-        data = await self._fetched(path)
+        data = bytes((await self._fetched(path)).data)
         columns = await in_thread(partial(decode_manifest, key=path), data)
         self.caches.manifests.put((path, len(data)), columns)
         return ManifestFile(path=path, length=len(data), spec_id=columns.spec_id or 0, snapshot_id=snapshot)
 
+    async def _taken_over(
+        self, keys: Iterable[tuple[str, int]]
+    ) -> dict[tuple[str, int], weakref.ref[ManifestColumns]]:
+        """Returns manifests that other scopes hold, where this one's credentials reach the same objects."""
+        known: dict[tuple[str, int], _Copy] = {}
+        for path, length in keys:
+            store = self.locations.store_digest
+            copy = self.caches.copies.get_if_present((store, path, length)) if store else None
+            if copy is not None and copy.columns() is not None:
+                known[path, length] = copy
+
+        async def prove(key: tuple[str, int]) -> tuple[tuple[str, int], bool]:
+            place = self.locations.find(key[0])
+            try:
+                head = await place.store.head(place.key)
+            except NotFoundError:
+                return key, False
+            return key, (head.size, head.version) == (key[1], known[key].version)
+
+        async with aclosing(map_bounded(prove, known, self.at_once)) as proven:
+            return {key: known[key].columns async for key, is_same in proven if is_same}
+
     async def _loaded(self, manifests: Sequence[ManifestFile]) -> list[ManifestColumns]:
         """Fetches manifests; those that have arrived are decoded together, which is quicker, by the way."""
         loaded: list[ManifestColumns] = []
-        waiting: list[tuple[ManifestFile, bytes]] = []
+        waiting: list[tuple[ManifestFile, Fetched]] = []
         waiting_bytes = 0
 
         async def decode() -> None:
-            loaded.extend(await in_thread(_decoded, tuple(waiting)))
+            decoded = await in_thread(_decoded, [(one, bytes(fetched.data)) for one, fetched in waiting])
+            for (manifest, fetched), columns in zip(waiting, decoded, strict=True):
+                store = self.locations.store_digest
+                self.caches.offer(store, manifest.path, columns, manifest.length, fetched.version)
+            loaded.extend(decoded)
             waiting.clear()
 
         async with aclosing(map_bounded(self._whole, manifests, self.at_once)) as arriving:
@@ -145,13 +226,13 @@ class ManifestSource:
             await decode()
         return loaded
 
-    async def _whole(self, manifest: ManifestFile) -> tuple[ManifestFile, bytes]:
-        data = await self._fetched(manifest.path)
-        if len(data) != manifest.length:
-            raise _differs_error(manifest, "bytes", manifest.length, len(data))
-        return manifest, data
+    async def _whole(self, manifest: ManifestFile) -> tuple[ManifestFile, Fetched]:
+        fetched = await self._fetched(manifest.path)
+        if len(fetched.data) != manifest.length:
+            raise _differs_error(manifest, "bytes", manifest.length, len(fetched.data))
+        return manifest, fetched
 
-    async def _fetched(self, path: str) -> bytes:
+    async def _fetched(self, path: str) -> Fetched:
         place = self.locations.find(path)
         fetched = await or_none(place.store.get(place.key))
         if fetched is None:
@@ -160,7 +241,7 @@ class ManifestSource:
                 "snapshot",
                 key=path,
             )
-        return bytes(fetched.data)
+        return fetched
 
 
 def _decoded(files: Sequence[tuple[ManifestFile, bytes]]) -> list[ManifestColumns]:

@@ -72,12 +72,13 @@ class RunCaches:
 
     Args:
         budget: bytes that they share, among themselves and with the caches of other layers.
+        group: whose files they are, where not everybody may be given them.
     """
 
     __slots__ = ("blocks", "metadata")
 
-    def __init__(self, budget: CacheBudget) -> None:
-        self.metadata: CacheRegion[Any, Any] = budget.region(_METADATA)
+    def __init__(self, budget: CacheBudget, *, group: str | None = None) -> None:
+        self.metadata: CacheRegion[Any, Any] = budget.region(_METADATA, group=group)
         """Parsed footers and indexes by ``(root, path)``."""
-        self.blocks: CacheRegion[Any, Any] = budget.region(_BLOCKS)
+        self.blocks: CacheRegion[Any, Any] = budget.region(_BLOCKS, group=group)
         """Bytes and decoded rows by ``(root, path, …)``."""

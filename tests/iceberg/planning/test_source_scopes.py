@@ -1,0 +1,135 @@
+"""Manifests of two sets of credentials: nothing is handed on that was not proven by a request of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lakehouse.cache import CacheBudget
+from lakehouse.config import Settings
+from lakehouse.errors import PermissionDeniedError
+from lakehouse.iceberg.locations import Locations
+from lakehouse.iceberg.opening import load_metadata
+from lakehouse.iceberg.scopes import Scopes
+from lakehouse.iceberg.table import IcebergTable
+from tests.kit.expiring_store import ExpiringStore, expiring_store
+from tests.kit.iceberg_plans import three_days
+from tests.kit.iceberg_tables import table_files
+
+_URL = "s3://bucket/wh/t"
+
+
+@pytest.fixture
+def files() -> Iterator[ExpiringStore]:
+    """A store with a table of three manifests, which the keys ``a`` and ``b`` may read."""
+    metadata, contents = table_files(three_days(), _URL)
+    with expiring_store() as store:
+        store.objects = {f"bucket/wh/t/{name}": data for name, data in contents.items()}
+        store.objects["metadata"] = metadata.encode()
+        store.keys = {"a", "b"}
+        yield store
+
+
+class _Lake:
+    """Tables of one budget, opened with several credentials."""
+
+    def __init__(self, files: ExpiringStore) -> None:
+        self.files, self.budget = files, CacheBudget()
+        self.scopes = Scopes(self.budget)
+
+    async def open(self, key: str, **options: Any) -> IcebergTable:
+        given = {"key": key, "secret": f"secret of {key}", "endpoint_url": self.files.url, **options}
+        scope = self.scopes.enter(given)
+        places = Locations(_URL, storage_options=given, scope=scope)
+        url = f"{_URL}/{self.files.objects['metadata'].decode()}"
+        metadata = await load_metadata(places, url)
+
+        async def reload() -> Any:
+            raise AssertionError
+
+        return IcebergTable("t", places, metadata, reload=reload, caches=self.budget, settings=Settings())
+
+    def asked(self, key: str) -> tuple[int, int]:
+        """Gets and heads of manifests by a key since the last call, answered with 200."""
+        asked = [one for one in self.files.asked if one[0] == key and one[2] == 200 and "/m" in one[1]]
+        asked = [one for one in asked if "metadata/m" in one[1]]
+        heads = [one for one in self.files.heads if one[0] == key and one[2] == 200]
+        self.files.asked.clear()
+        self.files.heads.clear()
+        return len(asked) - len(heads), len(heads)
+
+
+async def test_equal_credentials_share_content(files: ExpiringStore) -> None:
+    """A second table with the same credentials fetches no manifest."""
+    lake = _Lake(files)
+    async with await lake.open("a") as one, await lake.open("a") as other:
+        await one.plan()
+        assert lake.asked("a") == (3, 0)
+        assert len(await other.plan()) == 30
+        assert lake.asked("a") == (0, 0)
+
+
+async def test_other_credentials_prove_themselves_by_heads(files: ExpiringStore) -> None:
+    """A manifest that others have read costs a HEAD of one's own, once, and no bytes and no memory."""
+    lake = _Lake(files)
+    async with await lake.open("a") as one, await lake.open("b") as other:
+        await one.plan()
+        lake.asked("a")
+        assert len(await other.plan()) == 30
+        assert lake.asked("b") == (0, 3)
+        assert len(await other.plan()) == 30
+        assert lake.asked("b") == (0, 0)
+        held = {s.group: s.weight for s in lake.budget.stats() if s.name == "iceberg-manifests"}
+        assert held[str(other._locations.scope.who)] < held[str(one._locations.scope.who)] / 3
+
+
+async def test_content_never_reaches_who_may_not_read_it(files: ExpiringStore) -> None:
+    """Credentials that the store refuses get nothing, however much of it is in memory."""
+    lake = _Lake(files)
+    async with await lake.open("a") as one, await lake.open("b") as other:
+        await one.plan()
+        files.keys = {"a"}
+        with pytest.raises(PermissionDeniedError):
+            await other.plan()
+        assert len(await one.plan()) == 30
+
+
+async def test_another_object_of_the_path_is_not_the_same(files: ExpiringStore) -> None:
+    """A manifest whose object was replaced by one of equal length is read, and not taken over."""
+    lake = _Lake(files)
+    async with await lake.open("a") as one, await lake.open("b") as other:
+        await one.plan()
+        lake.asked("a")
+        name = "bucket/wh/t/metadata/m1.avro"
+        files.objects[name] = files.objects[name][:-1] + bytes([files.objects[name][-1] ^ 1])
+        with pytest.raises(Exception, match=r"m1\.avro"):
+            await other.plan()
+        assert lake.asked("b")[0] == 1
+
+
+async def test_another_store_is_never_asked_for_a_head(files: ExpiringStore) -> None:
+    """The same path at another endpoint is another object, whatever its head says."""
+    lake = _Lake(files)
+    with expiring_store() as elsewhere:
+        elsewhere.objects, elsewhere.keys = dict(files.objects), {"a"}
+        async with await lake.open("a") as one, await lake.open("a", endpoint_url=elsewhere.url) as other:
+            await one.plan()
+            await other.plan()
+        assert elsewhere.heads == []
+        assert sum("metadata/m" in name for _, name, _ in elsewhere.asked) == 3
+
+
+async def test_what_was_let_go_is_read_again(files: ExpiringStore) -> None:
+    """A manifest that was taken over is read by its taker when its holder lets it go."""
+    lake = _Lake(files)
+    async with await lake.open("a") as one, await lake.open("b") as other:
+        await one.plan()
+        await other.plan()
+        lake.asked("b")
+        other._source.caches.files.invalidate_all()
+        lake.scopes.leave(one._locations.scope)
+        del one
+        assert len(await other.plan()) == 30
+        assert lake.asked("b")[0] == 3
