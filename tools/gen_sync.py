@@ -60,11 +60,13 @@ class Rules:
 
 
 SOURCES = {
+    "lakehouse/catalog/inventory/scan.py": "lakehouse/sync/inventory.py",
     "lakehouse/iceberg/scan.py": "lakehouse/sync/iceberg_scan.py",
     "lakehouse/iceberg/table.py": "lakehouse/sync/iceberg.py",
     "lakehouse/index/metas/enumerate.py": "lakehouse/sync/index_metas.py",
     "lakehouse/lake/catalogs.py": "lakehouse/sync/lake/catalogs.py",
     "lakehouse/lake/databases.py": "lakehouse/sync/lake/databases.py",
+    "lakehouse/lake/inventory.py": "lakehouse/sync/lake/inventory.py",
     "lakehouse/lake/lake.py": "lakehouse/sync/lake/lake.py",
     "lakehouse/lake/tables.py": "lakehouse/sync/lake/tables.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
@@ -85,9 +87,11 @@ def rules() -> Rules:
             "IcebergScan": "lakehouse.sync.iceberg_scan",
             "IcebergTable": "lakehouse.sync.iceberg",
             "IndexMetaScan": "lakehouse.sync.index_metas",
+            "InventoryScan": "lakehouse.sync.inventory",
             "Lake": "lakehouse.sync.lake",
             "LakeCatalogs": "lakehouse.sync.lake.catalogs",
             "LakeDatabases": "lakehouse.sync.lake.databases",
+            "LakeInventory": "lakehouse.sync.lake.inventory",
             "LakeTables": "lakehouse.sync.lake.tables",
             "Table": "lakehouse.sync.table",
             "TableColumns": "lakehouse.sync.table_columns",
@@ -105,12 +109,18 @@ def rules() -> Rules:
                 "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
             ),
             "IndexMetaScan.stats": ("ScanStats", "Grows while the scan runs."),
+            "InventoryScan.problems": (
+                "list[TableProblem]",
+                "The first 10,000 problems; ``stats`` counts all.",
+            ),
+            "InventoryScan.stats": ("InventoryStats", "Grows while the scan runs."),
             "RowForms.report": (
                 "ScanReport",
                 "Report of the last reading: files looked at and left out, rows read, cost.",
             ),
         },
         left_out={
+            "IcebergTable.source": "async: for engines that are built on this one",
             "Lake.store": "an async object store",
             "Table.core": "async: for engines that are built on this one",
             "iterate_index_metas": "takes an async store; a lake has a method of its own",

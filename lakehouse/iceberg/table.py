@@ -133,6 +133,11 @@ class IcebergTable:
         """The metadata that the table shows: schemas, partition specs, snapshots, properties."""
         return self._metadata
 
+    @property
+    def source(self) -> ManifestSource:
+        """The source of the table's manifests: for engines that are built on this one."""
+        return self._source
+
     async def refresh(self) -> None:
         """Loads the metadata again, so that newer snapshots are seen."""
         self._metadata = await self._reload()

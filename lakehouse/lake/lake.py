@@ -22,6 +22,7 @@ from lakehouse.io.proofs import check_store, gated
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
+from lakehouse.lake.inventory import LakeInventory
 from lakehouse.lake.state import LakeState
 from lakehouse.lake.tables import LakeTables
 
@@ -63,7 +64,7 @@ def connect(
     return lake
 
 
-class Lake(LakeCatalogs, LakeDatabases, LakeTables):
+class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeInventory):
     """A warehouse. Made by :func:`connect`.
 
     Args:

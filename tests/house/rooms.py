@@ -52,7 +52,16 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *("table_columns", "table_indexes", "table_maintenance", "table_relations", "table"),
     ),
     "iceberg": (
-        *("single_values", "types", "metadata", "metadata_json", "scopes", "renewing", "locations", "opening"),
+        *(
+            "single_values",
+            "types",
+            "metadata",
+            "metadata_json",
+            "scopes",
+            "renewing",
+            "locations",
+            "opening",
+        ),
         *(
             "manifests",
             "planning",
@@ -66,12 +75,12 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         ),
     ),
     "catalog": (
-        *("ids", "nodes", "engines", "layers", "sources", "registry", "graph", "pins", "views"),
+        *("ids", "nodes", "engines", "layers", "sources", "registry", "graph", "inventory", "pins", "views"),
         *("statistics", "system", "hints", "bundles", "accounts"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "sync": (
-        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "writer"),
+        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "inventory", "writer"),
         *(
             "table_columns",
             "table_indexes",

@@ -45,8 +45,8 @@ class Pointer:
     identity: uuid.UUID
     """Incarnation: a relation that was dropped and made again has another."""
     version: str
-    """State: whatever is read through pointers of one identity and version is the same, for ever. Empty = only
-    the name was looked at."""
+    """State: whatever is read through pointers of one identity and version is the same, for ever. Empty =
+    only the name was looked at."""
     content_key: tuple[str, ...]
     """Key under which accounts may share content: identity, version, and whose credentials reach it."""
     location: str
@@ -65,6 +65,8 @@ class SnapshotFacts:
     schema_id: int
     operation: str
     summary: TableSummary = NO_SUMMARY
+    token: str | None = None
+    """Token of the commit that made it; None where the catalog has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

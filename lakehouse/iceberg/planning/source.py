@@ -31,7 +31,7 @@ from lakehouse.iceberg.scopes import Scope, scope_tag
 from lakehouse.io import Fetched, map_bounded
 from lakehouse.io.work import in_thread, or_none
 
-__all__ = ["ManifestSource", "PlanCaches"]
+__all__ = ["ManifestSource", "PlanCaches", "decode_whole"]
 
 _DECODED_BYTES = 1 << 20
 """Bytes of manifests that are decoded together: enough for many small ones, little beside what is fetched."""
@@ -208,14 +208,13 @@ class ManifestSource:
         waiting_bytes = 0
 
         async def decode() -> None:
-            decoded = await in_thread(_decoded, [(one, bytes(fetched.data)) for one, fetched in waiting])
+            decoded = await in_thread(decode_whole, [(one, bytes(fetched.data)) for one, fetched in waiting])
             for (manifest, fetched), columns in zip(waiting, decoded, strict=True):
-                store = self.locations.store_digest
-                self.caches.offer(store, manifest.path, columns, manifest.length, fetched.version)
+                self._offer(manifest, fetched, columns)
             loaded.extend(decoded)
             waiting.clear()
 
-        async with aclosing(map_bounded(self._whole, manifests, self.at_once)) as arriving:
+        async with aclosing(map_bounded(self.whole, manifests, self.at_once)) as arriving:
             async for one in arriving:
                 waiting.append(one)
                 waiting_bytes += one[0].length
@@ -226,11 +225,28 @@ class ManifestSource:
             await decode()
         return loaded
 
-    async def _whole(self, manifest: ManifestFile) -> tuple[ManifestFile, Fetched]:
+    async def whole(self, manifest: ManifestFile) -> tuple[ManifestFile, Fetched]:
+        """Fetches a manifest, as long as the list says; :func:`decode_whole` decodes it."""
         fetched = await self._fetched(manifest.path)
         if len(fetched.data) != manifest.length:
             raise _differs_error(manifest, "bytes", manifest.length, len(fetched.data))
         return manifest, fetched
+
+    def kept(self, manifest: ManifestFile) -> LiveEntries | None:
+        """Returns the live entries of a manifest that is in memory; None = it has to be fetched."""
+        held = self.caches.manifests.get_if_present((manifest.path, manifest.length))
+        columns = held if held is None or isinstance(held, ManifestColumns) else held()
+        return None if columns is None else LiveEntries.of(manifest, columns)
+
+    def decoded(self, manifest: ManifestFile, fetched: Fetched, columns: ManifestColumns) -> LiveEntries:
+        """Keeps what :func:`decode_whole` made of a fetched manifest, and returns its live entries."""
+        self.caches.manifests.put((manifest.path, manifest.length), columns)
+        self._offer(manifest, fetched, columns)
+        return LiveEntries.of(manifest, columns)
+
+    def _offer(self, manifest: ManifestFile, fetched: Fetched, columns: ManifestColumns) -> None:
+        store = self.locations.store_digest
+        self.caches.offer(store, manifest.path, columns, manifest.length, fetched.version)
 
     async def _fetched(self, path: str) -> Fetched:
         place = self.locations.find(path)
@@ -244,7 +260,7 @@ class ManifestSource:
         return fetched
 
 
-def _decoded(files: Sequence[tuple[ManifestFile, bytes]]) -> list[ManifestColumns]:
+def decode_whole(files: Sequence[tuple[ManifestFile, bytes]]) -> list[ManifestColumns]:
     """Decodes manifests that have as many entries as the manifest list says."""
     decoded = decode_manifests([(data, manifest.path) for manifest, data in files])
     for (manifest, _), columns in zip(files, decoded, strict=True):

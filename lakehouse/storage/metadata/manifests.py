@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,13 +84,18 @@ class Manifests:
     async def listed(self, snapshot: Snapshot, manifests: Sequence[ManifestRef]) -> list[ColumnarEntries]:
         """Returns the entries of each of these manifests of a snapshot, live or not."""
 
-        async def read(ref: ManifestRef) -> ColumnarEntries:
-            async def load(_: tuple[str, str]) -> ColumnarEntries:
-                return await self._load(ref, snapshot.id)
-
-            return await self.cache.get((self.root, ref.path), load) or ColumnarEntries(())
+        def read(ref: ManifestRef) -> Awaitable[ColumnarEntries]:
+            return self.read(snapshot, ref)
 
         return [entries async for entries in map_bounded(read, manifests, self.settings.read_concurrency)]
+
+    async def read(self, snapshot: Snapshot, manifest: ManifestRef) -> ColumnarEntries:
+        """Returns the entries of one manifest of a snapshot, live or not."""
+
+        async def load(_: tuple[str, str]) -> ColumnarEntries:
+            return await self._load(manifest, snapshot.id)
+
+        return await self.cache.get((self.root, manifest.path), load) or ColumnarEntries(())
 
     async def _load(self, ref: ManifestRef, snapshot: int) -> ColumnarEntries:
         key = join(self.root, ref.path)

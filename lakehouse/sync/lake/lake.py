@@ -17,6 +17,7 @@ from lakehouse.lake.lake import connect as async_connect
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
+from lakehouse.sync.lake.inventory import LakeInventory
 from lakehouse.sync.lake.tables import LakeTables
 
 __all__ = ["Lake", "connect"]
@@ -53,7 +54,7 @@ def connect(
     return Lake(wrapped, Bridge(wrapped))
 
 
-class Lake(LakeCatalogs, LakeDatabases, LakeTables):
+class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeInventory):
     """A warehouse. Made by :func:`connect`."""
 
     _wrapped: AsyncLake
