@@ -18,7 +18,7 @@ import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,7 @@ from lakehouse.suggest import suggestion
 
 __all__ = ["CatalogCall", "HeldCalls", "MemoryCatalog", "MemoryRelation"]
 
+_PAGE = 1_000
 _SCHEMA_VERSION = 3
 """Version of Iceberg's format whose types schemas are written in."""
 
@@ -330,6 +331,25 @@ class MemoryCatalog:
             content_key=(self._contents.place, self._credentials, found.identity.hex, version),
             location=f"memory://{self.name}/{'/'.join(path)}",
         )
+
+    async def names(
+        self, namespace: RelationPath, *, prefix: str = "", after: str | None = None
+    ) -> AsyncGenerator[RelationPath, None]:
+        """Yields the relations of a namespace, in order."""
+        while True:
+            page = await self.page(namespace, prefix=prefix, after=after, limit=_PAGE)
+            for entry in page.entries:
+                yield entry.path
+            after = page.after
+            if after is None:
+                return
+
+    async def identify(self, path: RelationPath) -> Pointer | None:
+        """Returns None: a name costs as much as its version."""
+
+    async def renew(self, pointer: Pointer) -> Pointer:
+        """Reads what the pointer's name stands for now."""
+        return await self.pointer(pointer.path)
 
     async def locate(self, identity: uuid.UUID) -> RelationPath | None:
         """Finds the name of an incarnation."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.catalog.sources.access import EVERYTHING, Access, AuthoriseNamespace, restricted
     from lakehouse.catalog.sources.source import (
         CatalogSource,
         ListedName,
@@ -22,8 +23,15 @@ if TYPE_CHECKING:
         ViewFacts,
     )
 
-__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts", "ViewFacts"]
+__all__ = [
+    "EVERYTHING", "Access", "AuthoriseNamespace", "CatalogSource", "ListedName", "Page", "Pointer",
+    "SnapshotFacts", "TableFacts", "ViewFacts", "restricted",
+]  # fmt: skip
 
 __getattr__, __dir__ = door(
-    __name__, {"source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts"}
+    __name__,
+    {
+        "access": "EVERYTHING Access AuthoriseNamespace restricted",
+        "source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts",
+    },
 )

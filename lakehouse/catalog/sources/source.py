@@ -8,7 +8,7 @@ or ``table``) where something is not there, UnavailableError where the catalog c
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,8 +45,8 @@ class Pointer:
     identity: uuid.UUID
     """Incarnation: a relation that was dropped and made again has another."""
     version: str
-    """State: whatever is read through pointers of one identity and version is the same, for ever. Empty =
-    only the name was looked at."""
+    """State: whatever is read through pointers of one identity and version is the same, for ever. Empty = the
+    name alone was looked at."""
     content_key: tuple[str, ...]
     """Key under which accounts may share content: identity, version, and whose credentials reach it."""
     location: str
@@ -131,8 +131,14 @@ class CatalogSource(Protocol):
         """Lists a page of tables and views of a namespace; loads none of them."""
         ...
 
-    async def identify(self, path: RelationPath) -> Pointer:
-        """Reads what a name stands for now; the version may be left empty where that saves requests."""
+    def names(
+        self, namespace: RelationPath, *, prefix: str = "", after: str | None = None
+    ) -> AsyncGenerator[RelationPath, None]:
+        """Yields the tables and views of a namespace, in order, each of which was there a moment ago."""
+        ...
+
+    async def identify(self, path: RelationPath) -> Pointer | None:
+        """Reads what a name stands for now, without its version; None where that saves no request."""
         ...
 
     async def pointer(self, path: RelationPath) -> Pointer:
