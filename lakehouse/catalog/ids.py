@@ -28,6 +28,8 @@ class NodeKind(enum.StrEnum):
     TABLE = "table"
     VIEW = "view"
     SYSTEM_VIEW = "system_view"
+    BUILTIN = "builtin"
+    """Type, function, operator, cast, collation or aggregate of an engine."""
 
 
 class ResourceId(NamedTuple):

@@ -26,6 +26,11 @@ __all__ = ["app_for", "main"]
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
     "db": ("lakehouse.cli.database", "app", "List, make and drop databases."),
+    "builtins": (
+        "lakehouse.cli.builtins",
+        "app",
+        "Check files that say which types and functions an engine has.",
+    ),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
     "iceberg": (
         "lakehouse.cli.iceberg.commands",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.lake.state import LakeState, same_name_error
-from lakehouse.storage.metadata import check_name
+from lakehouse.storage.metadata import check_name, check_not_system
 
 __all__ = ["LakeCatalogs"]
 
@@ -33,7 +33,7 @@ class LakeCatalogs:
             await lake.attach_catalog("ice", {"type": "directory", "warehouse": "s3://bucket/warehouse"})
             print(await lake.databases("ice"))
         """
-        check_name(name, "catalog")
+        check_not_system(check_name(name, "catalog"))
         if await self._state.names.has_database(name):
             raise same_name_error(name)
         self._state.catalogs.attach(name, properties)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakehouse.errors import AlreadyExistsError, NotFoundError
 from lakehouse.lake.state import LakeState, same_name_error
+from lakehouse.storage.metadata import check_not_system
 from lakehouse.storage.tables import (
     DatabaseDropResult,
     DatabaseUndropResult,
@@ -41,6 +42,7 @@ class LakeDatabases:
         try:
             return await drop_database(self._state.env, self._state.names, name, cascade=cascade)
         except NotFoundError:
+            check_not_system(name)
             if not if_exists:
                 raise
         return None

@@ -17,7 +17,7 @@ from lakehouse.index.puffin import MetaCache
 from lakehouse.io.work import ProgressCallback, or_none
 from lakehouse.lake.state import LakeState
 from lakehouse.storage.maintenance import PurgeReport, purge_dropped
-from lakehouse.storage.metadata import TableName
+from lakehouse.storage.metadata import TableName, check_not_system
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import (
     DropResult,
@@ -156,9 +156,11 @@ class LakeTables:
         brings it back; the result has the time before which no purge happens. Returns None when there
         was none to drop.
         """
+        parsed = TableName.parse(name)
         try:
-            return await drop_named(self._state.env, self._state.names, TableName.parse(name))
+            return await drop_named(self._state.env, self._state.names, parsed)
         except NotFoundError:
+            check_not_system(parsed.database)
             if not if_exists:
                 raise
         return None
@@ -251,7 +253,11 @@ class LakeTables:
     async def rename_table(self, name: str, new_name: str) -> Table:
         """Gives a table another name, in this or another database."""
         old, new = TableName.parse(name), TableName.new(new_name)
-        table = await open_table(self._state.env, self._state.names, old)
+        try:
+            table = await open_table(self._state.env, self._state.names, old)
+        except NotFoundError:
+            check_not_system(old.database)
+            raise
         moved = await self._state.names.move(old, new, table.pointer, time_ms=self._state.clock.now_ms())
         return self._state.handle(shared_table(self._state.env, new, moved))
 

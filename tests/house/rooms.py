@@ -93,7 +93,16 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "cli": (
         *("escapes", "column_fit", "output", "arguments", "asking", "progress", "frame"),
-        *("tables", "iceberg", "database", "store", "puffin", "index_source_choice", "index_metas"),
+        *(
+            "tables",
+            "iceberg",
+            "database",
+            "builtins",
+            "store",
+            "puffin",
+            "index_source_choice",
+            "index_metas",
+        ),
         *("demo", "spark", "app"),
     ),
 }

@@ -25,12 +25,18 @@ if TYPE_CHECKING:
         relative,
     )
     from lakehouse.storage.metadata.run_order import Interval, covered_intervals, interval, units_of
-    from lakehouse.storage.metadata.table_name import TableName, check_name
+    from lakehouse.storage.metadata.table_name import (
+        INFORMATION_SCHEMA,
+        TableName,
+        check_name,
+        check_not_system,
+    )
 
 __all__ = [
-    "DATABASE_MARKER", "DATA_PREFIX", "PUBLISHED", "Interval", "RunCaches", "TableCaches", "TableName",
-    "check_name", "covered_intervals", "interval", "join", "new_published_path", "published_version",
-    "published_version_path", "published_writer", "relative", "units_of",
+    "DATABASE_MARKER", "DATA_PREFIX", "INFORMATION_SCHEMA", "PUBLISHED", "Interval", "RunCaches",
+    "TableCaches", "TableName", "check_name", "check_not_system", "covered_intervals", "interval", "join",
+    "new_published_path", "published_version", "published_version_path", "published_writer", "relative",
+    "units_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -42,6 +48,6 @@ __getattr__, __dir__ = door(
             "published_version_path published_writer relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
-        "table_name": "TableName check_name",
+        "table_name": "INFORMATION_SCHEMA TableName check_name check_not_system",
     },
 )

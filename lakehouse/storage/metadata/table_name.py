@@ -11,7 +11,10 @@ from lakehouse.errors import (
 )
 from lakehouse.excerpt import short
 
-__all__ = ["TableName", "check_name", "check_new_name"]
+__all__ = ["INFORMATION_SCHEMA", "TableName", "check_name", "check_new_name", "check_not_system"]
+
+INFORMATION_SCHEMA = "information_schema"
+"""Database of the relations that the catalog computes; nothing of users' can be in it."""
 
 _NAME = re.compile(r"[^\W_][\w-]{0,126}")
 
@@ -45,6 +48,7 @@ class TableName:
     def new(cls, text: Any) -> TableName:
         """Parses the name of a table to be; its database exists already, however long that name is."""
         name = cls.parse(text)
+        check_not_system(name.database)
         check_new_name(name.table, "table")
         return name
 
@@ -63,7 +67,19 @@ def check_new_name(text: Any, what: str) -> str:
     """Returns the name when something may be created with it."""
     if len(check_name(text, what).encode()) > _NAME_BYTES_MAX:
         raise _invalid_name_error(text, what)
+    if what == "database":
+        check_not_system(text)
     return str(text)
+
+
+def check_not_system(database: str) -> None:
+    """Refuses to change what is the catalog's own: ``information_schema`` and what is in it."""
+    if database.lower() == INFORMATION_SCHEMA:
+        raise InvalidInputError(
+            f"{database!r} holds what the catalog computes: nothing in it can be created, renamed or "
+            "dropped, and nothing else can be called so",
+            database=database,
+        )
 
 
 def _invalid_name_error(text: Any, what: str) -> InvalidInputError:

@@ -59,3 +59,13 @@ def test_a_bad_new_name_is_refused_for_what_it_names(text: Any) -> None:
     """The error says whether it is a database or a table that cannot be called so."""
     with pytest.raises(InvalidInputError, match="cannot be the name of a database"):
         check_new_name(text, "database")
+
+
+@pytest.mark.parametrize("name", ["information_schema", "Information_Schema"])
+def test_nothing_new_is_made_in_information_schema(name: str) -> None:
+    """The catalog's own database takes no tables of users, and its name no database, whatever the case."""
+    with pytest.raises(InvalidInputError, match="what the catalog computes"):
+        TableName.new(f"{name}.t")
+    with pytest.raises(InvalidInputError, match="what the catalog computes"):
+        check_new_name(name, "database")
+    assert check_new_name(name, "table") == name

@@ -1,0 +1,280 @@
+"""Rows of ``information_schema``, computed from listings and nodes as Arrow batches.
+
+Relations of names (``schemata``, ``tables``) load no table, however many there are. The others load table by
+table, some at once, and give each one's rows as soon as it is there.
+
+Invariant: a table or namespace that cannot be read costs a warning and its own rows, never those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.catalog.ids import NodeKind
+from lakehouse.catalog.nodes import RelationNode, RelationPath, TableNode, ViewNode
+from lakehouse.catalog.sources.source import ListedName
+from lakehouse.catalog.system.listing import ListedNamespace, RelationListing
+from lakehouse.catalog.system.relations import RELATIONS, relation_schema
+from lakehouse.catalog.system.type_text import columns_of
+from lakehouse.errors import LakehouseError
+from lakehouse.io.work import map_bounded
+from lakehouse.storage.metadata import INFORMATION_SCHEMA
+
+__all__ = ["RelationFilter", "SystemScan", "SystemWarning"]
+
+_BATCH_ROWS = 4096
+_CONCURRENCY = 16
+_TYPES = {NodeKind.TABLE: "BASE TABLE", NodeKind.VIEW: "VIEW"}
+
+_Row = tuple[Any, ...]
+_OfNode = Callable[[str, RelationNode], Iterator[_Row]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemWarning:
+    """Something whose rows are missing, because it could not be read."""
+
+    catalog: str
+    path: RelationPath
+    """Namespaces and name; of a namespace that cannot be listed, its own; empty for a whole catalog."""
+    kind: str
+    """Kind of the error."""
+    message: str
+
+    def __str__(self) -> str:
+        name = ".".join((self.catalog, *self.path) if self.catalog else self.path)
+        return f"{name}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationFilter:
+    """Narrows a scan by exact names; None = all. What is left out is neither listed nor loaded."""
+
+    catalog: str | None = None
+    schema: str | None = None
+    table: str | None = None
+
+    def has_catalog(self, name: str) -> bool:
+        """Returns whether rows of a catalog are wanted."""
+        return self.catalog in (None, name)
+
+    def has_schema(self, path: RelationPath) -> bool:
+        """Returns whether rows of a namespace are wanted."""
+        return self.schema in (None, ".".join(path))
+
+    def has_table(self, path: RelationPath) -> bool:
+        """Returns whether rows of a relation are wanted."""
+        return self.table in (None, path[-1])
+
+
+class SystemScan:
+    """Rows of a relation of ``information_schema``, as record batches of an async iteration.
+
+    Args:
+        relation: its name, such as ``tables``.
+        listing: what it is computed from.
+        where: narrows it by names.
+        concurrency: tables loaded at once.
+    """
+
+    def __init__(
+        self,
+        relation: str,
+        listing: RelationListing,
+        *,
+        where: RelationFilter | None = None,
+        concurrency: int = _CONCURRENCY,
+    ) -> None:
+        self.relation = relation
+        self.schema = relation_schema(relation)
+        self.warnings: list[SystemWarning] = []
+        """Problems met so far; whole when the iteration has ended."""
+        self._listing = listing
+        self._where = where or RelationFilter()
+        self._concurrency = concurrency
+
+    def __repr__(self) -> str:
+        return f"SystemScan({INFORMATION_SCHEMA}.{self.relation}, {len(self.warnings)} warnings)"
+
+    async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        rows: list[_Row] = []
+        async with aclosing(self._rows()) as found:
+            async for row in found:
+                rows.append(row)
+                if len(rows) == _BATCH_ROWS:
+                    yield self._batch(rows)
+                    rows = []
+        if rows:
+            yield self._batch(rows)
+
+    async def to_arrow(self) -> pa.Table:
+        """Returns all rows."""
+        return pa.Table.from_batches([batch async for batch in self], self.schema)
+
+    def _batch(self, rows: Sequence[_Row]) -> pa.RecordBatch:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, self.schema.types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    async def _rows(self) -> AsyncGenerator[_Row, None]:
+        for row in self._own_rows():
+            yield row
+        of_node = _OF_NODES.get(self.relation)
+        if self.relation == "schemata":
+            async for namespace in self._namespaces():
+                yield namespace.catalog, ".".join(namespace.path)
+        elif of_node is None:
+            async for namespace, listed in self._names():
+                yield *_names(namespace.catalog, listed.path), _TYPES.get(listed.kind or NodeKind.CATALOG)
+        else:
+            async for row in self._loaded(of_node):
+                yield row
+
+    # --- names -----------------------------------------------------------------------
+
+    async def _namespaces(self) -> AsyncIterator[ListedNamespace]:
+        for catalog in self._listing.catalogs():
+            if not self._where.has_catalog(catalog):
+                continue
+            try:
+                paths = await self._listing.namespaces(catalog)
+            except LakehouseError as error:
+                self._warn(catalog, (), error)
+                continue
+            for path in paths:
+                if self._where.has_schema(path):
+                    yield ListedNamespace(catalog=catalog, path=path)
+
+    async def _names(self) -> AsyncIterator[tuple[ListedNamespace, ListedName]]:
+        async for namespace in self._namespaces():
+            try:
+                async for listed in self._listing.relations(namespace):
+                    if self._where.has_table(listed.path):
+                        yield namespace, listed
+            except LakehouseError as error:
+                self._warn(namespace.catalog, namespace.path, error)
+
+    def _warn(self, catalog: str, path: RelationPath, error: LakehouseError) -> None:
+        self.warnings.append(
+            SystemWarning(catalog=catalog, path=path, kind=error.kind, message=error.message)
+        )
+
+    # --- nodes -----------------------------------------------------------------------
+
+    async def _loaded(self, of_node: _OfNode) -> AsyncIterator[_Row]:
+        async def load(pair: tuple[ListedNamespace, ListedName]) -> list[_Row]:
+            namespace, listed = pair
+            try:
+                node = await self._listing.relation(namespace.catalog, listed.path)
+                return [*of_node(namespace.catalog, node)]
+            except LakehouseError as error:
+                self._warn(namespace.catalog, listed.path, error)
+                return []
+
+        async with aclosing(map_bounded(load, self._names(), self._concurrency)) as loaded:
+            async for rows in loaded:
+                for row in rows:
+                    yield row
+
+    # --- what describes itself ---------------------------------------------------------
+
+    def _own_rows(self) -> Iterator[_Row]:
+        """Yields the rows about information_schema itself, which stands in the warehouse."""
+        if not (self._where.has_catalog("") and self._where.has_schema((INFORMATION_SCHEMA,))):
+            return
+        if self.relation == "schemata":
+            yield "", INFORMATION_SCHEMA
+        if self.relation not in ("tables", "columns"):
+            return
+        for name in sorted(RELATIONS):
+            if not self._where.has_table((name,)):
+                continue
+            own = _names("", (INFORMATION_SCHEMA, name))
+            if self.relation == "tables":
+                yield *own, "SYSTEM VIEW"
+                continue
+            for number, (column, kind) in enumerate(RELATIONS[name].items(), 1):
+                yield *own, column, number, None, "YES", str(kind), None, None
+
+
+def _names(catalog: str, path: RelationPath) -> tuple[str, str, str]:
+    return catalog, ".".join(path[:-1]), path[-1]
+
+
+def _column_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+    names = _names(catalog, node.path)
+    if isinstance(node, ViewNode):
+        for number, name in enumerate(node.columns, 1):
+            yield *names, name, number, None, "YES", None, None, None
+    if isinstance(node, TableNode):
+        required = {*node.not_null, *node.primary_key}
+        for number, column in enumerate(columns_of(node.schema_json), 1):
+            nullable = "NO" if column.is_required or column.name in required else "YES"
+            typed = (column.type, column.precision, column.scale)
+            yield *names, column.name, number, None, nullable, *typed
+
+
+def _view_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+    if isinstance(node, ViewNode):
+        yield *_names(catalog, node.path), node.sql, node.dialect, "NO", node.owner
+
+
+def _key_of(catalog: str, node: TableNode) -> tuple[str, str, str]:
+    """Returns the name of a table's primary key as a constraint."""
+    return catalog, ".".join(node.path[:-1]), f"{node.name}_pkey"
+
+
+def _checks_of(catalog: str, node: TableNode) -> Iterator[tuple[tuple[str, str, str], str]]:
+    """Yields the names of the constraints by which columns are not null, with the columns."""
+    for column in node.not_null:
+        yield (catalog, ".".join(node.path[:-1]), f"{node.name}_{column}_not_null"), column
+
+
+def _constraint_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+    if not isinstance(node, TableNode):
+        return
+    names = _names(catalog, node.path)
+    # Writers of our tables enforce their keys; Iceberg's identifier fields are a promise of its writers.
+    enforced = "YES" if node.format == "lakehouse" else "NO"
+    if node.primary_key:
+        yield *_key_of(catalog, node), *names, "PRIMARY KEY", enforced
+    for constraint, _ in _checks_of(catalog, node):
+        yield *constraint, *names, "CHECK", "YES"
+
+
+def _key_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+    if isinstance(node, TableNode):
+        for number, column in enumerate(node.primary_key, 1):
+            yield *_key_of(catalog, node), *_names(catalog, node.path), column, number
+
+
+def _usage_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+    if isinstance(node, TableNode):
+        names = _names(catalog, node.path)
+        for column in node.primary_key:
+            yield *names, column, *_key_of(catalog, node)
+        for constraint, column in _checks_of(catalog, node):
+            yield *names, column, *constraint
+
+
+def _check_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+    if isinstance(node, TableNode):
+        for constraint, column in _checks_of(catalog, node):
+            quoted = column.replace('"', '""')
+            yield *constraint, f'"{quoted}" IS NOT NULL'
+
+
+_OF_NODES: dict[str, _OfNode] = {
+    "columns": _column_rows,
+    "views": _view_rows,
+    "table_constraints": _constraint_rows,
+    "key_column_usage": _key_rows,
+    "constraint_column_usage": _usage_rows,
+    "check_constraints": _check_rows,
+}
+"""Rows that a node makes, for relations that need nodes."""
