@@ -20,12 +20,12 @@ from lakehouse.catalog.engines.versions import ANY_VERSION, VersionWindow
 from lakehouse.catalog.system.definitions import Builtin, BuiltinKey, BuiltinSort, CastContext
 from lakehouse.catalog.system.problems import BuiltinProblem, Severity
 from lakehouse.catalog.system.signatures import Signature, head_of, parse_signature
-from lakehouse.catalog.system.toml_lines import Place, lines_of
+from lakehouse.catalog.system.toml_lines import TomlPlace, lines_of
 from lakehouse.errors import InvalidInputError
 from lakehouse.excerpt import short
 from lakehouse.suggest import nearest
 
-__all__ = ["FILE_BYTES_MAX", "FORMAT", "BuiltinFile", "read_builtins"]
+__all__ = ["FILE_BYTES_MAX", "FORMAT", "PAYLOAD_BYTES_MAX", "BuiltinFile", "read_builtins"]
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
 """Bytes of a file at most."""
@@ -94,7 +94,7 @@ class _Reader:
     def __init__(self, name: str, types: dict[str, str]) -> None:
         self._name = name
         self._text = ""
-        self._found: list[tuple[Place, Severity, str, str]] = []
+        self._found: list[tuple[TomlPlace, Severity, str, str]] = []
         self._types = types
         self._seen: dict[BuiltinKey, list[VersionWindow]] = {}
         self._window = ANY_VERSION
@@ -114,10 +114,10 @@ class _Reader:
                 file=self._name, line=int(line), severity=severity, code=code, message=message
             )
 
-    def _error(self, place: Place, code: str, message: str) -> None:
+    def _error(self, place: TomlPlace, code: str, message: str) -> None:
         self._found.append((place, Severity.ERROR, code, message))
 
-    def _warn(self, place: Place, code: str, message: str) -> None:
+    def _warn(self, place: TomlPlace, code: str, message: str) -> None:
         self._found.append((place, Severity.WARNING, code, message))
 
     # --- the document ---------------------------------------------------------------
@@ -188,7 +188,7 @@ class _Reader:
 
     # --- one definition -------------------------------------------------------------
 
-    def _builtins(self, sort: BuiltinSort, place: Place, table: dict[str, Any]) -> Iterator[Builtin]:
+    def _builtins(self, sort: BuiltinSort, place: TomlPlace, table: dict[str, Any]) -> Iterator[Builtin]:
         """Yields what a table defines: one thing, or one for each signature."""
         count = len(self._found)
         self._check_keys(place, table, (*_KEYS[sort], *_WINDOW, "rules"))
@@ -208,17 +208,21 @@ class _Reader:
             window=window,
             rules=rules,
         )
-        make: Callable[[Place, dict[str, Any], Builtin], Iterator[tuple[Place, Builtin]]] = (
+        make: Callable[[TomlPlace, dict[str, Any], Builtin], Iterator[tuple[TomlPlace, Builtin]]] = (
             self._cast if sort is BuiltinSort.CAST else self._type if sort is BuiltinSort.TYPE else self._each
         )
         for where, builtin in make(place, table, plain):
             if self._is_new(where, builtin):
                 yield builtin
 
-    def _type(self, place: Place, table: dict[str, Any], plain: Builtin) -> Iterator[tuple[Place, Builtin]]:
+    def _type(
+        self, place: TomlPlace, table: dict[str, Any], plain: Builtin
+    ) -> Iterator[tuple[TomlPlace, Builtin]]:
         yield place, replace(plain, aliases=tuple(self._strings(place, table, "aliases")))
 
-    def _cast(self, place: Place, table: dict[str, Any], plain: Builtin) -> Iterator[tuple[Place, Builtin]]:
+    def _cast(
+        self, place: TomlPlace, table: dict[str, Any], plain: Builtin
+    ) -> Iterator[tuple[TomlPlace, Builtin]]:
         context = table.get("context", "explicit")
         if context not in [*CastContext]:
             self._error(
@@ -232,7 +236,9 @@ class _Reader:
                 replace(plain, arguments=(source,), returns=target, context=CastContext(context)),
             )
 
-    def _each(self, place: Place, table: dict[str, Any], plain: Builtin) -> Iterator[tuple[Place, Builtin]]:
+    def _each(
+        self, place: TomlPlace, table: dict[str, Any], plain: Builtin
+    ) -> Iterator[tuple[TomlPlace, Builtin]]:
         if plain.sort is BuiltinSort.COLLATION or "signatures" not in table:
             yield place, plain
             return
@@ -251,7 +257,7 @@ class _Reader:
                     ),
                 )
 
-    def _resolved(self, where: Place, signature: Signature) -> Signature | None:
+    def _resolved(self, where: TomlPlace, signature: Signature) -> Signature | None:
         """Returns a signature with canonical names of types; None where one is not known."""
         arguments = [self._known(where, each) for each in signature.arguments]
         returns = None if signature.returns is None else self._known(where, signature.returns)
@@ -259,7 +265,7 @@ class _Reader:
             return None
         return Signature(tuple(each for each in arguments if each), signature.is_variadic, returns)
 
-    def _known(self, where: Place, text: str, behind: Place = ()) -> str | None:
+    def _known(self, where: TomlPlace, text: str, behind: TomlPlace = ()) -> str | None:
         head, rest = head_of(text)
         name = self._types.get(head.lower())
         if name is None:
@@ -269,7 +275,7 @@ class _Reader:
             return None
         return name + rest
 
-    def _is_new(self, where: Place, builtin: Builtin) -> bool:
+    def _is_new(self, where: TomlPlace, builtin: Builtin) -> bool:
         """Notes a definition; a second one of the same is a problem where both exist in some version."""
         keys = [builtin.key]
         if builtin.sort is BuiltinSort.TYPE:
@@ -287,25 +293,27 @@ class _Reader:
 
     # --- parts that all have --------------------------------------------------------
 
-    def _check_keys(self, place: Place, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    def _check_keys(self, place: TomlPlace, table: Mapping[str, Any], known: Sequence[str]) -> None:
         for key in table.keys() - {*known}:
             near = nearest(key, known)
             hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
             self._error((*place, key), "unknown-key", f"there is no key {short(key)} here; {hint}")
 
-    def _check_texts(self, place: Place, table: Mapping[str, Any]) -> None:
+    def _check_texts(self, place: TomlPlace, table: Mapping[str, Any]) -> None:
         for key in _TEXTS & table.keys():
             if not isinstance(table[key], str):
                 self._error((*place, key), "wrong-type", f"'{key}' must be text, not {short(table[key])}")
 
-    def _strings(self, place: Place, table: Mapping[str, Any], key: str) -> list[str]:
+    def _strings(self, place: TomlPlace, table: Mapping[str, Any], key: str) -> list[str]:
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return value
         self._error((*place, key), "wrong-type", f"'{key}' must be a list of texts")
         return []
 
-    def _window_of(self, place: Place, table: Mapping[str, Any], inherited: VersionWindow) -> VersionWindow:
+    def _window_of(
+        self, place: TomlPlace, table: Mapping[str, Any], inherited: VersionWindow
+    ) -> VersionWindow:
         bounds: dict[str, str | None] = {}
         for key, bound in zip(_WINDOW, (inherited.first, inherited.last), strict=True):
             text = table.get(key, bound)
@@ -325,7 +333,7 @@ class _Reader:
 
     # --- rules ----------------------------------------------------------------------
 
-    def _rules(self, place: Place, table: dict[str, Any], window: VersionWindow) -> Iterator[EngineRule]:
+    def _rules(self, place: TomlPlace, table: dict[str, Any], window: VersionWindow) -> Iterator[EngineRule]:
         rules = table.get("rules", [])
         if not isinstance(rules, list) or not all(isinstance(each, dict) for each in rules):
             self._error((*place, "rules"), "wrong-type", "'rules' must be tables")
@@ -348,7 +356,7 @@ class _Reader:
                 )
             yield rule
 
-    def _rule(self, place: Place, given: dict[str, Any]) -> EngineRule | None:
+    def _rule(self, place: TomlPlace, given: dict[str, Any]) -> EngineRule | None:
         count = len(self._found)
         self._check_keys(place, given, _RULE_KEYS)
         self._check_texts(place, given)
@@ -372,14 +380,14 @@ class _Reader:
             properties=properties,
         ).inheriting(self.engine)
 
-    def _kind(self, place: Place, kind: object) -> str | None:
+    def _kind(self, place: TomlPlace, kind: object) -> str | None:
         try:
             return EngineKey.of(kind).kind or None if isinstance(kind, str) else None
         except InvalidInputError as error:
             self._error((*place, "kind"), "engine", error.message)
             return None
 
-    def _payload(self, place: Place, value: Any) -> bytes | None:
+    def _payload(self, place: TomlPlace, value: Any) -> bytes | None:
         """Encodes a payload: text as it is, tables and lists as JSON."""
         if value is None:
             return None

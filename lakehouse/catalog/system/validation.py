@@ -36,8 +36,8 @@ class BuiltinReport:
             sum(each.severity is severity for each in self.problems)
             for severity in (Severity.ERROR, Severity.WARNING)
         ]
-        return f"{self.files:,} files with {self.builtins:,} builtins: {counts[0]:,} errors, "
-            f"{counts[1]:,} warnings"
+        found = f"{counts[0]:,} errors, {counts[1]:,} warnings"
+        return f"{self.files:,} files with {self.builtins:,} builtins: {found}"
 
 
 def validate_builtins(files: Mapping[str, bytes]) -> BuiltinReport:
