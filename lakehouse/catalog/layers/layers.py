@@ -58,10 +58,11 @@ _CONTENT = {
         "view",
         "statistics",
         "hints",
-        "overlay",
         "puffin",
     )
 }
+# Overlays tell their weight: a walk through thousands of nodes would hold the loop up.
+_CONTENT["overlay"] = CacheSpec(name="overlay", weigh=lambda overlay: int(overlay.weight))
 
 
 def content_tags(identity: uuid.UUID) -> tuple[Hashable, ...]:

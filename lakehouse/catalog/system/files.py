@@ -20,7 +20,7 @@ from lakehouse.catalog.engines.versions import ANY_VERSION, VersionWindow
 from lakehouse.catalog.system.definitions import Builtin, BuiltinKey, BuiltinSort, CastContext
 from lakehouse.catalog.system.problems import BuiltinProblem, Severity
 from lakehouse.catalog.system.signatures import Signature, head_of, parse_signature
-from lakehouse.catalog.system.toml_lines import TomlPlace, lines_of
+from lakehouse.catalog.system.toml_lines import Spot, lines_of
 from lakehouse.errors import InvalidInputError
 from lakehouse.excerpt import short
 from lakehouse.suggest import nearest
@@ -94,7 +94,7 @@ class _Reader:
     def __init__(self, name: str, types: dict[str, str]) -> None:
         self._name = name
         self._text = ""
-        self._found: list[tuple[TomlPlace, Severity, str, str]] = []
+        self._found: list[tuple[Spot, Severity, str, str]] = []
         self._types = types
         self._seen: dict[BuiltinKey, list[VersionWindow]] = {}
         self._window = ANY_VERSION
@@ -114,10 +114,10 @@ class _Reader:
                 file=self._name, line=int(line), severity=severity, code=code, message=message
             )
 
-    def _error(self, place: TomlPlace, code: str, message: str) -> None:
+    def _error(self, place: Spot, code: str, message: str) -> None:
         self._found.append((place, Severity.ERROR, code, message))
 
-    def _warn(self, place: TomlPlace, code: str, message: str) -> None:
+    def _warn(self, place: Spot, code: str, message: str) -> None:
         self._found.append((place, Severity.WARNING, code, message))
 
     # --- the document ---------------------------------------------------------------
@@ -188,7 +188,7 @@ class _Reader:
 
     # --- one definition -------------------------------------------------------------
 
-    def _builtins(self, sort: BuiltinSort, place: TomlPlace, table: dict[str, Any]) -> Iterator[Builtin]:
+    def _builtins(self, sort: BuiltinSort, place: Spot, table: dict[str, Any]) -> Iterator[Builtin]:
         """Yields what a table defines: one thing, or one for each signature."""
         count = len(self._found)
         self._check_keys(place, table, (*_KEYS[sort], *_WINDOW, "rules"))
@@ -208,21 +208,17 @@ class _Reader:
             window=window,
             rules=rules,
         )
-        make: Callable[[TomlPlace, dict[str, Any], Builtin], Iterator[tuple[TomlPlace, Builtin]]] = (
+        make: Callable[[Spot, dict[str, Any], Builtin], Iterator[tuple[Spot, Builtin]]] = (
             self._cast if sort is BuiltinSort.CAST else self._type if sort is BuiltinSort.TYPE else self._each
         )
         for where, builtin in make(place, table, plain):
             if self._is_new(where, builtin):
                 yield builtin
 
-    def _type(
-        self, place: TomlPlace, table: dict[str, Any], plain: Builtin
-    ) -> Iterator[tuple[TomlPlace, Builtin]]:
+    def _type(self, place: Spot, table: dict[str, Any], plain: Builtin) -> Iterator[tuple[Spot, Builtin]]:
         yield place, replace(plain, aliases=tuple(self._strings(place, table, "aliases")))
 
-    def _cast(
-        self, place: TomlPlace, table: dict[str, Any], plain: Builtin
-    ) -> Iterator[tuple[TomlPlace, Builtin]]:
+    def _cast(self, place: Spot, table: dict[str, Any], plain: Builtin) -> Iterator[tuple[Spot, Builtin]]:
         context = table.get("context", "explicit")
         if context not in [*CastContext]:
             self._error(
@@ -236,9 +232,7 @@ class _Reader:
                 replace(plain, arguments=(source,), returns=target, context=CastContext(context)),
             )
 
-    def _each(
-        self, place: TomlPlace, table: dict[str, Any], plain: Builtin
-    ) -> Iterator[tuple[TomlPlace, Builtin]]:
+    def _each(self, place: Spot, table: dict[str, Any], plain: Builtin) -> Iterator[tuple[Spot, Builtin]]:
         if plain.sort is BuiltinSort.COLLATION or "signatures" not in table:
             yield place, plain
             return
@@ -257,7 +251,7 @@ class _Reader:
                     ),
                 )
 
-    def _resolved(self, where: TomlPlace, signature: Signature) -> Signature | None:
+    def _resolved(self, where: Spot, signature: Signature) -> Signature | None:
         """Returns a signature with canonical names of types; None where one is not known."""
         arguments = [self._known(where, each) for each in signature.arguments]
         returns = None if signature.returns is None else self._known(where, signature.returns)
@@ -265,7 +259,7 @@ class _Reader:
             return None
         return Signature(tuple(each for each in arguments if each), signature.is_variadic, returns)
 
-    def _known(self, where: TomlPlace, text: str, behind: TomlPlace = ()) -> str | None:
+    def _known(self, where: Spot, text: str, behind: Spot = ()) -> str | None:
         head, rest = head_of(text)
         name = self._types.get(head.lower())
         if name is None:
@@ -275,7 +269,7 @@ class _Reader:
             return None
         return name + rest
 
-    def _is_new(self, where: TomlPlace, builtin: Builtin) -> bool:
+    def _is_new(self, where: Spot, builtin: Builtin) -> bool:
         """Notes a definition; a second one of the same is a problem where both exist in some version."""
         keys = [builtin.key]
         if builtin.sort is BuiltinSort.TYPE:
@@ -293,27 +287,25 @@ class _Reader:
 
     # --- parts that all have --------------------------------------------------------
 
-    def _check_keys(self, place: TomlPlace, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    def _check_keys(self, place: Spot, table: Mapping[str, Any], known: Sequence[str]) -> None:
         for key in table.keys() - {*known}:
             near = nearest(key, known)
             hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
             self._error((*place, key), "unknown-key", f"there is no key {short(key)} here; {hint}")
 
-    def _check_texts(self, place: TomlPlace, table: Mapping[str, Any]) -> None:
+    def _check_texts(self, place: Spot, table: Mapping[str, Any]) -> None:
         for key in _TEXTS & table.keys():
             if not isinstance(table[key], str):
                 self._error((*place, key), "wrong-type", f"'{key}' must be text, not {short(table[key])}")
 
-    def _strings(self, place: TomlPlace, table: Mapping[str, Any], key: str) -> list[str]:
+    def _strings(self, place: Spot, table: Mapping[str, Any], key: str) -> list[str]:
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return value
         self._error((*place, key), "wrong-type", f"'{key}' must be a list of texts")
         return []
 
-    def _window_of(
-        self, place: TomlPlace, table: Mapping[str, Any], inherited: VersionWindow
-    ) -> VersionWindow:
+    def _window_of(self, place: Spot, table: Mapping[str, Any], inherited: VersionWindow) -> VersionWindow:
         bounds: dict[str, str | None] = {}
         for key, bound in zip(_WINDOW, (inherited.first, inherited.last), strict=True):
             text = table.get(key, bound)
@@ -333,7 +325,7 @@ class _Reader:
 
     # --- rules ----------------------------------------------------------------------
 
-    def _rules(self, place: TomlPlace, table: dict[str, Any], window: VersionWindow) -> Iterator[EngineRule]:
+    def _rules(self, place: Spot, table: dict[str, Any], window: VersionWindow) -> Iterator[EngineRule]:
         rules = table.get("rules", [])
         if not isinstance(rules, list) or not all(isinstance(each, dict) for each in rules):
             self._error((*place, "rules"), "wrong-type", "'rules' must be tables")
@@ -356,7 +348,7 @@ class _Reader:
                 )
             yield rule
 
-    def _rule(self, place: TomlPlace, given: dict[str, Any]) -> EngineRule | None:
+    def _rule(self, place: Spot, given: dict[str, Any]) -> EngineRule | None:
         count = len(self._found)
         self._check_keys(place, given, _RULE_KEYS)
         self._check_texts(place, given)
@@ -380,14 +372,14 @@ class _Reader:
             properties=properties,
         ).inheriting(self.engine)
 
-    def _kind(self, place: TomlPlace, kind: object) -> str | None:
+    def _kind(self, place: Spot, kind: object) -> str | None:
         try:
             return EngineKey.of(kind).kind or None if isinstance(kind, str) else None
         except InvalidInputError as error:
             self._error((*place, "kind"), "engine", error.message)
             return None
 
-    def _payload(self, place: TomlPlace, value: Any) -> bytes | None:
+    def _payload(self, place: Spot, value: Any) -> bytes | None:
         """Encodes a payload: text as it is, tables and lists as JSON."""
         if value is None:
             return None

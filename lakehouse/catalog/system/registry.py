@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lakehouse.cache import CacheBudget, CacheSpec
+from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from lakehouse.catalog.engines.engine import EngineKey
 from lakehouse.catalog.engines.rules import EngineRule
 from lakehouse.catalog.engines.versions import version_key
@@ -26,11 +26,12 @@ from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.io.work import in_thread
 from lakehouse.suggest import suggestion
 
-__all__ = ["OVERLAYS", "Overlay", "SystemRegistry"]
+__all__ = ["Overlay", "SystemRegistry"]
 
 _NODE_BYTES = 800
 """Bytes that a node takes with its places in dictionaries: measured over those of DuckDB."""
 _NO_ENGINE = EngineKey("")
+_ALONE = CacheSpec(name="overlay", max_bytes=64 * 1024 * 1024, weigh=lambda overlay: int(overlay.weight))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +42,21 @@ class Overlay:
     rules: Mapping[ResourceId, tuple[EngineRule, ...]]
     """Rules by the id of the builtin; builtins without rules are left out."""
 
-
-OVERLAYS = CacheSpec(
-    name="system_objects",
-    max_bytes=64 * 1024 * 1024,
-    weigh=lambda overlay: _NODE_BYTES * (len(overlay.objects) + sum(map(len, overlay.rules.values()))),
-)
-"""Cache of overlays by engine and version."""
+    @property
+    def weight(self) -> int:
+        """Bytes that it takes: told, because a walk through thousands of nodes would hold the loop up."""
+        return _NODE_BYTES * (len(self.objects) + sum(map(len, self.rules.values())))
 
 
 class SystemRegistry:
     """System objects by engine.
 
     Args:
-        budget: bytes that overlays share with other caches.
+        region: cache of overlays by engine and version; None = one of its own.
     """
 
-    def __init__(self, budget: CacheBudget | None = None) -> None:
-        self._cache = (budget or CacheBudget()).region(OVERLAYS)
+    def __init__(self, region: CacheRegion[EngineKey, Overlay] | None = None) -> None:
+        self._cache = region or CacheBudget().region(_ALONE)
         self._added: list[BuiltinFile] = []
 
     @property
@@ -110,7 +108,7 @@ class SystemRegistry:
         """Returns the overlay that names are resolved with; one that is not known has relations only."""
         if engine is None or engine.kind not in self.kinds:
             engine = _NO_ENGINE
-        overlay: Overlay | None = await self._cache.get(engine, self._load)
+        overlay = await self._cache.get(engine, self._load)
         return overlay or await self._load(engine)
 
     async def _load(self, engine: EngineKey) -> Overlay:

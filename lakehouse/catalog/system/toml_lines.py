@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-__all__ = ["TomlPlace", "lines_of"]
+__all__ = ["Spot", "lines_of"]
 
-TomlPlace = tuple[str | int, ...]
+Spot = tuple[str | int, ...]
 """Keys and numbers of elements that lead to a value, such as ``("functions", 3, "name")``."""
 _TOKENS = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|\n|[\[\]{},=]|[^\s\[\]{},="\'#]+',
@@ -19,7 +19,7 @@ _TOKENS = re.compile(
 )
 
 
-def lines_of(text: str) -> dict[TomlPlace, int]:
+def lines_of(text: str) -> dict[Spot, int]:
     """Returns the line, from 1, of each table, key and element of an array of a document that is sound."""
     scan = _Scan()
     for token in _TOKENS.finditer(text):
@@ -31,12 +31,12 @@ class _Scan:
     """State of a look through a document, token by token."""
 
     def __init__(self) -> None:
-        self.lines: dict[TomlPlace, int] = {(): 1}
+        self.lines: dict[Spot, int] = {(): 1}
         self._line = 1
-        self._table: TomlPlace = ()
-        self._counts: Counter[TomlPlace] = Counter()
-        self._value: TomlPlace | None = None
-        """TomlPlace of the value that is being read; None = at the beginning of a line."""
+        self._table: Spot = ()
+        self._counts: Counter[Spot] = Counter()
+        self._value: Spot | None = None
+        """Spot of the value that is being read; None = at the beginning of a line."""
         self._open: list[str] = []
         self._element = 0
         self._key: list[str] = []
@@ -71,7 +71,7 @@ class _Scan:
     def _header(self) -> None:
         is_array = self._key[:2] == ["[", "["]
         names = _parts([word for word in self._key if word not in ("[", "]")])
-        place: TomlPlace = ()
+        place: Spot = ()
         for position, name in enumerate(names, 1):
             place = (*place, name)
             if position == len(names) and is_array:

@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from lakehouse.cache import CacheBudget
+from lakehouse.cache import CacheBudget, CacheStats, weigh
 from lakehouse.catalog.engines import EngineKey
 from lakehouse.catalog.ids import ResourceId
+from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.system import SYSTEM_ACCOUNT, BuiltinSort, SystemRegistry
-from lakehouse.catalog.system.registry import OVERLAYS
-from lakehouse.config import CacheSettings
+from lakehouse.clock import SystemClock
+from lakehouse.config import CacheSettings, Settings
 from lakehouse.errors import InvalidInputError, NotFoundError
 
 _TOY = """
@@ -40,7 +41,9 @@ payload = "1"
 
 
 def _registry(*texts: str, budget: CacheBudget | None = None) -> SystemRegistry:
-    registry = SystemRegistry(budget)
+    """A registry in the layers of a budget, or alone."""
+    layers = None if budget is None else Layers(budget, Settings(), SystemClock())
+    registry = SystemRegistry(None if layers is None else layers.overlay)
     for number, text in enumerate(texts):
         registry.add(text, name=f"{number}.toml")
     return registry
@@ -138,13 +141,18 @@ def test_a_file_with_errors_is_not_added() -> None:
     assert "toy" not in registry.kinds
 
 
+def _overlays(budget: CacheBudget) -> CacheStats:
+    """Statistics of the cache of overlays."""
+    return next(each for each in budget.stats() if each.name == "overlay")
+
+
 async def test_an_overlay_is_made_once() -> None:
     """Whoever asks for one engine and version at the same time, or later, shares one overlay."""
     budget = CacheBudget()
     registry = _registry(_TOY, budget=budget)
     overlays = await asyncio.gather(*(registry.overlay(EngineKey("toy", "2")) for _ in range(20)))
     assert len({id(overlay) for overlay in overlays}) == 1
-    assert budget.region(OVERLAYS).stats().counters.loads == 1
+    assert _overlays(budget).counters.loads == 1
 
 
 async def test_overlays_are_bounded() -> None:
@@ -154,4 +162,10 @@ async def test_overlays_are_bounded() -> None:
     for number in range(200):
         await registry.overlay(EngineKey("toy", f"2.{number}"))
     assert 0 < budget.weight <= 100_000
-    assert len(budget.region(OVERLAYS)) < 20
+    assert 0 < _overlays(budget).entries < 20
+
+
+async def test_what_an_overlay_says_it_weighs_is_what_it_takes() -> None:
+    """The weight of an overlay, which is told and not measured, is no less than what is measured."""
+    overlay = await _registry().overlay(EngineKey("duckdb", "2.0"))
+    assert weigh(overlay) <= overlay.weight <= 2 * weigh(overlay)
