@@ -194,6 +194,9 @@ class CatalogSettings(SettingsGroup):
     load_deadline_s: float = declare(
         60.0, "Seconds that one load may take, its wait included, before it is given up.", low=0.001
     )
+    hint_max_bytes: int = declare(
+        1024 * 1024, "Bytes of an engine's hint at most; larger ones are refused.", low=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from lakehouse._version import __version__
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from lakehouse.catalog.engines.engine import EngineKey
 from lakehouse.catalog.engines.rules import EngineRule
@@ -63,6 +64,11 @@ class SystemRegistry:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of engines whose builtins are known, in order."""
         return tuple(sorted({*PACKAGED, *(file.engine for file in self._added if file.engine is not None)}))
+
+    @property
+    def revision(self) -> str:
+        """Text that is another one when files are others."""
+        return f"{__version__}+{len(self._added)}"
 
     def add(self, data: bytes | str, *, name: str) -> None:
         """Lays a file of builtins over those that are there.
