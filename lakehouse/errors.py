@@ -85,6 +85,7 @@ KINDS: dict[str, str] = {
     "unsupported-version": "written by a newer release",
     "wrong-loop": "used from another event loop than the one it was opened on",
     "wrong-process": "used after a fork in the child process",
+    "wrong-relation": "the name is that of a view where a table is wanted, or the other way round",
     "wrong-region": "the bucket is in another region",
 }
 

@@ -9,13 +9,24 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.catalog.inventory import InventoryScan, InventoryStats, TableProblem
     from lakehouse.catalog.pins import PinKind, SnapshotPin
+    from lakehouse.catalog.views import Dependency, ViewDependencies, ViewImpact
 
-__all__ = ["InventoryScan", "InventoryStats", "PinKind", "SnapshotPin", "TableProblem"]
+__all__ = [
+    "Dependency",
+    "InventoryScan",
+    "InventoryStats",
+    "PinKind",
+    "SnapshotPin",
+    "TableProblem",
+    "ViewDependencies",
+    "ViewImpact",
+]
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "lakehouse.catalog.inventory": "InventoryScan InventoryStats TableProblem",
         "lakehouse.catalog.pins": "PinKind SnapshotPin",
+        "lakehouse.catalog.views": "Dependency ViewDependencies ViewImpact",
     },
 )

@@ -31,6 +31,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "Check files that say which types and functions an engine has.",
     ),
+    "view": ("lakehouse.cli.view", "app", "Make, show and drop views: SQL under a name."),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
     "iceberg": (
         "lakehouse.cli.iceberg.commands",

@@ -25,6 +25,7 @@ from lakehouse.lake.databases import LakeDatabases
 from lakehouse.lake.inventory import LakeInventory
 from lakehouse.lake.state import LakeState
 from lakehouse.lake.tables import LakeTables
+from lakehouse.lake.views import LakeViews
 
 __all__ = ["Lake", "connect"]
 
@@ -64,7 +65,7 @@ def connect(
     return lake
 
 
-class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeInventory):
+class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
     """A warehouse. Made by :func:`connect`.
 
     Args:

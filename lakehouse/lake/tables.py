@@ -10,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from lakehouse.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakehouse.format.metadata import NameKind
 from lakehouse.format.schema import TableSchema, check_options, check_schema, schema_from_arrow
 from lakehouse.index.metas import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
@@ -123,7 +124,8 @@ class LakeTables:
         parts = _catalog_parts(name)
         if parts is not None:
             return await self._state.catalogs.has(parts)
-        return await or_none(self._state.names.resolve(TableName.parse(name))) is not None
+        found = await or_none(self._state.names.relation(TableName.parse(name)))
+        return found is not None and found.kind is NameKind.TABLE
 
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None

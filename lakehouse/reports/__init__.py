@@ -32,6 +32,7 @@ from lakehouse.storage.tables import (
     DropResult,
     PublishingLag,
     PublishReport,
+    ViewDefinition,
 )
 from lakehouse.storage.write import Ack, WriterReport
 
@@ -67,5 +68,6 @@ __all__ = [
     "StoreReport",
     "TallyCount",
     "VerifyReport",
+    "ViewDefinition",
     "WriterReport",
 ]

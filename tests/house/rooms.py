@@ -97,6 +97,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "tables",
             "iceberg",
             "database",
+            "view",
             "builtins",
             "store",
             "puffin",

@@ -77,6 +77,10 @@ TESTED: Mapping[str, tuple[str, str]] = {
     "index.tantivy_directory.TantivyDirectory.decode": (_BOMBS, "TantivyDirectory.decode"),
     "index.tantivy_store.without_zstd": (_COUNTS, "without_zstd"),
     "puffin.theta_sketch.ThetaSketch.parse": (_COUNTS, "ThetaSketch.parse"),
+    "metadata.view_version.decode_view_version": (
+        "tests/format/metadata/test_view_version.py",
+        "decode_view_version",
+    ),
     "metadata.wal_segment.decode_segment": (_BOMBS, "decode_segment"),
 }
 """Decoders, each with a test file that damages their bytes and how it names them or their caller."""

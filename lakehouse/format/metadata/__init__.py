@@ -2,8 +2,9 @@
 
 Words: *snapshot* (the whole state of a table) → *manifest* (entries of many files) → *entry* (one data
 file). A *position* is a place in the order of commits: snapshot, then log or file, then number. A *pointer*
-says which directory a name stands for, a *marker* that a database exists, the *hint* where to begin to
-look. A *segment* is an object of the write-ahead log. A *sealed* object is JSON with its own checksum.
+says which directory, or which version of a *view*, a name stands for, a *marker* that a database exists, the
+*hint* where to begin to look. A *segment* is an object of the write-ahead log. A *sealed* object is JSON with
+its own checksum.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
     from lakehouse.format.metadata.name_pointer import (
         DroppedTable,
+        NameKind,
         NamePointer,
         NameState,
         decode_pointer,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         decode_proof,
         encode_proof,
     )
+    from lakehouse.format.metadata.view_version import ViewVersion, decode_view_version, encode_view_version
     from lakehouse.format.metadata.wal_segment import (
         SegmentHeader,
         WalBatch,
@@ -68,14 +71,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats", "ColumnarEntries",
-    "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry", "FileFormat", "Hint",
-    "IndexRef", "Level", "LiveFiles", "ManifestRef", "NamePointer", "NameState", "ParentRef", "Position",
-    "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef", "SegmentHeader", "SegmentRange", "Snapshot",
-    "StatsColumn", "StoreProof", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database",
-    "decode_hint", "decode_manifest", "decode_pointer", "decode_proof", "decode_segment",
-    "decode_snapshot", "encode_database", "encode_hint", "encode_manifest", "encode_pointer",
-    "encode_proof", "encode_segment", "encode_snapshot", "stats_columns",
+    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats",
+    "ColumnarEntries", "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry",
+    "FileFormat", "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind", "NamePointer",
+    "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef",
+    "SegmentHeader", "SegmentRange", "Snapshot", "StatsColumn", "StoreProof", "ViewVersion", "WalBatch",
+    "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint", "decode_manifest",
+    "decode_pointer", "decode_proof", "decode_segment", "decode_snapshot", "decode_view_version",
+    "encode_database", "encode_hint", "encode_manifest", "encode_pointer", "encode_proof",
+    "encode_segment", "encode_snapshot", "encode_view_version", "stats_columns",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -88,13 +92,14 @@ __getattr__, __dir__ = door(
         "hint": "NO_HINT Hint decode_hint encode_hint",
         "live_files": "ColumnarEntries LiveFiles",
         "manifest": "decode_manifest encode_manifest",
-        "name_pointer": "DroppedTable NamePointer NameState decode_pointer encode_pointer",
+        "name_pointer": "DroppedTable NameKind NamePointer NameState decode_pointer encode_pointer",
         "snapshot": (
             "CommitKind Counts ManifestRef ParentRef Ref RefKind SchemaRef SegmentRange Snapshot "
             "WalRef WriterMark decode_snapshot encode_snapshot"
         ),
         "stats_table": "StatsColumn stats_columns",
         "store_proof": "PROOF_MS Binding ProofState StoreProof decode_proof encode_proof",
+        "view_version": "ViewVersion decode_view_version encode_view_version",
         "wal_segment": "SegmentHeader WalBatch WalSegment decode_segment encode_segment",
     },
 )

@@ -1,7 +1,7 @@
-"""Name pointers: small objects, each of which maps a table's name to its directory.
+"""Name pointers: small objects, each of which says what a name stands for: a table's directory, or a view.
 
-A pointer also names the tables that had its name before and were dropped, so that a process that restores
-one of them and one that deletes its objects replace the same object, and only one of the two succeeds.
+A pointer also names the tables and views that had its name before and were dropped, so that a process that
+restores one of them and one that deletes its objects replace the same object: only one of the two succeeds.
 
 Invariant: a pointer is made by create-if-absent and changed by compare-and-swap only; it is never
 deleted while young, so a name cannot be taken twice.
@@ -17,15 +17,27 @@ from typing import Any
 
 from lakehouse.format.limits.json_object import JsonObject, each, items, moment, optional, text, unique_id
 from lakehouse.format.metadata.sealed_json import SealedFormat
+from lakehouse.format.metadata.view_version import ViewVersion, view_from_json, view_to_json
 
-__all__ = ["DroppedTable", "NamePointer", "NameState", "decode_pointer", "encode_pointer"]
+__all__ = ["DroppedTable", "NameKind", "NamePointer", "NameState", "decode_pointer", "encode_pointer"]
 
 
 _FORMAT = 1
 _FORMAT_PURGING = 2
 """Format of pointers with state ``purging``, so that older releases ask for an upgrade, not find damage."""
+_FORMAT_KINDS = 3
+"""Format of pointers that speak of anything but tables, for the same reason."""
 _BEFORE_MAX = 16
 """Maximum number of dropped tables that a pointer names; older ones are forgotten, their objects stay."""
+
+
+class NameKind(enum.StrEnum):
+    """Kind of what has, or had, a name."""
+
+    TABLE = "table"
+    VIEW = "view"
+    ICEBERG = "iceberg"
+    """Reserved for tables that a catalog service keeps; this release neither makes nor changes one."""
 
 
 class NameState(enum.StrEnum):
@@ -41,7 +53,7 @@ class NameState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedTable:
-    """A table that was dropped and whose name has another table since."""
+    """A table or view that was dropped and whose name has another since."""
 
     table: uuid.UUID
     path: str
@@ -50,17 +62,20 @@ class DroppedTable:
     """State of the table: dropped or purging."""
     time_ms: int
     """Time of the drop, in milliseconds since 1970."""
+    kind: NameKind = NameKind.TABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePointer:
-    """A table's name, and the table and directory that it stands for."""
+    """A name, and the table with its directory, or the view, that it stands for."""
 
     name: str
     """Full name, ``database.table``: a pointer that was copied to another's key is noticed by it."""
+    kind: NameKind = NameKind.TABLE
     table: uuid.UUID
+    """Identity of the table or view."""
     path: str
-    """Key of the table's directory, relative to the warehouse."""
+    """Key of the table's directory, or of that of the view's older versions, relative to the warehouse."""
     state: NameState = NameState.LIVE
     token: str
     """Token of the write that made this version: content hashes alone cannot tell two writers apart."""
@@ -71,14 +86,20 @@ class NamePointer:
     cascade: str | None = None
     """Token of the database's marker, when the table was dropped with its database."""
     before: tuple[DroppedTable, ...] = ()
-    """Dropped tables that had the name before, oldest first."""
+    """Dropped tables and views that had the name before, oldest first."""
+    view: ViewVersion | None = None
+    """Newest version of a view; None for others, and for a view that is purged."""
+    moved_from: str | None = None
+    """Former full name of a view that is being renamed, which counts until its pointer is ``moved``."""
 
     @property
     def dropped(self) -> tuple[DroppedTable, ...]:
         """Dropped tables that the pointer names, its own table last if that is one of them."""
         if self.state not in (NameState.DROPPED, NameState.PURGING):
             return self.before
-        own = DroppedTable(table=self.table, path=self.path, state=self.state, time_ms=self.time_ms)
+        own = DroppedTable(
+            table=self.table, path=self.path, state=self.state, time_ms=self.time_ms, kind=self.kind
+        )
         return (*self.before, own)
 
     def state_of(self, table: uuid.UUID) -> NameState | None:
@@ -95,7 +116,7 @@ class NamePointer:
     def purging(self, table: uuid.UUID, *, token: str) -> NamePointer:
         """Returns the next version, in which the table is being purged and cannot be restored."""
         if table == self.table:
-            return dataclasses.replace(self, state=NameState.PURGING, token=token)
+            return dataclasses.replace(self, state=NameState.PURGING, token=token, view=None)
         before = tuple(
             dataclasses.replace(dropped, state=NameState.PURGING) if dropped.table == table else dropped
             for dropped in self.before
@@ -115,7 +136,7 @@ def decode_pointer(data: bytes, *, key: str) -> NamePointer:
 
 def _to_members(pointer: NamePointer) -> dict[str, Any]:
     members: dict[str, Any] = {
-        "format": _FORMAT_PURGING if pointer.state is NameState.PURGING else _FORMAT,
+        "format": _format_of(pointer),
         "name": pointer.name,
         "table": str(pointer.table),
         "path": pointer.path,
@@ -127,34 +148,62 @@ def _to_members(pointer: NamePointer) -> dict[str, Any]:
     if pointer.cascade is not None:
         members["cascade"] = pointer.cascade
     if pointer.before:
-        members["before"] = [
-            [str(dropped.table), dropped.path, dropped.state.value, dropped.time_ms]
-            for dropped in pointer.before
-        ]
+        members["before"] = [_dropped_to_json(dropped) for dropped in pointer.before]
+    if pointer.kind is not NameKind.TABLE:
+        members["kind"] = pointer.kind.value
+    if pointer.view is not None:
+        members["view"] = view_to_json(pointer.view)
+    if pointer.moved_from is not None:
+        members["moved_from"] = pointer.moved_from
     return members
 
 
+def _format_of(pointer: NamePointer) -> int:
+    """Returns the lowest format whose readers understand a pointer."""
+    if {pointer.kind, *(dropped.kind for dropped in pointer.before)} != {NameKind.TABLE}:
+        return _FORMAT_KINDS
+    return _FORMAT_PURGING if pointer.state is NameState.PURGING else _FORMAT
+
+
+def _dropped_to_json(dropped: DroppedTable) -> list[Any]:
+    members = [str(dropped.table), dropped.path, dropped.state.value, dropped.time_ms]
+    return members if dropped.kind is NameKind.TABLE else [*members, dropped.kind.value]
+
+
 def _from_members(members: JsonObject) -> NamePointer:
+    kind = members.word("kind", NameKind) if "kind" in members else NameKind.TABLE
+    state, table = members.word("state", NameState), members.read("table", unique_id)
+    is_whole_view = kind is NameKind.VIEW and state is not NameState.PURGING
+    view = view_from_json(members.inner("view")) if is_whole_view else None
+    if view is not None and view.view != table:
+        raise members.wrong("view.view", f"{table}, the view that has the name", str(view.view))
     return NamePointer(
         name=members.read("name", text),
-        table=members.read("table", unique_id),
+        kind=kind,
+        table=table,
         path=members.read("path", text),
-        state=members.word("state", NameState),
+        state=state,
         token=members.read("token", text),
         time_ms=members.read("time_ms", moment),
         moved_to=members.read("moved_to", optional(text), None),
         cascade=members.read("cascade", optional(text), None),
         before=members.read("before", each(_dropped_from_json), ()),
+        view=view,
+        moved_from=members.read("moved_from", optional(text), None),
     )
 
 
 def _dropped_from_json(value: Any) -> DroppedTable:
-    table, path, state, time_ms = items(value)
+    table, path, state, time_ms, *kind = items(value)
     return DroppedTable(
-        table=unique_id(table), path=text(path), state=NameState(state), time_ms=moment(time_ms)
+        table=unique_id(table),
+        path=text(path),
+        state=NameState(state),
+        time_ms=moment(time_ms),
+        kind=NameKind(*kind) if kind else NameKind.TABLE,
     )
 
 
 _POINTER = SealedFormat(
-    what="name pointer", newest=_FORMAT_PURGING, to_json=_to_members, from_json=_from_members
+    what="name pointer", newest=_FORMAT_KINDS, to_json=_to_members, from_json=_from_members
 )

@@ -29,6 +29,7 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured, or_none
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.maintenance.deletions import Deletions
+from lakehouse.storage.maintenance.purge_views import prefixes, purge_views
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative
 from lakehouse.storage.metadata.store_clock import ask_store_ms
@@ -51,8 +52,10 @@ class PurgeReport(DryRunReport):
 
     tables: tuple[str, ...] = ()
     """Directories of dropped tables whose objects were deleted."""
+    views: tuple[str, ...] = ()
+    """Directories of dropped views whose versions were deleted."""
     waiting: tuple[str, ...] = ()
-    """Directories of tables that were dropped too recently, or whose name was changed meanwhile."""
+    """Directories of tables and views that were dropped too recently, or whose name was changed meanwhile."""
     unreadable: tuple[str, ...] = ()
     """Directories whose newest snapshot cannot be read; they are left alone."""
     objects: int = 0
@@ -63,8 +66,9 @@ class PurgeReport(DryRunReport):
     """Objects in the directories that are not ours; they stay."""
 
     def __str__(self) -> str:
+        views = f" and {len(self.views):,} views" if self.views else ""
         return (
-            f"{len(self.tables):,} dropped tables {self._did('purged')}: "
+            f"{len(self.tables):,} dropped tables{views} {self._did('purged')}: "
             f"{self.objects:,} objects, {self.bytes:,} bytes; {len(self.waiting):,} wait; {self.cost}"
         )
 
@@ -107,13 +111,22 @@ async def purge_dropped(
     looks = [findings async for findings in map_bounded(look, roots, at_once)]
     run = _Run(env, names, deletions, dry_run=dry_run)
     await run.purge(looks)
+    views = await purge_views(
+        env,
+        names,
+        _databases(env.store, database),
+        deletions,
+        grace_s=TableOptions().delete_grace_s if grace_s is None else grace_s,
+        dry_run=dry_run,
+    )
     return PurgeReport(
         tables=tuple(run.purged),
-        waiting=tuple(run.waiting),
+        views=tuple(views.purged),
+        waiting=(*run.waiting, *views.waiting),
         unreadable=tuple(findings.root for findings in looks if findings.unreadable),
         objects=deletions.objects,
         bytes=deletions.bytes,
-        foreign=run.foreign,
+        foreign=run.foreign + views.foreign,
         dry_run=dry_run,
     )
 
@@ -189,29 +202,23 @@ def _made_as(root: str) -> TableName:
 
 async def _directories(store: ObjectStore, database: str | None) -> AsyncGenerator[str, None]:
     """Yields directories that may be tables', of dropped databases too."""
-    databases = _prefixes(store, "") if database is None else _one(f"{database}/")
-    async with aclosing(databases):
+    async with aclosing(_databases(store, database)) as databases:
         async for database_prefix in databases:
-            async with aclosing(_prefixes(store, database_prefix)) as directories:
+            async with aclosing(prefixes(store, database_prefix)) as directories:
                 async for directory in directories:
                     if _TABLE.fullmatch(directory):
                         yield directory.removesuffix("/")
 
 
-async def _one(item: str) -> AsyncGenerator[str, None]:
-    yield item
-
-
-async def _prefixes(store: ObjectStore, prefix: str) -> AsyncGenerator[str, None]:
-    """Yields the directories in a directory."""
-    page: str | None = None
-    while True:
-        listing = await store.list_page(prefix, delimiter="/", page=page)
-        for directory in listing.prefixes:
-            yield directory
-        page = listing.next_page
-        if page is None:
-            return
+async def _databases(store: ObjectStore, database: str | None) -> AsyncGenerator[str, None]:
+    """Yields the prefixes of databases, of dropped ones too."""
+    if database is not None:
+        yield f"{database}/"
+        return
+    async with aclosing(prefixes(store, "")) as found:
+        async for prefix in found:
+            if not prefix.startswith("_"):
+                yield prefix
 
 
 async def _look_at(store: ObjectStore, root: str, grace_s: float | None) -> _Look:

@@ -3,7 +3,9 @@
 ::
 
     <database>/_database                                          says that a database exists
-    <database>/_tables/<table>                                    which directory a name stands for
+    <database>/_tables/<table>                                    which directory or view a name stands for
+    <database>/_views/<view>                                      a view has, or had, that name
+    <database>/_history/<view>-<uuid>/version-<number>            older versions of a view
     <database>/<table>-<uuid>/                                    the directory of one table
         snapshot/snapshot-<number>  snapshot/LATEST               the log of snapshots, and a hint
         wal/wal-<number>.log                                      the write-ahead log
@@ -27,6 +29,7 @@ from lakehouse.ids import new_uuid
 __all__ = [
     "DATABASE_MARKER",
     "DATA_PREFIX",
+    "HISTORY_PREFIX",
     "LATEST",
     "PUBLISHED",
     "SCHEMA_PREFIX",
@@ -55,6 +58,12 @@ __all__ = [
     "segment_path",
     "snapshot_path",
     "table_directory",
+    "view_directory",
+    "view_marker_key",
+    "view_marker_prefix",
+    "view_of_directory",
+    "view_version_number",
+    "view_version_path",
 ]
 
 DATA_PREFIX = "data/"
@@ -66,6 +75,9 @@ WAL_SUFFIX = ".log"
 PUBLISHED = "iceberg"
 """Directory of the table as Iceberg's readers see it; its data files are those of the table."""
 DATABASE_MARKER = "_database"
+HISTORY_PREFIX = "_history/"
+"""Directory of a database's older versions of views."""
+_VERSION_PREFIX = "version-"
 UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
 """Directories of objects that are named by a uuid, and uploaded before the commit that needs them."""
 
@@ -226,3 +238,34 @@ def pointer_key(database: str, table: str) -> str:
 def database_key(database: str) -> str:
     """Key of the object whose existence makes a database exist, relative to the warehouse."""
     return f"{database}/{DATABASE_MARKER}"
+
+
+def view_marker_prefix(database: str) -> str:
+    """Prefix of the keys that say which names a listing of a database's views has to look at."""
+    return f"{database}/_views/"
+
+
+def view_marker_key(database: str, view: str) -> str:
+    """Key of the object that exists if a view has, or had, a name; relative to the warehouse."""
+    return view_marker_prefix(database) + view
+
+
+def view_directory(database: str, view: str, uuid_text: str) -> str:
+    """Directory of the older versions of a view, relative to the warehouse."""
+    return f"{database}/{HISTORY_PREFIX}{view}-{uuid_text}"
+
+
+def view_of_directory(directory: str) -> tuple[str, str] | None:
+    """Returns the name and uuid that :func:`view_directory` was given; None for other directories."""
+    found = re.fullmatch(rf"[^/]+/{HISTORY_PREFIX}([^/]+)-([0-9a-f]{{32}})/?", directory)
+    return (found[1], found[2]) if found is not None else None
+
+
+def view_version_path(number: int) -> str:
+    """Path of a version of a view, relative to its directory."""
+    return dense_path(_VERSION_PREFIX, number)
+
+
+def view_version_number(path: str) -> int | None:
+    """Returns the number that :func:`view_version_path` made the path of; None for a foreign object."""
+    return dense_number(_VERSION_PREFIX, path)

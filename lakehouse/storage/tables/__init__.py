@@ -33,15 +33,25 @@ if TYPE_CHECKING:
     )
     from lakehouse.storage.tables.undrop import DatabaseUndropResult, undrop_database, undrop_table
     from lakehouse.storage.tables.view import View
+    from lakehouse.storage.tables.views import (
+        ViewDefinition,
+        ViewDraft,
+        create_view,
+        drop_view,
+        read_view,
+        rename_view,
+        undrop_view,
+        view_versions,
+    )
 
 __all__ = [
     "PIN_S", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult", "DropResult", "Environment",
     "Names", "OpenTable", "PublishReport", "Publisher", "PublishingLag", "TableIndexSource", "View",
-    "check_count", "create_table", "drop_database",
-    "drop_named", "files_relation", "grace_s_of", "holding", "indexes_relation", "make_pin",
-    "manifests_relation", "open_table", "partitions_relation", "reading", "schemas_relation",
-    "shared_table", "snapshots_relation", "tags_relation", "time_ms_of", "undrop_database",
-    "undrop_table", "until_pinned_s",
+    "ViewDefinition", "ViewDraft", "check_count", "create_table", "create_view", "drop_database",
+    "drop_named", "drop_view", "files_relation", "grace_s_of", "holding", "indexes_relation",
+    "make_pin", "manifests_relation", "open_table", "partitions_relation", "read_view", "reading",
+    "rename_view", "schemas_relation", "shared_table", "snapshots_relation", "tags_relation",
+    "time_ms_of", "undrop_database", "undrop_table", "undrop_view", "until_pinned_s", "view_versions",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -64,5 +74,8 @@ __getattr__, __dir__ = door(
         ),
         "undrop": "DatabaseUndropResult undrop_database undrop_table",
         "view": "View",
+        "views": (
+            "ViewDefinition ViewDraft create_view drop_view read_view rename_view undrop_view view_versions"
+        ),
     },
 )

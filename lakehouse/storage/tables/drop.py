@@ -20,6 +20,7 @@ from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.create import open_table
 from lakehouse.storage.tables.names import Names
 from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped
+from lakehouse.storage.tables.views import drop_view
 
 __all__ = [
     "DatabaseDropResult",
@@ -63,6 +64,8 @@ class DatabaseDropResult(CostReport):
     database: str
     tables: tuple[DropResult, ...] = ()
     """Reports of the tables that were dropped with it."""
+    views: tuple[str, ...] = ()
+    """Names of the views that were dropped with it."""
 
     @property
     def until(self) -> dt.datetime | None:
@@ -70,7 +73,8 @@ class DatabaseDropResult(CostReport):
         return min((table.until for table in self.tables if table.until is not None), default=None)
 
     def __str__(self) -> str:
-        text = f"{self.database} is dropped, with {len(self.tables):,} tables"
+        views = f" and {len(self.views):,} views" if self.views else ""
+        text = f"{self.database} is dropped, with {len(self.tables):,} tables{views}"
         if self.until is None:
             return text
         return (
@@ -113,15 +117,18 @@ async def drop_named(
 @measured
 async def drop_database(env: Environment, names: Names, name: str, *, cascade: bool) -> DatabaseDropResult:
     """Drops a database; see ``Lake.drop_database``."""
-    dropped: list[DropResult] = []
+    dropped, views = list[DropResult](), list[str]()
     if cascade:
         token = await names.cascade_token(name)
         for table in [table async for table in names.tables(name)]:
             # Others may drop tables of the database at the same time.
             with contextlib.suppress(NotFoundError):
                 dropped.append(await drop_named(env, names, table, cascade=token))
+        for view in [view async for view in names.views(name)]:
+            with contextlib.suppress(NotFoundError):
+                views.append((await drop_view(env, names, view, cascade=token)).name)
     await names.drop_database(name)
-    return DatabaseDropResult(database=name, tables=tuple(dropped))
+    return DatabaseDropResult(database=name, tables=tuple(dropped), views=tuple(views))
 
 
 async def drop_table(table: OpenTable) -> Snapshot:

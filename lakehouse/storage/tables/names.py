@@ -23,6 +23,7 @@ from lakehouse.errors import (
 )
 from lakehouse.format.metadata import (
     DatabaseMarker,
+    NameKind,
     NamePointer,
     NameState,
     decode_database,
@@ -34,11 +35,11 @@ from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import map_bounded, or_none
-from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_prefix
+from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_prefix, view_marker_prefix
 from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
 from lakehouse.suggest import suggestion
 
-__all__ = ["Names", "name_taken_error"]
+__all__ = ["Names", "name_taken_error", "other_kind_error"]
 
 
 class Names:
@@ -70,15 +71,16 @@ class Names:
             await self._store.put_if_match(key, data, version=winner.version, token=token)
 
     async def drop_database(self, name: str) -> None:
-        """Drops a database that has no tables.
+        """Drops a database that has no tables and no views.
 
         Its marker keeps the token by which tables that were dropped with it are recognised.
         """
         fetched = await self._database(name)
-        async with aclosing(self.tables(name)) as tables:
-            async for table in tables:
+        async with aclosing(self.relations(name)) as relations:
+            async for found in relations:
                 raise InvalidInputError(
-                    f"database {name!r} has tables, such as {table.table!r}: drop them, or pass cascade=True",
+                    f"database {name!r} has {found.kind.value}s, such as "
+                    f"{TableName.parse(found.name).table!r}: drop them, or pass cascade=True",
                     database=name,
                 )
         marker = _decoded(fetched)
@@ -116,6 +118,10 @@ class Names:
     async def has_database(self, name: str) -> bool:
         """Returns whether there is a live database of that name."""
         return await self._find_database(name) is not None
+
+    async def expect_database(self, name: str) -> None:
+        """Raises NotFoundError, with names that are near, when there is no live database of that name."""
+        await self._database(name)
 
     async def databases(self) -> AsyncGenerator[str, None]:
         """Yields the names of all databases, in order."""
@@ -155,20 +161,47 @@ class Names:
     # --- tables -------------------------------------------------------------------
 
     async def resolve(self, name: TableName) -> NamePointer:
-        """Returns the pointer of a live table; NotFoundError when the name refers to nothing live."""
+        """Returns the pointer of a live table.
+
+        Raises:
+            NotFoundError: the name refers to nothing live.
+            InvalidInputError: it is the name of a view.
+        """
         pointer = await self._find(name)
-        if pointer is None:
-            # A missing database explains a missing table, so it is reported first.
-            await self._database(name.database)
-            near = [table.table async for table in self.tables(name.database)]
-            what = suggestion(name.table, near) if near else f"database {name.database!r} has no tables"
-            raise NotFoundError(f"there is no table {str(name)!r}; {what}", table=str(name))
-        if pointer.state is NameState.LIVE:
-            return pointer
-        raise NotFoundError(f"there is no table {str(name)!r}: {_fate(pointer)}", table=str(name))
+        if pointer is None or pointer.state is not NameState.LIVE:
+            raise await self._absent_error(name, pointer, NameKind.TABLE)
+        if pointer.kind is not NameKind.TABLE:
+            raise other_kind_error(name, pointer.kind, NameKind.TABLE)
+        return pointer
+
+    async def relation(self, name: TableName, what: NameKind = NameKind.TABLE) -> NamePointer:
+        """Returns the pointer of whatever has the name; NotFoundError when nothing live has it.
+
+        Args:
+            name: the name.
+            what: kind that the caller wants; for errors.
+        """
+        pointer = await self._find(name)
+        if pointer is None or pointer.state is not NameState.LIVE:
+            raise await self._absent_error(name, pointer, what)
+        return pointer
+
+    async def _absent_error(
+        self, name: TableName, pointer: NamePointer | None, what: NameKind
+    ) -> NotFoundError:
+        """Returns the error for a name that refers to nothing live."""
+        absent = f"there is no {what.value} {str(name)!r}"
+        if pointer is not None:
+            return NotFoundError(f"{absent}: {_fate(pointer)}", table=str(name))
+        # A missing database explains a missing table, so it is reported first.
+        await self._database(name.database)
+        found = self.views(name.database) if what is NameKind.VIEW else self.tables(name.database)
+        near = [table.table async for table in found]
+        advice = suggestion(name.table, near) if near else f"database {name.database!r} has no {what.value}s"
+        return NotFoundError(f"{absent}; {advice}", table=str(name))
 
     async def find(self, name: TableName) -> NamePointer | None:
-        """Returns the pointer of a live table; None when the name is free. The database must exist."""
+        """Returns the pointer of what has a name; None when the name is free. The database must exist."""
         pointer = await self._find_live(name)
         # Only then: a live pointer proves that there is a database.
         if pointer is None:
@@ -176,7 +209,7 @@ class Names:
         return pointer
 
     async def claim(self, name: TableName, pointer: NamePointer, *, first: bool = False) -> None:
-        """Gives a free name to a table; AlreadyExistsError when the name is not free.
+        """Gives a free name to a table or view; AlreadyExistsError when the name is not free.
 
         Args:
             name: the name.
@@ -194,13 +227,14 @@ class Names:
         # An earlier attempt, whose answer was lost, may have given the name to this table.
         if current.table == pointer.table and (first or current.state is NameState.LIVE):
             return
-        if current.state is NameState.LIVE:
-            raise name_taken_error(name)
+        # What a service says of its table would be lost with the pointer, so a dead one stays too.
+        if current.state is NameState.LIVE or current.kind is NameKind.ICEBERG:
+            raise name_taken_error(name, current.kind)
         data = encode_pointer(current.given_to(pointer))
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
-            raise name_taken_error(name) from lost
+            raise name_taken_error(name, pointer.kind) from lost
 
     async def look(self, name: TableName) -> tuple[NamePointer, str]:
         """Returns the pointer of a name whatever its state, and the version to replace it by.
@@ -299,16 +333,54 @@ class Names:
             prefix: only tables whose names begin so.
             after: only tables whose names follow this one, to continue a listing.
         """
+        async with aclosing(self.relations(database, prefix=prefix, after=after)) as relations:
+            async for pointer in relations:
+                if pointer.kind is NameKind.TABLE:
+                    yield TableName.parse(pointer.name)
+
+    async def views(
+        self, database: str, *, prefix: str = "", after: str | None = None
+    ) -> AsyncGenerator[TableName, None]:
+        """Yields the live views of a database, in order of their names; see :meth:`tables`.
+
+        Reads the pointers of names that a view has or had, and of no others.
+        """
+        start = view_marker_prefix(database)
+        async with aclosing(self._looked(database, start, prefix, after)) as pointers:
+            async for pointer in pointers:
+                if pointer.state is NameState.LIVE and pointer.kind is NameKind.VIEW:
+                    yield TableName.parse(pointer.name)
+
+    async def view_names(self, database: str) -> AsyncGenerator[TableName, None]:
+        """Yields the names that a view has or had, in order, without reading their pointers."""
+        start = view_marker_prefix(database)
+        async for entry in self._store.list(start):
+            name = entry.key.removeprefix(start)
+            if _NAME.fullmatch(name):
+                yield TableName(database, name)
+
+    async def relations(
+        self, database: str, *, prefix: str = "", after: str | None = None
+    ) -> AsyncGenerator[NamePointer, None]:
+        """Yields the live pointers of a database's tables and views, in order; see :meth:`tables`."""
         async with aclosing(self.pointers(database, prefix=prefix, after=after)) as pointers:
             async for pointer in pointers:
                 if pointer.state is NameState.LIVE:
-                    yield TableName.parse(pointer.name)
+                    yield pointer
 
     async def pointers(
         self, database: str, *, prefix: str = "", after: str | None = None
     ) -> AsyncGenerator[NamePointer, None]:
         """Yields the pointers of a database's names whatever their state, in order; see :meth:`tables`."""
         start = pointer_prefix(database)
+        async with aclosing(self._looked(database, start, prefix, after)) as pointers:
+            async for pointer in pointers:
+                yield pointer
+
+    async def _looked(
+        self, database: str, start: str, prefix: str, after: str | None
+    ) -> AsyncGenerator[NamePointer, None]:
+        """Yields the pointers of the names that keys below ``start`` end in."""
 
         async def look(key: str) -> NamePointer | None:
             # What a listing shows may come to nothing: see DenseLog.
@@ -358,9 +430,31 @@ class Names:
         return pointer if pointer is not None and pointer.state is NameState.LIVE else None
 
 
-def name_taken_error(name: TableName) -> AlreadyExistsError:
+def name_taken_error(name: TableName, kind: NameKind = NameKind.TABLE) -> AlreadyExistsError:
     """Returns the error for a name that is not free."""
-    return AlreadyExistsError(f"there is a table {str(name)!r} already", table=str(name))
+    return AlreadyExistsError(f"there is {_KINDS[kind]} {str(name)!r} already", table=str(name))
+
+
+def other_kind_error(name: TableName, kind: NameKind, wanted: NameKind) -> InvalidInputError:
+    """Returns the error for a name of another kind of relation than the call is about."""
+    return InvalidInputError(
+        f"{str(name)!r} is {_KINDS[kind]}, not {_KINDS[wanted]}: {_ADVICE[kind]}",
+        kind="wrong-relation",
+        table=str(name),
+        got=kind.value,
+    )
+
+
+_KINDS = {
+    NameKind.TABLE: "a table",
+    NameKind.VIEW: "a view",
+    NameKind.ICEBERG: "an Iceberg table of a catalog service",
+}
+_ADVICE = {
+    NameKind.TABLE: "lake.table opens it",
+    NameKind.VIEW: "lake.view has its SQL, lake.drop_view drops it",
+    NameKind.ICEBERG: "attach the service with lake.attach_catalog and open it there",
+}
 
 
 def _fate(pointer: NamePointer) -> str:
@@ -369,7 +463,7 @@ def _fate(pointer: NamePointer) -> str:
         return f"it is called {pointer.moved_to!r} now"
     if pointer.state is NameState.PURGING:
         return "it was dropped, and its objects are deleted"
-    return "it was dropped; undrop_table brings it back until it is purged"
+    return f"it was dropped; undrop_{pointer.kind.value} brings it back until it is purged"
 
 
 def _version(fetched: Fetched) -> str:

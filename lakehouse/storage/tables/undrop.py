@@ -21,7 +21,14 @@ from lakehouse.errors import (
     LakehouseError,
     NotFoundError,
 )
-from lakehouse.format.metadata import CommitKind, DroppedTable, NamePointer, NameState, Snapshot
+from lakehouse.format.metadata import (
+    CommitKind,
+    DroppedTable,
+    NameKind,
+    NamePointer,
+    NameState,
+    Snapshot,
+)
 from lakehouse.ids import new_token
 from lakehouse.io.work import CostReport, measured, or_none
 from lakehouse.storage.commit.changes import Undrop
@@ -29,6 +36,7 @@ from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.drop import drop_table, give_back
 from lakehouse.storage.tables.names import Names
 from lakehouse.storage.tables.open_tables import Environment, OpenTable, is_dropped, shared_table
+from lakehouse.storage.tables.views import undrop_view
 
 __all__ = ["DatabaseUndropResult", "undrop_database", "undrop_table"]
 
@@ -47,11 +55,14 @@ class DatabaseUndropResult(CostReport):
     database: str
     tables: tuple[str, ...] = ()
     """Names of the tables that this call brought back."""
+    views: tuple[str, ...] = ()
+    """Names of the views that this call brought back."""
     lost: tuple[tuple[str, str], ...] = ()
-    """Names of the tables that cannot come back, each with the reason: purged, or the name is taken."""
+    """Names of tables and views that cannot come back, each with the reason: purged, or the name is taken."""
 
     def __str__(self) -> str:
-        summary = f"{self.database} is back, with {len(self.tables):,} tables"
+        views = f" and {len(self.views):,} views" if self.views else ""
+        summary = f"{self.database} is back, with {len(self.tables):,} tables{views}"
         return "; ".join([summary, *(f"{name} is not: {reason}" for name, reason in self.lost)])
 
 
@@ -74,24 +85,30 @@ async def undrop_database(env: Environment, names: Names, name: str) -> Database
 
     The marker becomes live last, so that the next call completes one that ended anywhere.
     """
-    token, tables, lost = await names.cascade_token(name), list[str](), list[tuple[str, str]]()
+    token, lost = await names.cascade_token(name), list[tuple[str, str]]()
+    back: dict[NameKind, list[str]] = {NameKind.TABLE: [], NameKind.VIEW: []}
     dropped = [
-        TableName.parse(pointer.name)
+        pointer
         async for pointer in names.pointers(name)
         if pointer.cascade == token and pointer.state in (NameState.DROPPED, NameState.PURGING)
     ]
-    for table in dropped:
+    for pointer in dropped:
+        relation = TableName.parse(pointer.name)
         try:
-            await _undrop(env, names, table, None)
-            tables.append(str(table))
+            if pointer.kind is NameKind.VIEW:
+                await undrop_view(env, names, relation)
+            else:
+                await _undrop(env, names, relation, None)
+            back[pointer.kind].append(pointer.name)
         except (AlreadyExistsError, NotFoundError) as error:
             if error.kind == "missing-bucket":
                 raise
-            lost.append((str(table), error.message))
+            lost.append((pointer.name, error.message))
     # A live database is no error while tables of its drop are left: this completes a call that failed.
     if not await names.restore_database(name) and not dropped:
         raise AlreadyExistsError(f"there is a database {name!r}: it is not dropped", database=name)
-    return DatabaseUndropResult(database=name, tables=tuple(tables), lost=tuple(lost))
+    tables, views = tuple(back[NameKind.TABLE]), tuple(back[NameKind.VIEW])
+    return DatabaseUndropResult(database=name, tables=tables, views=views, lost=tuple(lost))
 
 
 async def _undrop(env: Environment, names: Names, name: TableName, rows: uuid.UUID | str | None) -> OpenTable:
@@ -193,8 +210,8 @@ class _Attempt:
 
 def _chosen(pointer: NamePointer, name: TableName, wanted: uuid.UUID | str | None) -> DroppedTable:
     """Chooses the table to bring back: the one that is asked for, or that had the name last."""
-    known = list(pointer.before)
-    if pointer.state is not NameState.MOVED:
+    known = [table for table in pointer.before if table.kind is NameKind.TABLE]
+    if pointer.state is not NameState.MOVED and pointer.kind is NameKind.TABLE:
         known.append(
             DroppedTable(table=pointer.table, path=pointer.path, state=pointer.state, time_ms=pointer.time_ms)
         )
@@ -230,12 +247,16 @@ def _digits(text: str) -> str:
 
 
 def _name_taken_error(pointer: NamePointer, name: TableName) -> AlreadyExistsError:
-    left = [str(table.table) for table in pointer.before if table.state is NameState.DROPPED]
+    left = [
+        str(table.table)
+        for table in pointer.before
+        if table.state is NameState.DROPPED and table.kind is NameKind.TABLE
+    ]
     if not left:
         return AlreadyExistsError(f"table {str(name)!r} is there: it is not dropped", table=str(name))
     return AlreadyExistsError(
-        f"there is a table {str(name)!r}, made since: rename it, then undrop; or drop it, then undrop by "
-        f"uuid (dropped before: {', '.join(left)})",
+        f"there is a {pointer.kind.value} {str(name)!r}, made since: rename it, then undrop; or drop it, "
+        f"then undrop by uuid (dropped before: {', '.join(left)})",
         table=str(name),
     )
 

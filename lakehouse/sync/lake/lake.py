@@ -19,6 +19,7 @@ from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
 from lakehouse.sync.lake.inventory import LakeInventory
 from lakehouse.sync.lake.tables import LakeTables
+from lakehouse.sync.lake.views import LakeViews
 
 __all__ = ["Lake", "connect"]
 
@@ -54,7 +55,7 @@ def connect(
     return Lake(wrapped, Bridge(wrapped))
 
 
-class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeInventory):
+class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
     """A warehouse. Made by :func:`connect`."""
 
     _wrapped: AsyncLake

@@ -1,0 +1,217 @@
+"""Every request of every call on views fails in every way: no version is lost, and no name is two things."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
+from lakehouse.io import ObjectStore
+from lakehouse.lake import Lake
+from lakehouse.storage.tables import ViewDefinition
+from tests.cut_points.test_table_cut_points import attempts_at
+from tests.kit.worlds import NAME, StepIn, World, process, restored, saved
+
+SCHEMA = pa.schema({"id": pa.int64()})
+ONE, TWO, THREE = ({"spark": f"select {number}"} for number in (1, 2, 3))
+MANY = 40
+"""More requests than a call makes."""
+
+
+async def world() -> World:
+    """A database with a view of two versions."""
+    store = await restored({})
+    lake = process(store)
+    await lake.create_database("db")
+    await lake.create_view("db.v", ONE)
+    await lake.create_view("db.v", TWO, or_replace=True)
+    return await saved(store)
+
+
+async def views_of(store: ObjectStore) -> dict[str, list[str]]:
+    """SQL of all versions of all views that are listed and can be read, by name."""
+    lake, found = process(store), dict[str, list[str]]()
+    async for name in lake.views("db"):
+        with contextlib.suppress(NotFoundError):
+            found[name] = [one.sql for one in await lake.view_versions(name)]
+    return found
+
+
+OLD = ["select 1", "select 2"]
+NEW = [*OLD, "select 3"]
+
+
+async def test_every_cut_point_of_making_a_view() -> None:
+    """A view is there and listed, or its name is free; making it again makes it be there once."""
+
+    async def create(lake: Lake) -> None:
+        await lake.create_view("db.new", ONE)
+
+    async for answer, store, where in attempts_at(await world(), create):
+        found = await views_of(store)
+        assert found.pop("db.v") == OLD, where
+        assert ("db.new" in found) in {"done": [True], "failed": [False]}.get(answer, [True, False]), where
+        await process(store).create_view("db.new", ONE, if_not_exists=True)
+        assert (await views_of(store))["db.new"] == ["select 1"], where
+
+
+async def test_every_cut_point_of_replacing_a_view() -> None:
+    """A version is there once or not at all, older ones stay, and repeating the call makes no second one."""
+
+    async def replace(lake: Lake) -> None:
+        await lake.create_view("db.v", THREE, or_replace=True)
+
+    async for answer, store, where in attempts_at(await world(), replace):
+        found = (await views_of(store))["db.v"]
+        assert found in {"done": [NEW], "failed": [OLD]}.get(answer, [OLD, NEW]), where
+        await replace(process(store))
+        assert (await views_of(store))["db.v"] == NEW, where
+
+
+async def test_every_cut_point_of_dropping_a_view() -> None:
+    """A view is there with its versions, or gone; dropped again it is gone, and it can come back whole."""
+    async for answer, store, where in attempts_at(await world(), lambda lake: lake.drop_view("db.v")):
+        found = await views_of(store)
+        allowed = {"done": [{}], "failed": [{"db.v": OLD}]}.get(answer, [{}, {"db.v": OLD}])
+        assert found in allowed, where
+        await process(store).drop_view("db.v", if_exists=True)
+        assert await views_of(store) == {}
+        await process(store).undrop_view("db.v")
+        assert await views_of(store) == {"db.v": OLD}, where
+
+
+async def test_every_cut_point_of_renaming_a_view() -> None:
+    """A view has its old name or the new one, in between both, never none; renaming it again ends it."""
+
+    async def rename(lake: Lake) -> None:
+        await lake.rename_view("db.v", "db.new")
+
+    async for answer, store, where in attempts_at(await world(), rename):
+        found = await views_of(store)
+        allowed = {"done": [{"db.new"}], "failed": [{"db.v"}]}
+        both = {"db.v", "db.new"}
+        assert set(found) in allowed.get(answer, [{"db.v"}, {"db.new"}, both]), (where, answer)
+        assert all(versions == OLD for versions in found.values())
+        with contextlib.suppress(NotFoundError):
+            await rename(process(store))
+        assert await views_of(store) == {"db.new": OLD}, where
+
+
+@pytest.mark.parametrize("under", ["db.v", "db.new"])
+async def test_a_version_made_while_a_renaming_lies_unfinished_is_kept(under: str) -> None:
+    """Wherever a renaming ended, a version made under either name is seen under every name there is."""
+
+    async def rename(lake: Lake) -> None:
+        await lake.rename_view("db.v", "db.new")
+
+    async for _, store, where in attempts_at(await world(), rename):
+        if under not in await views_of(store):
+            continue
+        await process(store).create_view(under, THREE, or_replace=True)
+        assert all(versions == NEW for versions in (await views_of(store)).values()), where
+        with contextlib.suppress(NotFoundError):
+            await rename(process(store))
+        assert await views_of(store) == {"db.new": NEW}, where
+
+
+async def test_a_view_dropped_while_a_renaming_lies_unfinished_is_gone() -> None:
+    """Wherever a renaming ended, a drop under the old name leaves no view, and the new name can be taken."""
+
+    async def rename(lake: Lake) -> None:
+        await lake.rename_view("db.v", "db.new")
+
+    async for _, store, where in attempts_at(await world(), rename):
+        if "db.v" not in await views_of(store):
+            continue
+        await process(store).drop_view("db.v")
+        assert await views_of(store) == {}, where
+        await process(store).create_view("db.new", THREE)
+        assert await views_of(store) == {"db.new": ["select 3"]}, where
+
+
+async def between(
+    act: Callable[[Lake], Awaitable[object]], other: Callable[[Lake], Awaitable[object]]
+) -> list[tuple[object, object, ObjectStore]]:
+    """What a call and another one told, and left, for each request before which the other was made."""
+    start, told = await world(), list[tuple[object, object, ObjectStore]]()
+    for number in range(MANY):
+        inner, answers = await restored(start), list[object]()
+        hooked = StepIn(inner)
+
+        async def step_in(inner: ObjectStore = inner, answers: list[object] = answers) -> None:
+            answers.append(await answer_of(other(process(inner))))
+
+        hooked.before(number, "", step_in)
+        mine = await answer_of(act(process(hooked)))
+        if not answers:
+            assert number > 2
+            return told
+        told.append((mine, answers[0], inner))
+    raise AssertionError("the call does not end")
+
+
+async def answer_of(call: Awaitable[object]) -> object:
+    """What a call returned, or the class of what it raised."""
+    try:
+        return await call
+    except (AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError) as error:
+        return type(error)
+
+
+async def test_of_a_table_and_a_view_one_gets_the_name() -> None:
+    """Whenever a table is made in the middle of a view's making, or the other way round, one is told."""
+    view, table = (
+        lambda lake: lake.create_view("db.new", ONE),
+        lambda lake: lake.create_table("db.new", SCHEMA),
+    )
+    for act, other in ((view, table), (table, view)):
+        for mine, theirs, store in await between(act, other):
+            assert mine is AlreadyExistsError
+            assert theirs is not AlreadyExistsError
+            lake = process(store)
+            views = [name async for name in lake.views("db")]
+            tables = [name async for name in lake.tables("db")]
+            assert ("db.new" in views, "db.new" in tables) == (act is table, act is view)
+
+
+async def test_replaces_at_once_make_a_version_each() -> None:
+    """Whenever others replace a view in the middle of a replace, both versions are there, in order."""
+    for mine, theirs, store in await between(
+        lambda lake: lake.create_view("db.v", THREE, or_replace=True),
+        lambda lake: lake.create_view("db.v", ONE, or_replace=True),
+    ):
+        assert isinstance(mine, ViewDefinition)
+        assert isinstance(theirs, ViewDefinition)
+        found = await process(store).view_versions("db.v")
+        assert {one.version: one.sql for one in found}[mine.version] == "select 3"
+        assert {one.version: one.sql for one in found}[theirs.version] == "select 1"
+        assert [one.version for one in found] == [1, 2, 3, 4]
+        assert found[2].created < found[3].created
+
+
+async def test_a_replace_in_the_middle_of_a_renaming_is_kept() -> None:
+    """Whenever a view is replaced under its old name while it gets another, the version goes along."""
+    for mine, theirs, store in await between(
+        lambda lake: lake.rename_view("db.v", "db.new"),
+        lambda lake: lake.create_view("db.v", THREE, or_replace=True),
+    ):
+        assert isinstance(mine, ViewDefinition)
+        assert isinstance(theirs, ViewDefinition)
+        found = await views_of(store)
+        # After the old name was given up, the other made a view of its own.
+        assert found in ({"db.new": NEW}, {"db.new": OLD, "db.v": ["select 3"]})
+
+
+async def test_two_renamings_at_once_leave_one_name() -> None:
+    """Whenever a view is renamed elsewhere in the middle of a renaming, it has one name in the end."""
+    for mine, theirs, store in await between(
+        lambda lake: lake.rename_view("db.v", "db.new"), lambda lake: lake.rename_view("db.v", "db.other")
+    ):
+        won = [name for name, told in (("db.new", mine), ("db.other", theirs)) if told is not ConflictError]
+        won = [name for name in won if name in await views_of(store)]
+        assert list(await views_of(store)) == won
+        assert len(won) == 1
+        assert not await process(store).table_exists(NAME)
