@@ -75,8 +75,8 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         ),
     ),
     "catalog": (
-        *("ids", "nodes", "engines", "layers", "sources", "registry", "graph", "inventory", "pins", "views"),
-        *("statistics", "system", "hints", "bundles", "accounts"),
+        *("ids", "nodes", "engines", "layers", "sources", "system", "hints", "registry", "graph"),
+        *("inventory", "pins", "views", "statistics", "bundles", "accounts"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "sync": (
