@@ -30,8 +30,7 @@ from lakehouse.storage.compact.executor import CompactResult, compact_table
 from lakehouse.storage.metadata.expiry_guard import explain_expiry
 from lakehouse.storage.metadata.table_name import check_new_name
 from lakehouse.storage.rows.missing_columns import Missing, check_missing
-from lakehouse.storage.scan.lookup import Lookup
-from lakehouse.storage.scan.table_scan import Freshness, TableScan, is_fresh, to_expr
+from lakehouse.storage.scan.table_scan import Freshness, TableScan, is_fresh, table_lookup, to_expr
 from lakehouse.storage.table_columns import TableColumns
 from lakehouse.storage.table_indexes import TableIndexes
 from lakehouse.storage.table_maintenance import TableMaintenance
@@ -345,8 +344,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
 
             row = await table.get({"id": 7})
         """
-        async with self._lookup(snapshot, timestamp, tag, freshness, max_staleness) as lookup:
-            return await lookup.get(key, columns=columns)
+        view = await self._keyed_view(snapshot, timestamp, tag, freshness, max_staleness)
+        async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
+            return await (await table_lookup(self._table, view)).get(key, columns=columns)
 
     async def get_many(
         self,
@@ -370,26 +370,26 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             freshness: as in ``scan``.
             max_staleness: as in ``scan``.
         """
-        async with self._lookup(snapshot, timestamp, tag, freshness, max_staleness) as lookup:
-            return await lookup.get_many(keys, columns=columns)
+        view = await self._keyed_view(snapshot, timestamp, tag, freshness, max_staleness)
+        async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
+            return await (await table_lookup(self._table, view)).get_many(keys, columns=columns)
 
-    @contextlib.asynccontextmanager
-    async def _lookup(
+    async def _keyed_view(
         self,
         snapshot: int | None,
         timestamp: _Moment | None,
         tag: str | None,
         freshness: Freshness,
         max_staleness: float | None,
-    ) -> AsyncIterator[Lookup]:
+    ) -> View:
+        """Returns the state that a lookup reads; the table has a primary key."""
         fresh = is_fresh(freshness)
         within_s = self._within_s(max_staleness, snapshot, fresh=fresh)
         view = await self._table.read_view(
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh, within_s=within_s
         )
         await self._needs_key("get", view)
-        async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
-            yield Lookup(await view.entries(), view.schema, self._table, shows=view.shows)
+        return view
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:
         """Net changes of rows between two snapshots, whatever was compacted in between.

@@ -14,11 +14,13 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.format.sstable.bloom import BloomFilter
     from lakehouse.format.sstable.reader import ColumnSelection, SstableFile
+    from lakehouse.format.sstable.row_values import KeyValues, RowValues
     from lakehouse.format.sstable.search import SearchBlock
     from lakehouse.format.sstable.writer import SstableOptions, encode_sstable
 
 __all__ = [
-    "BloomFilter", "ColumnSelection", "SearchBlock", "SstableFile", "SstableOptions", "encode_sstable",
+    "BloomFilter", "ColumnSelection", "KeyValues", "RowValues", "SearchBlock", "SstableFile",
+    "SstableOptions", "encode_sstable",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -26,6 +28,7 @@ __getattr__, __dir__ = door(
     {
         "bloom": "BloomFilter",
         "reader": "ColumnSelection SstableFile",
+        "row_values": "KeyValues RowValues",
         "search": "SearchBlock",
         "writer": "SstableOptions encode_sstable",
     },

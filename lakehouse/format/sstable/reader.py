@@ -28,6 +28,7 @@ from lakehouse.format.sstable.frame import BlockType, Footer, Header, open_block
 from lakehouse.format.sstable.index import BlockIndex
 from lakehouse.format.sstable.loops import read_only, sums
 from lakehouse.format.sstable.meta import FileMeta
+from lakehouse.format.sstable.row_values import KeyValues, RowValues
 from lakehouse.format.sstable.rows import RowError, RowLayout, one_sized, unpack_row, unpack_rows
 from lakehouse.format.sstable.search import SearchBlock
 from lakehouse.kernels.need_more import NeedMore
@@ -265,6 +266,34 @@ class SstableFile:
             raise self._damage_error(number, error.what) from error
         kind = _kind_columns()[entry.kind]
         return pa.Table.from_arrays(self._ordered(keys, values, kind, columns), schema=columns.schema)
+
+    def values(self, columns: ColumnSelection) -> tuple[RowValues, KeyValues | None]:
+        """Returns decoders of selected columns for :meth:`row_values`; the second if some are of the key."""
+        keys = None
+        if columns.keys:
+            assert self._key_codec is not None
+            keys = KeyValues(self._key_codec, self._key_types)
+        return RowValues(self._layout, columns.values), keys
+
+    def row_values(
+        self, number: int, block: SearchBlock, key: bytes, decoders: tuple[RowValues, KeyValues | None]
+    ) -> tuple[int, list[object]] | None:
+        """Decodes the row of a key in block ``number`` to Python objects; None when it has none.
+
+        Returns its kind, and the values of the columns of the key, then of the others.
+
+        Raises:
+            CorruptionError: the content is not that of a block of this file.
+        """
+        values, keys = decoders
+        try:
+            entry = block.find(key)
+            if entry is None:
+                return None
+            found = values.decode(block.content, entry.begin, entry.end)
+        except (BlockError, RowError) as error:
+            raise self._damage_error(number, error.what) from error
+        return entry.kind, found if keys is None else keys.decode(key) + found
 
     def _one_key(self, key: bytes) -> Sequence[pa.Array]:
         assert self._key_codec is not None

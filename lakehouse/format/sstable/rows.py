@@ -58,7 +58,7 @@ from lakehouse.format.sstable.loops import (
 )
 from lakehouse.kernels.arrays import I64, U8
 
-__all__ = ["RowError", "RowLayout", "one_sized", "pack_rows", "unpack_row", "unpack_rows"]
+__all__ = ["RowError", "RowLayout", "one_fixed", "one_sized", "pack_rows", "unpack_row", "unpack_rows"]
 
 _WIDTHS = {
     "boolean": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float": 4, "double": 8,
@@ -262,7 +262,7 @@ def unpack_row(
         elif place is not None:
             if wanted[bit]:
                 value = head[place : place + layout.widths[bit]]
-                column = _one_fixed(layout.fields[bit].type, layout.types[bit], value)
+                column = one_fixed(layout.fields[bit].type, layout.types[bit], value)
         else:
             size, at = read_varint(data, at, end)
             if at < 0 or size > end - at:
@@ -276,7 +276,12 @@ def unpack_row(
     return columns
 
 
-def _one_fixed(kind: DataType, type_: pa.DataType, value: bytes) -> pa.Array:
+def one_fixed(kind: DataType, type_: pa.DataType, value: bytes) -> pa.Array:
+    """Decodes one value of fixed width to an array.
+
+    Raises:
+        RowError: the bytes are no such value.
+    """
     if value > b"\x01" and pa.types.is_boolean(type_):
         raise _truth_value_error(0)
     return _checked(kind, pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(value)]))

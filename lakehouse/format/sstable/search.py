@@ -75,11 +75,16 @@ class SearchBlock:
         restart = bisect_right(self.keys, key) - 1
         if restart < 0:
             return None
-        data, at = self.content, self._restarts[restart]
+        data, at, last = self.content, self._restarts[restart], self._end - 4
         current = b""
         for _ in range(min(RESTART_ROWS, self._rows - RESTART_ROWS * restart)):
             entry = at
-            shared, own, size, at = self._parts(at)
+            # What _parts does for nearly every entry, without the call.
+            shared, own, size = data[at + 1 : at + 4] if at <= last else (128, 0, 0)
+            if shared < 128 and own < 128 and size < 128:
+                at += 4
+            else:
+                shared, own, size, at = self._parts(at)
             current = current[:shared] + data[at : at + own]
             at += own
             if current >= key:

@@ -21,6 +21,8 @@ __all__ = ["RunCaches", "TableCaches"]
 _ENTRY_BYTES = 1_200
 """Estimated bytes of an entry in memory, statistics of some columns included."""
 _SNAPSHOT_BYTES = 2_000
+_BOUNDS_BYTES = 200
+"""Estimated bytes of what a lookup adds to an entry, to find it by its keys."""
 
 
 def _weigh_entries(entries: ColumnarEntries) -> int:
@@ -32,9 +34,14 @@ def _weigh_snapshot(snapshot: Snapshot) -> int:
     return _SNAPSHOT_BYTES + _ENTRY_BYTES * len(snapshot.added) + 200 * paths
 
 
+def _weigh_lookup(plan: Any) -> int:
+    return _SNAPSHOT_BYTES + (_ENTRY_BYTES + _BOUNDS_BYTES) * len(plan.entries)
+
+
 _SCHEMAS = CacheSpec(name="table-schemas", prefix_length=1)
 _SNAPSHOTS = CacheSpec(name="table-snapshots", prefix_length=1, weigh=_weigh_snapshot)
 _MANIFESTS = CacheSpec(name="table-manifests", prefix_length=1, weigh=_weigh_entries)
+_LOOKUPS = CacheSpec(name="table-lookups", prefix_length=1, weigh=_weigh_lookup)
 
 
 class TableCaches:
@@ -45,6 +52,8 @@ class TableCaches:
         self.runs = RunCaches(budget)
         self.schemas: CacheRegion[tuple[str, str], SchemaObject] = budget.region(_SCHEMAS)
         self.manifests: CacheRegion[tuple[str, str], ColumnarEntries] = budget.region(_MANIFESTS)
+        self.lookups: CacheRegion[tuple[str, int, str], Any] = budget.region(_LOOKUPS)
+        """Plans of lookups by (root, id, token) of the snapshot."""
 
     def forget(self, root: str) -> None:
         """Removes the entries of one table."""
@@ -53,6 +62,7 @@ class TableCaches:
         self.schemas.invalidate_prefix((root,))
         self.snapshots.invalidate_prefix((root,))
         self.manifests.invalidate_prefix((root,))
+        self.lookups.invalidate_prefix((root,))
 
 
 def _weigh(value: Any) -> int:

@@ -9,8 +9,7 @@ segments of the write-ahead log that were read above it are in no snapshot yet.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from lakehouse.errors import FormatError, NotFoundError
@@ -46,22 +45,33 @@ async def from_head(snapshots: Snapshots, head: Snapshot, read: Callable[[Snapsh
     return await read(head)
 
 
-@contextlib.asynccontextmanager
-async def explain_expiry(
-    snapshots: Snapshots, *ids: int, segment: int | None = None
-) -> AsyncGenerator[None, None]:
+class explain_expiry:  # noqa: N801  a block, as those of contextlib
     """Re-raises a missing object as "snapshot N expired" where that is the cause.
+
+    A class, since a generator would take a tenth of the time of a lookup in memory.
 
     Args:
         snapshots: those of the table.
         ids: the snapshots that the block reads.
         segment: the first segment of the write-ahead log that is read above the snapshots.
     """
-    try:
-        yield
-    except (FormatError, NotFoundError) as error:
-        for snapshot in ids:
-            head = await snapshots.outlives(snapshot, segment=segment)
+
+    __slots__ = ("_ids", "_segment", "_snapshots")
+
+    def __init__(self, snapshots: Snapshots, *ids: int, segment: int | None = None) -> None:
+        self._snapshots, self._ids, self._segment = snapshots, ids, segment
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, FormatError | NotFoundError):
+            await self._explain(error)
+
+    async def _explain(self, error: BaseException) -> None:
+        snapshots = self._snapshots
+        for snapshot in self._ids:
+            head = await snapshots.outlives(snapshot, segment=self._segment)
             if head is None:
                 continue
             earliest = snapshots.check_live(head.snapshot).earliest
@@ -75,4 +85,3 @@ async def explain_expiry(
                 snapshot=snapshot,
                 earliest=earliest,
             ) from error
-        raise

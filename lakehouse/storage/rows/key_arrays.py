@@ -29,11 +29,12 @@ _PACKED_MAX = 1 << 62
 class KeyColumns:
     """Key columns of a schema, which turn tables of rows into key arrays."""
 
-    __slots__ = ("codec", "fields", "names")
+    __slots__ = ("codec", "fields", "name_set", "names")
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
         self.names = tuple(field.name for field in fields)
+        self.name_set = frozenset(self.names)
         self.codec = RowKeyCodec(self.fields)
 
     def arrays(self, tables: Sequence[pa.Table]) -> list[KeyArray]:

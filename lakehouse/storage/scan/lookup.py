@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import anyio
@@ -21,15 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.errors import InvalidInputError
-from lakehouse.format.keys import bucket_of_key, encode_value
+from lakehouse.format.keys import encode_value
 from lakehouse.format.metadata import KIND_COLUMN, FileEntry, FileFormat, RowKind
 from lakehouse.format.schema import Field, TableSchema, arrow_field
 from lakehouse.io.work import in_thread, map_bounded
 from lakehouse.kernels.arrays import I64
 from lakehouse.storage.files.reader import RunReader, RunSource
+from lakehouse.storage.files.sstable import SstableRun
 from lakehouse.storage.merge.engines import MergeEngine, fold, merge_engine
 from lakehouse.storage.merge.ordering import MergeOrder, kinds_of
-from lakehouse.storage.metadata.run_order import interval, units_of
+from lakehouse.storage.metadata.key_runs import KeyRuns
+from lakehouse.storage.metadata.run_order import Unit, interval, units_of
 from lakehouse.storage.rows.input_tables import fitted_chunks
 from lakehouse.storage.rows.key_arrays import KeyColumns
 from lakehouse.storage.rows.key_sort import last_of_each
@@ -38,7 +41,7 @@ from lakehouse.storage.rows.take import take_from_tables
 from lakehouse.storage.schema.columns import fields_named
 from lakehouse.storage.schema.row_ttl import Lifetime
 
-__all__ = ["FoundRows", "Lookup"]
+__all__ = ["FoundRows", "Lookup", "LookupPlan"]
 
 _CHUNK_BYTES = 64 * 1024 * 1024
 """Size of the tables that given keys are converted in."""
@@ -46,6 +49,8 @@ _GET_BYTES = 64 * 1024
 """Bytes at which reading a piece whole costs about as much as a get of one key, its request included."""
 _READ_ROWS = 1 << 17
 """Neighbouring pieces are read in one step up to this many rows."""
+_MANY_FILES = 4_096
+"""Files from which arranging them holds up the event loop."""
 _BIG_READS = 8
 """Steps that read whole pieces, under way at once."""
 
@@ -103,6 +108,51 @@ class _Hits:
     rows: pa.Table
 
 
+class LookupPlan:
+    """What lookups in a snapshot have in common, whatever their keys: worked out once, when it is needed.
+
+    Args:
+        entries: live files, with their positions filled in.
+        schema: the snapshot's schema, with a primary key.
+        shows: which rows the snapshot shows; None = all.
+    """
+
+    def __init__(
+        self, entries: Sequence[FileEntry], schema: TableSchema, *, shows: Lifetime | None = None
+    ) -> None:
+        self.entries = entries
+        self.schema = schema
+        self.keys = KeyColumns(schema.key_fields)
+        self.engine = merge_engine(schema) if schema.merging.is_mergeable else None
+        self.shows = shows
+
+    @cached_property
+    def runs(self) -> KeyRuns:
+        """The files as lookups of single keys search them."""
+        return KeyRuns(self.entries, self.schema)
+
+    @cached_property
+    def partition_fields(self) -> tuple[Field, ...]:
+        """The partition columns where the key says them; else none."""
+        return self.schema.partition_fields if self.schema.key_holds_partition else ()
+
+    @cached_property
+    def totals(self) -> frozenset[int]:
+        """The numbers of buckets that the files have."""
+        return frozenset(entry.total_buckets for entry in self.entries)
+
+    @cached_property
+    def units(self) -> dict[Unit, list[list[FileEntry]]]:
+        """The files as lookups of many keys go through them."""
+        return units_of(self.entries, self.schema)
+
+    async def ready(self) -> LookupPlan:
+        """Returns the plan when a single key can be looked up without holding up the event loop."""
+        if "runs" not in self.__dict__ and len(self.entries) > _MANY_FILES:
+            await in_thread(lambda: self.runs)
+        return self
+
+
 class Lookup:
     """Finds rows by key in the live files of a snapshot.
 
@@ -111,7 +161,10 @@ class Lookup:
         schema: the snapshot's schema, with a primary key.
         source: opens the files.
         shows: which rows the snapshot shows; None = all.
+        plan: what is known of the same files, schema and lifetime already; None = nothing.
     """
+
+    __slots__ = ("_at_once", "_engine", "_keys", "_plan", "_schema", "_shows", "_source")
 
     def __init__(
         self,
@@ -120,14 +173,15 @@ class Lookup:
         source: RunSource,
         *,
         shows: Lifetime | None = None,
+        plan: LookupPlan | None = None,
     ) -> None:
-        self._entries = entries
-        self._schema = schema
+        self._plan = plan = plan or LookupPlan(entries, schema, shows=shows)
+        self._schema = plan.schema
+        self._keys = plan.keys
+        self._engine = plan.engine
+        self._shows = plan.shows
         self._source = source
         self._at_once = source.settings.lookup_concurrency
-        self._keys = KeyColumns(schema.key_fields)
-        self._engine = merge_engine(schema) if schema.merging.is_mergeable else None
-        self._shows = shows
 
     # --- one key -----------------------------------------------------------------
 
@@ -137,17 +191,17 @@ class Lookup:
         """Returns the row of a key, with these columns (None = all), or None."""
         fields = fields_named(self._schema, columns)
         encoded = self._encoded(key)
-        candidates = self._candidates(encoded, key)
+        candidates = (await self._plan.ready()).runs.newest_first(encoded, self._partition(key))
+        if self._engine is None and self._shows is None:
+            return await self._newest(encoded, candidates, fields)
         looked_at = self._looked_at(fields)
         if self._engine is not None:
             row = await self._folded(self._engine, encoded, candidates, looked_at)
         else:
-            row = await self._newest(encoded, candidates, looked_at)
+            row = await self._newest_row(encoded, candidates, looked_at)
         if row is None or (self._shows is not None and not self._shows.shown(row)[0].as_py()):
             return None
-        # Column by column: rows take to_pylist twice as long.
-        values = row.to_pydict()
-        return {field.name: values[field.name][0] for field in fields}
+        return _as_dict(row, fields)
 
     def _looked_at(self, fields: Sequence[Field]) -> tuple[Field, ...]:
         """Returns the columns, and the one that decides whether a row is shown."""
@@ -156,6 +210,24 @@ class Lookup:
         return *fields, self._shows.field
 
     async def _newest(
+        self, key: bytes, newest_first: Sequence[FileEntry], fields: Sequence[Field]
+    ) -> dict[str, Any] | None:
+        """Returns the newest row of the key as a dict, unless it deletes the key."""
+        for entry in newest_first:
+            reader = await self._source.open(entry, self._schema)
+            if isinstance(reader, SstableRun) and reader.has_values(fields):
+                found = await reader.get_values(key, fields)
+                if found is not None:
+                    kind, values = found
+                    names = [field.name for field in fields]
+                    return None if kind == RowKind.DELETE else dict(zip(names, values, strict=True))
+                continue
+            row = await reader.get(key, fields)
+            if row.num_rows:
+                return None if _is_deleted(row) else _as_dict(row, fields)
+        return None
+
+    async def _newest_row(
         self, key: bytes, newest_first: Sequence[FileEntry], columns: Sequence[Field]
     ) -> pa.Table | None:
         """Returns the newest row of the key, unless it deletes the key."""
@@ -163,7 +235,7 @@ class Lookup:
             reader = await self._source.open(entry, self._schema)
             row = await reader.get(key, columns)
             if row.num_rows:
-                return None if row.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE else row
+                return None if _is_deleted(row) else row
         return None
 
     async def _folded(
@@ -194,38 +266,18 @@ class Lookup:
         return row if row.num_rows else None
 
     def _encoded(self, key: Mapping[str, object]) -> bytes:
-        if set(key) != set(self._schema.primary_key):
+        if key.keys() != self._keys.name_set:
             raise InvalidInputError(
                 f"a key has the columns {', '.join(self._schema.primary_key)}, "
                 f"not {', '.join(map(str, key)) or 'none'}",
                 expected=self._schema.primary_key,
                 got=tuple(key),
             )
-        return self._keys.codec.encode_one([key[name] for name in self._schema.primary_key])
+        return self._keys.codec.encode_one([key[name] for name in self._keys.names])
 
-    def _candidates(self, encoded: bytes, key: Mapping[str, object]) -> list[FileEntry]:
-        """Returns the files that may have a row of the key, newest first."""
-        partition: tuple[bytes, ...] | None = None
-        if self._schema.key_holds_partition:
-            partition = tuple(
-                encode_value(key[field.name], field.type) for field in self._schema.partition_fields
-            )
-        buckets: dict[int, int] = {}
-        candidates = []
-        for entry in self._entries:
-            bucket = buckets.get(entry.total_buckets)
-            if bucket is None:
-                bucket = bucket_of_key(encoded, self._schema.key_fields, entry.total_buckets)
-                buckets[entry.total_buckets] = bucket
-            if (
-                entry.bucket == bucket
-                and (partition is None or entry.partition == partition)
-                and entry.min_key is not None
-                and entry.max_key is not None
-                and entry.min_key <= encoded <= entry.max_key
-            ):
-                candidates.append(entry)
-        return sorted(candidates, key=interval, reverse=True)
+    def _partition(self, key: Mapping[str, object]) -> tuple[bytes, ...]:
+        """Returns the encoded partition of a key that says it; else nothing."""
+        return tuple(encode_value(key[field.name], field.type) for field in self._plan.partition_fields)
 
     # --- many --------------------------------------------------------------------
 
@@ -281,20 +333,20 @@ class Lookup:
 
     def _sought(self, keys: pa.Table) -> list[_Sought]:
         """Groups the keys by merge unit, each with the unit's runs."""
-        if not keys.num_rows or not self._entries:
+        if not keys.num_rows or not self._plan.entries:
             return []
-        totals = {entry.total_buckets for entry in self._entries}
-        if len(totals) > 1:  # then no bucket number narrows the search; positions hold across all files
+        if len(self._plan.totals) > 1:
+            # No bucket number narrows the search then; positions hold across all files.
             runs: dict[Any, list[FileEntry]] = {}
-            for entry in self._entries:
+            for entry in self._plan.entries:
                 runs.setdefault(interval(entry), []).append(entry)
             (part,) = partition_rows(keys, replace(self._schema, buckets=1), partition_fields=())
             return [_Sought(keys=part.rows(), runs=[runs[at] for at in sorted(runs)])]
-        units = units_of(self._entries, self._schema)
+        units, (total,) = self._plan.units, self._plan.totals
         parts = partition_rows(
             keys,
-            replace(self._schema, buckets=totals.pop()),
-            partition_fields=self._schema.partition_fields if self._schema.key_holds_partition else (),
+            replace(self._schema, buckets=total),
+            partition_fields=self._plan.partition_fields,
         )
         return [
             _Sought(keys=part.rows(), runs=units[part.partition, part.bucket])
@@ -429,6 +481,16 @@ class _UnitLookup:
 
 
 _NONE = np.empty(0, np.int64)
+
+
+def _is_deleted(row: pa.Table) -> bool:
+    return bool(row.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE)
+
+
+def _as_dict(row: pa.Table, fields: Sequence[Field]) -> dict[str, Any]:
+    # Column by column: rows take to_pylist twice as long.
+    values = row.to_pydict()
+    return {field.name: values[field.name][0] for field in fields}
 
 
 def _has_only_operands(entry: FileEntry) -> bool:

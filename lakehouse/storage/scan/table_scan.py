@@ -1,4 +1,4 @@
-"""Reads of a table as of a snapshot: the arguments of a scan, and the forms that its rows are returned in.
+"""Reads of a table as of a snapshot: lookups, and scans with their arguments and the forms of their rows.
 
 Invariant: one :class:`TableScan` reads one snapshot, chosen when it first reads anything,
 however often and in whatever forms its rows are taken.
@@ -21,6 +21,7 @@ from lakehouse.expr.nodes import all_given
 from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.io.work import in_thread
 from lakehouse.storage.scan.aggregate import AggregateQuery
+from lakehouse.storage.scan.lookup import Lookup, LookupPlan
 from lakehouse.storage.scan.row_forms import RowForms, check_wanted
 from lakehouse.storage.scan.scan import Scan
 from lakehouse.storage.schema.row_ttl import shown_where
@@ -28,7 +29,7 @@ from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 
-__all__ = ["Freshness", "TableScan", "is_fresh", "to_expr"]
+__all__ = ["Freshness", "TableScan", "is_fresh", "table_lookup", "to_expr"]
 
 Freshness = Literal["snapshot", "wal"]
 """``snapshot`` reads one snapshot; ``wal`` also reads the write-ahead log above the newest."""
@@ -50,6 +51,21 @@ def to_expr(where: Expr | str | None) -> Expr | None:
     raise InvalidInputError(
         f"a condition is SQL text such as \"amount > 10\", or lakehouse.col('amount') > 10, not {where!r}"
     )
+
+
+async def table_lookup(table: OpenTable, view: View) -> Lookup:
+    """Returns a lookup in a state of a table; its plan is kept with the metadata of the snapshot."""
+    snapshot = view.snapshot
+
+    async def load(_: object) -> LookupPlan:
+        return LookupPlan(await view.entries(), view.schema, shows=view.shows)
+
+    if view.fresh is not None:  # no other read will be of this state
+        plan = await load(None)
+    else:
+        key = (table.root, snapshot.id, snapshot.token)
+        plan = await table.env.caches.lookups.get(key, load) or await load(None)
+    return Lookup(plan.entries, plan.schema, table, plan=plan)
 
 
 class TableScan(RowForms):
