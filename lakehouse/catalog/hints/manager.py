@@ -11,6 +11,8 @@ import dataclasses
 import hashlib
 import sys
 from collections.abc import Hashable, Iterable
+from types import MappingProxyType
+from typing import TypeVar
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from lakehouse.catalog.engines.engine import EngineKey
@@ -18,11 +20,13 @@ from lakehouse.catalog.engines.payload_types import PayloadType
 from lakehouse.catalog.hints.decoders import HintDecoders
 from lakehouse.catalog.hints.providers import HintProvider, found_providers
 from lakehouse.catalog.ids import ResourceId
-from lakehouse.catalog.nodes import EngineHint, Node
+from lakehouse.catalog.nodes import EngineHint, EngineHintKey, Node
 from lakehouse.config import CatalogSettings
 from lakehouse.errors import InvalidInputError
 
 __all__ = ["EngineHintManager"]
+
+N = TypeVar("N", bound=Node)
 
 _ALONE = CacheSpec(name="hints", max_bytes=64 * 1024 * 1024)
 _CONTENTS_MAX = 4096
@@ -99,6 +103,16 @@ class EngineHintManager:
         # The first tag is that of everything kept of an incarnation, by which a drop frees all layers.
         tags = (("identity", node.id.uuid.bytes), _tag(node.id))
         return await self._cache.get(key, compute, tags=tags)
+
+    async def hinted(self, node: N, engine: EngineKey, payload_types: Iterable[str]) -> N:
+        """Returns a node with its hints of some payload types for an engine, as far as there are any."""
+        found: dict[EngineHintKey, EngineHint] = dict(node.hints)
+        for payload_type in payload_types:
+            hint = await self.hint(node, engine, payload_type)
+            if hint is not None:
+                key = EngineHintKey(kind=engine.kind, version=engine.version, payload_type=payload_type)
+                found[key] = hint
+        return dataclasses.replace(node, hints=MappingProxyType(found))
 
     def invalidate(self, resource: ResourceId) -> int:
         """Drops the hints of a node, for all engines; says how many."""

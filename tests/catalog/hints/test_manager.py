@@ -213,6 +213,16 @@ async def test_dropping_a_tables_content_drops_its_hints() -> None:
     assert len(provider.asked) == 2
 
 
+async def test_a_node_is_given_its_hints() -> None:
+    """A node comes back with the hints that there are, beside those it has; itself it does not change."""
+    manager = _manager(Provider())
+    node = await manager.hinted(_NODE, _PG16, [_TYPE, "test.none+json"])
+    node = await manager.hinted(node, EngineKey("postgres", "17"), [_TYPE])
+    assert {key.version: hint.payload for key, hint in node.hints.items()} == {"16": b"1", "17": b"1"}
+    assert not _NODE.hints
+    assert replace(node, hints={}) == replace(_NODE, hints={})
+
+
 def test_only_providers_are_registered() -> None:
     """Something without the methods of a provider is refused when it is registered, not when it is asked."""
     manager = _manager()

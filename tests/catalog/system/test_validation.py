@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from lakehouse.catalog.system import validate_builtins
 
 _HEAD = b'format = 1\nengine = "%s"\nsource = "a test"\n'
@@ -32,3 +35,13 @@ def test_types_of_files_for_every_engine_are_known_in_all() -> None:
     shared = b'format = 1\nengine = "*"\nsource = "a test"\n[[types]]\nname = "X"\n'
     report = validate_builtins({"all.toml": shared, "b.toml": _HEAD % b"two" + _FUNCTION % b"X"})
     assert report.problems == ()
+
+
+def test_the_file_in_the_guide_is_good() -> None:
+    """The example of a file that the guide shows passes strictly."""
+    page = Path(__file__).parents[3] / "docs" / "guides" / "engines.md"
+    found = re.search(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    assert found is not None
+    report = validate_builtins({"planner.toml": found[1].encode()})
+    assert [str(each) for each in report.problems] == []
+    assert report.builtins == 3
