@@ -14,7 +14,7 @@ from lakehouse.catalog.views import (
 )
 from lakehouse.errors import NotFoundError
 from lakehouse.lake.state import LakeState
-from lakehouse.storage.metadata import TableName
+from lakehouse.storage.metadata import TableName, check_not_system
 from lakehouse.storage.tables import (
     ViewDefinition,
     create_view,
@@ -138,7 +138,11 @@ class LakeViews:
     async def rename_view(self, name: str, new_name: str) -> ViewDefinition:
         """Gives a view another name, in this or another database; its versions stay with it."""
         old, new = TableName.parse(name), TableName.new(new_name)
-        return await rename_view(self._state.env, self._state.names, old, new)
+        try:
+            return await rename_view(self._state.env, self._state.names, old, new)
+        except NotFoundError:
+            check_not_system(old.database)
+            raise
 
     async def drop_view(self, name: str, *, if_exists: bool = False) -> ViewDefinition | None:
         """Drops a view and returns what it was; None when there was none to drop.
@@ -146,9 +150,11 @@ class LakeViews:
         :meth:`undrop_view` brings it back until :meth:`purge_dropped` deletes its versions, or another
         relation takes its name.
         """
+        parsed = TableName.parse(name)
         try:
-            return await drop_view(self._state.env, self._state.names, TableName.parse(name))
+            return await drop_view(self._state.env, self._state.names, parsed)
         except NotFoundError:
+            check_not_system(parsed.database)
             if not if_exists:
                 raise
         return None

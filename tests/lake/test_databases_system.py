@@ -18,6 +18,9 @@ _WRITES: dict[str, Callable[[Lake], Awaitable[object]]] = {
     "drop_table": lambda lake: lake.drop_table("information_schema.tables", if_exists=True),
     "rename_table": lambda lake: lake.rename_table("information_schema.tables", "own.tables"),
     "rename_into": lambda lake: lake.rename_table("own.t", "information_schema.t"),
+    "create_view": lambda lake: lake.create_view("information_schema.v", {"duckdb": "select 1"}),
+    "drop_view": lambda lake: lake.drop_view("information_schema.tables", if_exists=True),
+    "rename_view": lambda lake: lake.rename_view("information_schema.tables", "own.tables"),
     "attach_catalog": lambda lake: lake.attach_catalog("information_schema", {"type": "directory"}),
 }
 
