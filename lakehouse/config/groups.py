@@ -197,6 +197,12 @@ class CatalogSettings(SettingsGroup):
     hint_max_bytes: int = declare(
         1024 * 1024, "Bytes of an engine's hint at most; larger ones are refused.", low=1
     )
+    accounts_max: int = declare(
+        1_000, "Accounts that the process keeps pointers, counters and connections for at once.", low=1
+    )
+    account_idle_s: float = declare(
+        600.0, "Seconds without a use after which an account gives back what is kept for it.", low=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
