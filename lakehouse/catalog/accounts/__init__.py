@@ -1,7 +1,7 @@
 """Accounts: whoever uses a lake, each with catalogs, pointers and rights of its own.
 
-Words: an *account* sees the databases that its *authority* shows, and the catalogs that are attached for it.
-It is *active* while it is used; one that *rests* has given back what the process kept for it, until it is used
+Words: an *account* sees the databases that its *authority* shows, and the catalogs attached for it. It is
+*active* while it is used; one that *rests* has given back what the process kept for it, until it is used
 again.
 """
 

@@ -1,8 +1,9 @@
 """Accounts of one process: which are in use, and what becomes of those that are not.
 
 An account whose view somebody holds lives as long as that view. What the process keeps for it (floor,
-pointers, listings, counters, connections) is given back when it was idle for a time, or when more accounts are
-active than may be; it is made anew when the account is used again. One that rests and that nobody holds is gone.
+pointers, listings, counters, connections) is given back when it was idle for a time, or when more accounts
+are active than may be; it is made anew when the account is used again. One that rests and that nobody holds
+is gone.
 
 Invariant: no more than the maximum are active, and nothing is kept of one that is neither active nor held.
 """
