@@ -9,9 +9,13 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.catalog.inventory import InventoryScan, InventoryStats, TableProblem
     from lakehouse.catalog.pins import PinKind, SnapshotPin
+    from lakehouse.catalog.sources import CatalogCheck, CatalogReport, CheckStatus
     from lakehouse.catalog.views import Dependency, ViewDependencies, ViewImpact
 
 __all__ = [
+    "CatalogCheck",
+    "CatalogReport",
+    "CheckStatus",
     "Dependency",
     "InventoryScan",
     "InventoryStats",
@@ -27,6 +31,7 @@ __getattr__, __dir__ = door(
     {
         "lakehouse.catalog.inventory": "InventoryScan InventoryStats TableProblem",
         "lakehouse.catalog.pins": "PinKind SnapshotPin",
+        "lakehouse.catalog.sources": "CatalogCheck CatalogReport CheckStatus",
         "lakehouse.catalog.views": "Dependency ViewDependencies ViewImpact",
     },
 )

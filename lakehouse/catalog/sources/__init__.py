@@ -22,10 +22,17 @@ if TYPE_CHECKING:
         TableFacts,
         ViewFacts,
     )
+    from lakehouse.catalog.sources.validation import (
+        CatalogCheck,
+        CatalogReport,
+        CheckStatus,
+        validate_source,
+    )
 
 __all__ = [
-    "EVERYTHING", "Access", "AuthoriseNamespace", "CatalogSource", "ListedName", "Page", "Pointer",
-    "SnapshotFacts", "TableFacts", "ViewFacts", "restricted",
+    "EVERYTHING", "Access", "AuthoriseNamespace", "CatalogCheck", "CatalogReport", "CatalogSource",
+    "CheckStatus", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts", "ViewFacts", "restricted",
+    "validate_source",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -33,5 +40,6 @@ __getattr__, __dir__ = door(
     {
         "access": "EVERYTHING Access AuthoriseNamespace restricted",
         "source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts",
+        "validation": "CatalogCheck CatalogReport CheckStatus validate_source",
     },
 )
