@@ -203,6 +203,17 @@ class CatalogSettings(SettingsGroup):
     account_idle_s: float = declare(
         600.0, "Seconds without a use after which an account gives back what is kept for it.", low=0
     )
+    queries_max: int = declare(10_000, "Queries of a lake that are open at once; more are refused.", low=1)
+    query_lifetime_s: float = declare(
+        60.0, "Seconds that a query lives unless it is asked to, or renewed.", low=0.001
+    )
+    query_age_max_s: float = declare(
+        86_400.0,
+        "Seconds from its beginning up to which a query may be renewed; its commits hold no longer.",
+        low=1,
+        high=86_400,
+    )
+    bundle_items_max: int = declare(25, "Relations in one chunk of a bundle.", low=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

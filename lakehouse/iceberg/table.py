@@ -5,6 +5,8 @@ Invariant: one :class:`IcebergTable` shows the metadata that it was opened with,
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import datetime as dt
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ import pyarrow as pa
 from lakehouse.cache import CacheBudget
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.expr import Expr
 from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg.locations import Locations
@@ -141,6 +143,29 @@ class IcebergTable:
     async def refresh(self) -> None:
         """Loads the metadata again, so that newer snapshots are seen."""
         self._metadata = await self._reload()
+
+    def pinned(self, snapshot: int | None, schema_id: int) -> IcebergTable:
+        """Returns the table with this snapshot as its current one, in this schema; nothing is loaded.
+
+        Args:
+            snapshot: id; None = a table without rows.
+            schema_id: id of the schema that rows are shown in.
+
+        Raises:
+            NotFoundError: there is no such snapshot, or no such schema.
+        """
+        if snapshot is not None:
+            self._metadata.snapshot_by_id(snapshot)
+        if schema_id not in self._metadata.schemas:
+            raise NotFoundError(
+                f"{self.name} has no schema {schema_id}, it may have been removed; read another snapshot",
+                schema=schema_id,
+            )
+        table = copy.copy(self)
+        table._metadata = dataclasses.replace(
+            self._metadata, current_snapshot_id=snapshot, current_schema_id=schema_id
+        )
+        return table
 
     async def schema(self) -> pa.Schema:
         """Columns that the table has now, those of types that are not read left out."""

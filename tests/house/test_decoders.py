@@ -72,6 +72,7 @@ TESTED: Mapping[str, tuple[str, str]] = {
     "sstable.reader.decode_sstable": (_SST, "decode_sstable"),
     "sstable.rows.unpack_row": ("tests/format/sstable/test_rows.py", "unpack_row"),
     "sstable.rows.unpack_rows": ("tests/format/sstable/test_rows.py", "unpack_rows"),
+    "metadata.shared_query.decode_query": ("tests/format/metadata/test_shared_query.py", "decode_query"),
     "metadata.store_proof.decode_proof": ("tests/format/metadata/test_store_proof.py", "decode_proof"),
     "kernels.need_more.metadata_from_tail": ("tests/kernels/test_need_more.py", "metadata_from_tail"),
     "index.tantivy_directory.TantivyDirectory.decode": (_BOMBS, "TantivyDirectory.decode"),

@@ -12,12 +12,26 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.pins.choices import PinKind, SnapshotChoice, SnapshotPin
+    from lakehouse.catalog.pins.choices import Moment, PinKind, SnapshotChoice, SnapshotPin
     from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet, snapshot_pin
+    from lakehouse.catalog.pins.queries import Queries
+    from lakehouse.catalog.pins.query import Query, QueryGraph, QueryHome
+    from lakehouse.catalog.pins.query_scan import QueryScan
+    from lakehouse.catalog.pins.sharing import Sharing
 
-__all__ = ["PinKind", "PinSet", "PinnedNodes", "SnapshotChoice", "SnapshotPin", "snapshot_pin"]
+__all__ = [
+    "Moment", "PinKind", "PinSet", "PinnedNodes", "Queries", "Query", "QueryGraph", "QueryHome",
+    "QueryScan", "Sharing", "SnapshotChoice", "SnapshotPin", "snapshot_pin",
+]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
-    {"choices": "PinKind SnapshotChoice SnapshotPin", "pin_set": "PinSet PinnedNodes snapshot_pin"},
+    {
+        "choices": "Moment PinKind SnapshotChoice SnapshotPin",
+        "pin_set": "PinSet PinnedNodes snapshot_pin",
+        "queries": "Queries",
+        "query": "Query QueryGraph QueryHome",
+        "query_scan": "QueryScan",
+        "sharing": "Sharing",
+    },
 )

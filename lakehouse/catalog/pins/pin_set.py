@@ -95,7 +95,7 @@ class PinSet:
         graph: resolves names and snapshots.
         as_of: moment that all tables are read as of, unless another is asked for.
         pins: pins that were made before, elsewhere.
-        hold: called with each new pin before anybody gets it; its error is raised, and there is no pin.
+        hold: called with a table and its new pin before anybody gets it; if it raises, there is no pin.
         at_once: maximum number of tables that are pinned at once.
     """
 
@@ -105,7 +105,7 @@ class PinSet:
         *,
         as_of: Moment | None = None,
         pins: Sequence[SnapshotPin] = (),
-        hold: Callable[[SnapshotPin], Awaitable[None]] | None = None,
+        hold: Callable[[TableNode, SnapshotPin], Awaitable[None]] | None = None,
         at_once: int = 16,
     ) -> None:
         self._graph, self._hold, self._at_once = graph, hold, at_once
@@ -223,7 +223,7 @@ class PinSet:
                 return await self._agreed(node, first, choice)
             pin = await _resolved(self._graph, node, choice)
             if self._hold is not None:
-                await self._hold(pin)
+                await self._hold(node, pin)
             self._pins[node.id] = pin
             return pin
 

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
         decode_pointer,
         encode_pointer,
     )
+    from lakehouse.format.metadata.shared_query import (
+        SharedPin,
+        SharedQuery,
+        decode_query,
+        encode_query,
+    )
     from lakehouse.format.metadata.snapshot import (
         CommitKind,
         Counts,
@@ -75,11 +81,12 @@ __all__ = [
     "ColumnarEntries", "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry",
     "FileFormat", "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind", "NamePointer",
     "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef",
-    "SegmentHeader", "SegmentRange", "Snapshot", "StatsColumn", "StoreProof", "ViewVersion", "WalBatch",
-    "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint", "decode_manifest",
-    "decode_pointer", "decode_proof", "decode_segment", "decode_snapshot", "decode_view_version",
-    "encode_database", "encode_hint", "encode_manifest", "encode_pointer", "encode_proof",
-    "encode_segment", "encode_snapshot", "encode_view_version", "stats_columns",
+    "SegmentHeader", "SegmentRange", "SharedPin", "SharedQuery", "Snapshot", "StatsColumn",
+    "StoreProof", "ViewVersion", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database",
+    "decode_hint", "decode_manifest", "decode_pointer", "decode_proof", "decode_query",
+    "decode_segment", "decode_snapshot", "decode_view_version", "encode_database", "encode_hint",
+    "encode_manifest", "encode_pointer", "encode_proof", "encode_query", "encode_segment",
+    "encode_snapshot", "encode_view_version", "stats_columns",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -93,6 +100,7 @@ __getattr__, __dir__ = door(
         "live_files": "ColumnarEntries LiveFiles",
         "manifest": "decode_manifest encode_manifest",
         "name_pointer": "DroppedTable NameKind NamePointer NameState decode_pointer encode_pointer",
+        "shared_query": "SharedPin SharedQuery decode_query encode_query",
         "snapshot": (
             "CommitKind Counts ManifestRef ParentRef Ref RefKind SchemaRef SegmentRange Snapshot "
             "WalRef WriterMark decode_snapshot encode_snapshot"

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
         DATA_PREFIX,
         DATABASE_MARKER,
         PUBLISHED,
+        QUERY_PREFIX,
         join,
         new_published_path,
         published_version,
         published_version_path,
         published_writer,
+        query_key,
         relative,
     )
     from lakehouse.storage.metadata.run_order import Interval, covered_intervals, interval, units_of
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "DATABASE_MARKER", "DATA_PREFIX", "INFORMATION_SCHEMA", "PUBLISHED", "Interval", "RunCaches",
-    "TableCaches", "TableName", "check_name", "check_not_system", "covered_intervals", "interval", "join",
-    "new_published_path", "published_version", "published_version_path", "published_writer", "relative",
-    "units_of",
+    "DATABASE_MARKER", "DATA_PREFIX", "INFORMATION_SCHEMA", "PUBLISHED", "QUERY_PREFIX", "Interval",
+    "RunCaches", "TableCaches", "TableName", "check_name", "check_not_system", "covered_intervals",
+    "interval", "join", "new_published_path", "published_version", "published_version_path",
+    "published_writer", "query_key", "relative", "units_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -44,8 +46,8 @@ __getattr__, __dir__ = door(
     {
         "caches": "RunCaches TableCaches",
         "paths": (
-            "DATABASE_MARKER DATA_PREFIX PUBLISHED join new_published_path published_version "
-            "published_version_path published_writer relative"
+            "DATABASE_MARKER DATA_PREFIX PUBLISHED QUERY_PREFIX join new_published_path published_version "
+            "published_version_path published_writer query_key relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
         "table_name": "INFORMATION_SCHEMA TableName check_name check_not_system",

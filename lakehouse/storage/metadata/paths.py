@@ -2,6 +2,7 @@
 
 ::
 
+    _queries/<uuid>                                               a query that other processes may join
     <database>/_database                                          says that a database exists
     <database>/_tables/<table>                                    which directory or view a name stands for
     <database>/_views/<view>                                      a view has, or had, that name
@@ -32,6 +33,7 @@ __all__ = [
     "HISTORY_PREFIX",
     "LATEST",
     "PUBLISHED",
+    "QUERY_PREFIX",
     "SCHEMA_PREFIX",
     "SNAPSHOT_PREFIX",
     "UUID_DIRECTORIES",
@@ -54,6 +56,7 @@ __all__ = [
     "published_version",
     "published_version_path",
     "published_writer",
+    "query_key",
     "relative",
     "segment_path",
     "snapshot_path",
@@ -78,6 +81,7 @@ DATABASE_MARKER = "_database"
 HISTORY_PREFIX = "_history/"
 """Directory of a database's older versions of views."""
 _VERSION_PREFIX = "version-"
+QUERY_PREFIX = "_queries/"
 UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
 """Directories of objects that are named by a uuid, and uploaded before the commit that needs them."""
 
@@ -233,6 +237,11 @@ def pointer_prefix(database: str) -> str:
 def pointer_key(database: str, table: str) -> str:
     """Key of a table's name pointer, relative to the warehouse."""
     return pointer_prefix(database) + table
+
+
+def query_key(uuid_text: str) -> str:
+    """Key of a shared query, relative to the warehouse."""
+    return QUERY_PREFIX + uuid_text
 
 
 def database_key(database: str) -> str:

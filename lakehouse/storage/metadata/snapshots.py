@@ -288,7 +288,7 @@ class Snapshots:
             began = self._clock.steady()
             numbers = await self.log.highest(after=after)
             for number in numbers:
-                snapshot = await self._find(number)
+                snapshot = await self.find(number)
                 if snapshot is not None:
                     return snapshot
                 if self.is_late(began):
@@ -423,12 +423,14 @@ class Snapshots:
         return best
 
     async def _read(self, number: int) -> Snapshot:
-        snapshot = await self._find(number)
+        snapshot = await self.find(number)
         if snapshot is None:
             raise self._missing_error(number)
         return snapshot
 
-    async def _find(self, number: int) -> Snapshot | None:
+    async def find(self, number: int) -> Snapshot | None:
+        """Reads a snapshot, expired or not; None when there is no object of it."""
+
         # The cache keeps no absence: the number may be created at any moment.
         async def load(_: tuple[str, int]) -> Snapshot | None:
             fetched = await self.log.find(number)

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -134,6 +135,7 @@ class OpenTable:
     def __init__(self, env: Environment, name: TableName, pointer: NamePointer) -> None:
         self.env, self.name, self.pointer = env, name, pointer
         self.root, self.uuid = pointer.path, pointer.table
+        self._promised: Counter[int] = Counter()
         self.listeners: list[CommitListener] = []
         """Listeners, called in this order after every commit that this process makes."""
         store, caches = env.store, env.caches
@@ -261,6 +263,8 @@ class OpenTable:
             within_s: seconds; None = the table's option, 0 = a look that begins after the call.
         """
         _check_state(snapshot, timestamp, tag, fresh)
+        if snapshot is not None and self._promised[snapshot]:
+            return await self._promised_view(snapshot)
         if not fresh:
             known = self._seen(snapshot, timestamp, within_s)
             if known is not None:
@@ -268,6 +272,30 @@ class OpenTable:
                 with contextlib.suppress(FormatError, NotFoundError):
                     return await self._view_under(known, snapshot, timestamp, tag)
         return await self.view(snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+
+    def promise(self, snapshot: int) -> None:
+        """Has reads of a snapshot that was seen go on after it has expired, while its objects are there.
+
+        They stay for ``delete_grace_s``. :meth:`release` ends it, as often as it was called.
+        """
+        self._promised[snapshot] += 1
+
+    def release(self, snapshot: int) -> None:
+        """Ends a :meth:`promise`."""
+        self._promised[snapshot] -= 1
+        if self._promised[snapshot] <= 0:
+            del self._promised[snapshot]
+
+    async def _promised_view(self, snapshot: int) -> View:
+        """Reads a snapshot without asking whether the newest one still keeps it."""
+        found = await self.snapshots.find(snapshot)
+        if found is None:
+            raise NotFoundError(
+                f"snapshot {snapshot} of {self.name} has expired, and its objects are deleted: "
+                "a read of it takes less than half of the table's delete_grace_s, or holds it by a pin",
+                snapshot=snapshot,
+            )
+        return await self.view_of(found)
 
     def _seen(
         self, snapshot: int | None, timestamp: dt.datetime | int | str | None, within_s: float | None

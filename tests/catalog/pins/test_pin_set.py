@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.catalog.nodes import TableNode
 from lakehouse.catalog.pins import PinKind, PinSet, SnapshotPin, snapshot_pin
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
 from tests.kit.pinned_nodes import NodesInMemory
@@ -217,7 +218,7 @@ async def test_touches_at_once_make_one_pin(graph: NodesInMemory) -> None:
     """Tasks that touch a table together share one pin, which is held once."""
     held: list[SnapshotPin] = []
 
-    async def hold(pin: SnapshotPin) -> None:
+    async def hold(_: TableNode, pin: SnapshotPin) -> None:
         await asyncio.sleep(0)
         held.append(pin)
 
@@ -231,7 +232,7 @@ async def test_a_pin_that_cannot_be_held_is_not_made(graph: NodesInMemory) -> No
     """Nobody gets a pin before it is held, and the next touch tries again."""
     wants = [UnavailableError("away")]
 
-    async def hold(_: SnapshotPin) -> None:
+    async def hold(_: TableNode, __: SnapshotPin) -> None:
         if wants:
             raise wants.pop()
 
