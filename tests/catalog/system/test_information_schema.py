@@ -135,7 +135,8 @@ async def test_a_catalog_that_is_away_is_a_warning() -> None:
 
 async def test_a_filter_loads_nothing_else() -> None:
     """What a filter leaves out is neither listed nor loaded."""
-    listing = MemoryListing(_NODES)
+    elsewhere = ("web", "us", "hits")
+    listing = MemoryListing({**_NODES, ("ice", elsewhere): table_node(elsewhere)})
     assert len(await _rows("columns", listing, catalog="ice", schema="web.eu", table="hits")) == 1
     assert listing.loaded == [("ice", ("web", "eu", "hits"))]
     assert listing.listed == [("ice", ("web", "eu"))]
