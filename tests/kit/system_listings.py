@@ -76,6 +76,10 @@ class MemoryListing:
         self.loaded: list[Named] = []
         self.listed: list[Named] = []
 
+    def shown(self, path: RelationPath) -> str:
+        """Returns parts with dots between them."""
+        return ".".join(path)
+
     def catalogs(self) -> Sequence[str]:
         """Returns the names of catalogs."""
         return sorted({catalog for catalog, _ in self._spaces} | {catalog for catalog, _ in self._failures})

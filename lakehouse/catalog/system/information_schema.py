@@ -32,7 +32,9 @@ _CONCURRENCY = 16
 _TYPES = {NodeKind.TABLE: "BASE TABLE", NodeKind.VIEW: "VIEW"}
 
 _Row = tuple[Any, ...]
-_OfNode = Callable[[str, RelationNode], Iterator[_Row]]
+_Names = tuple[str, str, str]
+"""Catalog, schema and name of a table."""
+_OfNode = Callable[[_Names, RelationNode], Iterator[_Row]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,9 @@ class RelationFilter:
         """Returns whether rows of a catalog are wanted."""
         return self.catalog in (None, name)
 
-    def has_schema(self, path: RelationPath) -> bool:
+    def has_schema(self, name: str) -> bool:
         """Returns whether rows of a namespace are wanted."""
-        return self.schema in (None, ".".join(path))
+        return self.schema in (None, name)
 
     def has_table(self, path: RelationPath) -> bool:
         """Returns whether rows of a relation are wanted."""
@@ -127,10 +129,11 @@ class SystemScan:
         of_node = _OF_NODES.get(self.relation)
         if self.relation == "schemata":
             async for namespace in self._namespaces():
-                yield namespace.catalog, ".".join(namespace.path)
+                yield namespace.catalog, self._listing.shown(namespace.path)
         elif of_node is None:
             async for namespace, listed in self._names():
-                yield *_names(namespace.catalog, listed.path), _TYPES.get(listed.kind or NodeKind.CATALOG)
+                kind = None if listed.kind is None else _TYPES.get(listed.kind)
+                yield *self._named(namespace.catalog, listed.path), kind
         else:
             async for row in self._loaded(of_node):
                 yield row
@@ -147,7 +150,7 @@ class SystemScan:
                 self._warn(catalog, (), error)
                 continue
             for path in paths:
-                if self._where.has_schema(path):
+                if self._where.has_schema(self._listing.shown(path)):
                     yield ListedNamespace(catalog=catalog, path=path)
 
     async def _names(self) -> AsyncIterator[tuple[ListedNamespace, ListedName]]:
@@ -171,7 +174,7 @@ class SystemScan:
             namespace, listed = pair
             try:
                 node = await self._listing.relation(namespace.catalog, listed.path)
-                return [*of_node(namespace.catalog, node)]
+                return [*of_node(self._named(namespace.catalog, listed.path), node)]
             except LakehouseError as error:
                 self._warn(namespace.catalog, listed.path, error)
                 return []
@@ -181,11 +184,14 @@ class SystemScan:
                 for row in rows:
                     yield row
 
+    def _named(self, catalog: str, path: RelationPath) -> _Names:
+        return catalog, self._listing.shown(path[:-1]), path[-1]
+
     # --- what describes itself ---------------------------------------------------------
 
     def _own_rows(self) -> Iterator[_Row]:
         """Yields the rows about information_schema itself, which stands in the warehouse."""
-        if not (self._where.has_catalog("") and self._where.has_schema((INFORMATION_SCHEMA,))):
+        if not (self._where.has_catalog("") and self._where.has_schema(INFORMATION_SCHEMA)):
             return
         if self.relation == "schemata":
             yield "", INFORMATION_SCHEMA
@@ -194,7 +200,7 @@ class SystemScan:
         for name in sorted(RELATIONS):
             if not self._where.has_table((name,)):
                 continue
-            own = _names("", (INFORMATION_SCHEMA, name))
+            own = ("", INFORMATION_SCHEMA, name)
             if self.relation == "tables":
                 yield *own, "SYSTEM VIEW"
                 continue
@@ -202,12 +208,7 @@ class SystemScan:
                 yield *own, column, number, None, "YES", str(kind), None, None
 
 
-def _names(catalog: str, path: RelationPath) -> tuple[str, str, str]:
-    return catalog, ".".join(path[:-1]), path[-1]
-
-
-def _column_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
-    names = _names(catalog, node.path)
+def _column_rows(names: _Names, node: RelationNode) -> Iterator[_Row]:
     if isinstance(node, ViewNode):
         for number, name in enumerate(node.columns, 1):
             yield *names, name, number, None, "YES", None, None, None
@@ -219,52 +220,50 @@ def _column_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
             yield *names, column.name, number, None, nullable, *typed
 
 
-def _view_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+def _view_rows(names: _Names, node: RelationNode) -> Iterator[_Row]:
     if isinstance(node, ViewNode):
-        yield *_names(catalog, node.path), node.sql, node.dialect, "NO", node.owner
+        yield *names, node.sql, node.dialect, "NO", node.owner
 
 
-def _key_of(catalog: str, node: TableNode) -> tuple[str, str, str]:
+def _key_of(names: _Names) -> _Names:
     """Returns the name of a table's primary key as a constraint."""
-    return catalog, ".".join(node.path[:-1]), f"{node.name}_pkey"
+    return *names[:2], f"{names[2]}_pkey"
 
 
-def _checks_of(catalog: str, node: TableNode) -> Iterator[tuple[tuple[str, str, str], str]]:
+def _checks_of(names: _Names, node: TableNode) -> Iterator[tuple[_Names, str]]:
     """Yields the names of the constraints by which columns are not null, with the columns."""
     for column in node.not_null:
-        yield (catalog, ".".join(node.path[:-1]), f"{node.name}_{column}_not_null"), column
+        yield (*names[:2], f"{names[2]}_{column}_not_null"), column
 
 
-def _constraint_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+def _constraint_rows(names: _Names, node: RelationNode) -> Iterator[_Row]:
     if not isinstance(node, TableNode):
         return
-    names = _names(catalog, node.path)
     # Writers of our tables enforce their keys; Iceberg's identifier fields are a promise of its writers.
     enforced = "YES" if node.format == "lakehouse" else "NO"
     if node.primary_key:
-        yield *_key_of(catalog, node), *names, "PRIMARY KEY", enforced
-    for constraint, _ in _checks_of(catalog, node):
+        yield *_key_of(names), *names, "PRIMARY KEY", enforced
+    for constraint, _ in _checks_of(names, node):
         yield *constraint, *names, "CHECK", "YES"
 
 
-def _key_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+def _key_rows(names: _Names, node: RelationNode) -> Iterator[_Row]:
     if isinstance(node, TableNode):
         for number, column in enumerate(node.primary_key, 1):
-            yield *_key_of(catalog, node), *_names(catalog, node.path), column, number
+            yield *_key_of(names), *names, column, number
 
 
-def _usage_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+def _usage_rows(names: _Names, node: RelationNode) -> Iterator[_Row]:
     if isinstance(node, TableNode):
-        names = _names(catalog, node.path)
         for column in node.primary_key:
-            yield *names, column, *_key_of(catalog, node)
-        for constraint, column in _checks_of(catalog, node):
+            yield *names, column, *_key_of(names)
+        for constraint, column in _checks_of(names, node):
             yield *names, column, *constraint
 
 
-def _check_rows(catalog: str, node: RelationNode) -> Iterator[_Row]:
+def _check_rows(names: _Names, node: RelationNode) -> Iterator[_Row]:
     if isinstance(node, TableNode):
-        for constraint, column in _checks_of(catalog, node):
+        for constraint, column in _checks_of(names, node):
             quoted = column.replace('"', '""')
             yield *constraint, f'"{quoted}" IS NOT NULL'
 

@@ -27,6 +27,10 @@ class ListedNamespace:
 class RelationListing(Protocol):
     """Names of catalogs, namespaces and relations, and the nodes of relations."""
 
+    def shown(self, path: RelationPath) -> str:
+        """Returns the parts of a name as users write it."""
+        ...
+
     def catalogs(self) -> Sequence[str]:
         """Returns the names of catalogs: the warehouse's empty one, and those that are attached."""
         ...
