@@ -64,6 +64,8 @@ SOURCES = {
     "lakehouse/iceberg/scan.py": "lakehouse/sync/iceberg_scan.py",
     "lakehouse/iceberg/table.py": "lakehouse/sync/iceberg.py",
     "lakehouse/index/metas/enumerate.py": "lakehouse/sync/index_metas.py",
+    "lakehouse/catalog/control/caches.py": "lakehouse/sync/lake_cache.py",
+    "lakehouse/lake/cache.py": "lakehouse/sync/lake/cache.py",
     "lakehouse/lake/catalogs.py": "lakehouse/sync/lake/catalogs.py",
     "lakehouse/lake/databases.py": "lakehouse/sync/lake/databases.py",
     "lakehouse/lake/inventory.py": "lakehouse/sync/lake/inventory.py",
@@ -90,6 +92,8 @@ def rules() -> Rules:
             "IndexMetaScan": "lakehouse.sync.index_metas",
             "InventoryScan": "lakehouse.sync.inventory",
             "Lake": "lakehouse.sync.lake",
+            "LakeCache": "lakehouse.sync.lake_cache",
+            "LakeCaches": "lakehouse.sync.lake.cache",
             "LakeCatalogs": "lakehouse.sync.lake.catalogs",
             "LakeDatabases": "lakehouse.sync.lake.databases",
             "LakeInventory": "lakehouse.sync.lake.inventory",
@@ -375,7 +379,7 @@ def _method(node: Function, imports: _Imports, where: str) -> Iterator[str]:
         given.used.add(where)
         yield from _either(node, imports, where, body)
         return
-    if twin and not decorators and not items:
+    if twin and decorators <= {"property"} and not items:
         body = f"{twin}({body}, self._bridge)"
     elif any(isinstance(one, ast.Name) and one.id in given.twins for one in ast.walk(node.returns)):
         raise Unclear(f"{where} returns {returns}: only {sorted(given.twins)} themselves become twins")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.cache.budget import CacheBudget
+from lakehouse.cache.labels import identity_tags
 from lakehouse.cache.region import CacheRegion, LoadGate
 from lakehouse.cache.spec import CacheSpec
 from lakehouse.cache.stats import CacheStats, Counters
@@ -16,5 +17,6 @@ __all__ = [
     "Counters",
     "LoadGate",
     "allocated",
+    "identity_tags",
     "weigh",
 ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from math import isinf
+from operator import itemgetter
 from typing import Any, Self
 
 from lakehouse.cache.flight import Home
@@ -123,6 +124,14 @@ class CacheBudget:
             dropped += self._regions.pop((name, owner)).invalidate_all()
         self._ledger.close(group)
         return dropped
+
+    def regions(self, name: str | None = None, *, group: str | None = None) -> list[CacheRegion[Any, Any]]:
+        """Caches of that name and group that there are; None = any."""
+        return [
+            region
+            for names, region in sorted(self._regions.items(), key=itemgetter(0))
+            if name in (None, names[0]) and group in (None, names[1])
+        ]
 
     def invalidate_tag(self, tag: Hashable) -> int:
         """Drops every entry of any cache that carries the tag; says how many."""

@@ -5,12 +5,18 @@ Invariant: a label exists only while a key is under it.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 from lakehouse.cache.weigh import LABEL_BYTES, LABEL_USE_BYTES
 
-__all__ = ["Labels", "begins_with"]
+__all__ = ["Labels", "begins_with", "identity_tags"]
+
+
+def identity_tags(identity: uuid.UUID) -> tuple[Hashable, ...]:
+    """Tags of what is kept of one incarnation of a table or view, in whatever cache."""
+    return (("identity", identity.bytes),)
 
 
 def begins_with(key: Hashable, prefix: tuple[Hashable, ...]) -> bool:

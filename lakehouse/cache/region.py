@@ -187,6 +187,12 @@ class CacheRegion(Generic[K, V]):
             found.update((key, flight.values.get(key)) for key, flight in flights.items())
         return {key: value for key in asked if (value := found.get(key)) is not None}
 
+    def held(self, prefix: tuple[Hashable, ...] = ()) -> list[tuple[K, V]]:
+        """The entries whose keys begin so, whatever their age; no request is counted."""
+        entries = self._entries
+        keys = self._shelf.prefixed(prefix) if prefix else list(entries)
+        return [(key, entries[key].value) for key in keys]
+
     # --- writing ---------------------------------------------------------------------
 
     def put(self, key: K, value: V, *, tags: Sequence[Hashable] = ()) -> bool:

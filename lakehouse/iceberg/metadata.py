@@ -9,6 +9,7 @@ Invariant: the current schema and default spec exist, and so does the snapshot o
 from __future__ import annotations
 
 import datetime as dt
+import uuid as uuid_module
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -151,6 +152,14 @@ class TableMetadata:
     """Earlier metadata files: milliseconds since 1970 of their last change, and path."""
     refs: Mapping[str, IcebergRef]
     next_row_id: int | None = None
+
+    @property
+    def identity(self) -> uuid_module.UUID:
+        """Incarnation of the table: its uuid; where it has none that is one, a uuid made of its location."""
+        try:
+            return uuid_module.UUID(self.uuid or "")
+        except ValueError:
+            return uuid_module.uuid5(uuid_module.NAMESPACE_URL, self.location)
 
     @property
     def current_schema(self) -> IcebergSchema:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from lakehouse.cache import CacheBudget
+from lakehouse.cache import CacheBudget, identity_tags
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError, NotFoundError
@@ -115,7 +115,10 @@ class IcebergTable:
         self._metadata = metadata
         self._caches = caches
         self._source = ManifestSource(
-            locations, PlanCaches(caches, locations.scope), settings.iceberg.manifest_concurrency
+            locations,
+            PlanCaches(caches, locations.scope),
+            settings.iceberg.manifest_concurrency,
+            identity_tags(metadata.identity),
         )
 
     def __repr__(self) -> str:

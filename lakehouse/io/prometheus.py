@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from lakehouse.io.cost import BUCKETS_S, Cost, OperationCost
 
-__all__ = ["CONTENT_TYPE", "prometheus_text"]
+__all__ = ["CONTENT_TYPE", "escaped", "head", "prometheus_text"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Content type of an HTTP answer that carries the text."""
@@ -36,21 +36,22 @@ def prometheus_text(stats: Mapping[str, Cost]) -> str:
         page = prometheus_text({"warehouse": layer.stats})
     """
     rows = [
-        (f'store="{_escaped(store)}",operation="{_escaped(operation)}"', entry)
+        (f'store="{escaped(store)}",operation="{escaped(operation)}"', entry)
         for store, cost in stats.items()
         for operation, entry in cost.operations.items()
     ]
     lines: list[str] = []
     for name, text, value in _COUNTERS:
-        lines += _head(name, "counter", text)
+        lines += head(name, "counter", text)
         lines += [f"{name}{{{labels}}} {value(entry)}" for labels, entry in rows]
-    lines += _head(_SECONDS, "histogram", "Time of one request, without waiting for a slot.")
+    lines += head(_SECONDS, "histogram", "Time of one request, without waiting for a slot.")
     for labels, entry in rows:
         lines += _histogram(labels, entry)
     return "\n".join(lines) + "\n"
 
 
-def _head(name: str, kind: str, text: str) -> tuple[str, str]:
+def head(name: str, kind: str, text: str) -> tuple[str, str]:
+    """Returns the two lines that introduce a metric."""
     return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
 
 
@@ -61,5 +62,6 @@ def _histogram(labels: str, entry: OperationCost) -> Iterator[str]:
     yield f"{_SECONDS}_count{{{labels}}} {entry.requests}"
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """Returns text as it stands between the quotes of a label."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -20,6 +20,7 @@ from lakehouse.io import ObjectStore, load_settings, open_store
 from lakehouse.io.lent import LentStore
 from lakehouse.io.proofs import check_store, gated
 from lakehouse.io.retry import RetryPolicy
+from lakehouse.lake.cache import LakeCaches
 from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
 from lakehouse.lake.inventory import LakeInventory
@@ -65,7 +66,7 @@ def connect(
     return lake
 
 
-class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
+class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
     """A warehouse. Made by :func:`connect`.
 
     Args:

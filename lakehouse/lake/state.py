@@ -5,10 +5,12 @@ Invariant: a state is configuration until its lake is entered; it starts nothing
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from lakehouse.cache import CacheBudget
+from lakehouse.catalog.control import LakeCache
 from lakehouse.catalog.layers import Layers
 from lakehouse.clock import Clock, SystemClock
 from lakehouse.config import Settings
@@ -18,14 +20,17 @@ from lakehouse.iceberg.publishing import publish_table, published
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import Background
 from lakehouse.storage.compact import watched
-from lakehouse.storage.metadata import TableCaches
+from lakehouse.storage.metadata import TableCaches, TableName
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables import Environment, Names, OpenTable
+from lakehouse.storage.tables import Environment, Names, OpenTable, open_table
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.catalogs import Catalogs
 
 __all__ = ["LakeState", "same_name_error"]
+
+_TABLE_PARTS = 2
+"""Parts of the name of a table of the lake: database and table; those of catalogs have more."""
 
 
 class LakeState:
@@ -45,6 +50,9 @@ class LakeState:
         self.clock = clock or SystemClock()
         self.caches = CacheBudget.of(self.settings, clock=clock)
         self.layers = Layers(self.caches, self.settings, self.clock)
+        self.cache = LakeCache(
+            self.layers, warm=self.warm, identify=self.identity, catalogs=self.attached_names
+        )
         self.names = Names(store, self.settings.table)
         self.env = Environment(
             store, self.settings, self.clock, TableCaches(self.caches), self.spawn, publish_table
@@ -64,6 +72,27 @@ class LakeState:
     def attached(self) -> Catalogs | None:
         """Attached catalogs, if there ever were any."""
         return self._catalogs
+
+    def attached_names(self) -> list[str]:
+        """Returns the names of the attached catalogs."""
+        return [] if self._catalogs is None else self._catalogs.names
+
+    async def warm(self, path: tuple[str, ...]) -> None:
+        """Loads what a query of a table has to know: its name, snapshot, schema and manifests."""
+        if len(path) > _TABLE_PARTS:
+            async with await self.catalogs.table(path) as table:
+                await table.plan()
+        else:
+            opened = await open_table(self.env, self.names, TableName.parse(".".join(path)))
+            await (await opened.newest()).entries()
+
+    async def identity(self, catalog: str, path: tuple[str, ...]) -> uuid.UUID:
+        """Returns the identity of what a name stands for now."""
+        if not catalog:
+            return (await self.names.resolve(TableName.parse(".".join(path)))).table
+        table = await self.catalogs.table((catalog, *path))
+        async with table:
+            return table.metadata.identity
 
     def is_catalog(self, name: str) -> bool:
         """Returns whether a catalog is attached under a name."""

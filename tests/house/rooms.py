@@ -75,7 +75,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         ),
     ),
     "catalog": (
-        *("ids", "nodes", "engines", "layers", "sources", "system", "hints", "registry", "graph"),
+        *("ids", "nodes", "engines", "layers", "sources", "system", "hints", "registry", "graph", "control"),
         *("inventory", "pins", "views", "statistics", "bundles", "accounts"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),

@@ -12,11 +12,22 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.layers.layers import AccountLayers, Layers, content_tags
+    from lakehouse.catalog.layers.cache_statistics import STATISTICS_SCHEMA, cache_statistics
+    from lakehouse.catalog.layers.layers import AccountLayers, DropListener, Layers, content_tags
     from lakehouse.catalog.layers.limits import Limiter, LoadLimits
+    from lakehouse.catalog.layers.prometheus import cache_metrics
 
-__all__ = ["AccountLayers", "Layers", "Limiter", "LoadLimits", "content_tags"]
+__all__ = [
+    "STATISTICS_SCHEMA", "AccountLayers", "DropListener", "Layers", "Limiter", "LoadLimits", "cache_metrics",
+    "cache_statistics", "content_tags",
+]  # fmt: skip
 
 __getattr__, __dir__ = door(
-    __name__, {"layers": "AccountLayers Layers content_tags", "limits": "Limiter LoadLimits"}
+    __name__,
+    {
+        "cache_statistics": "STATISTICS_SCHEMA cache_statistics",
+        "layers": "AccountLayers DropListener Layers content_tags",
+        "limits": "Limiter LoadLimits",
+        "prometheus": "cache_metrics",
+    },
 )

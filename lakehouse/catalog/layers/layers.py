@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
 
-from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, weigh
+from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, identity_tags, weigh
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.layers.limits import Limiter, LoadLimits
 from lakehouse.catalog.nodes import RelationPath
@@ -27,7 +28,7 @@ from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.log import get_logger
 
-__all__ = ["ACCOUNT_GROUP", "AccountLayers", "Layers", "content_tags"]
+__all__ = ["ACCOUNT_GROUP", "AccountLayers", "DropListener", "Layers", "content_tags"]
 
 log = get_logger(__name__)
 
@@ -67,7 +68,15 @@ _CONTENT["overlay"] = CacheSpec(name="overlay", weigh=lambda overlay: int(overla
 
 def content_tags(identity: uuid.UUID) -> tuple[Hashable, ...]:
     """Returns the tags of content of one incarnation of a relation."""
-    return (("identity", identity.bytes),)
+    return identity_tags(identity)
+
+
+class DropListener(Protocol):
+    """Whoever keeps something of its own beside the layers."""
+
+    def dropped(self, account: str, catalog: str | None, path: RelationPath) -> None:
+        """Hears what was dropped of an account, as for :meth:`AccountLayers.drop`; must not raise."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,7 @@ class AccountLayers:
     """Listings by (account, catalog, namespace, …), the namespace as one tuple."""
     pointers: CacheRegion[tuple[Hashable, ...], Any]
     """Pointers by (account, catalog, *path)."""
+    listeners: list[DropListener] = field(default_factory=list, compare=False, repr=False)
 
     def names_key(self, catalog: str, namespace: RelationPath, *rest: Hashable) -> tuple[Hashable, ...]:
         """Returns the key of a listing of a namespace; ``rest`` tells its pages apart."""
@@ -93,6 +103,18 @@ class AccountLayers:
 
         Listings that show what stands at the path go too: its name may have come or gone.
         """
+        dropped = self._drop(catalog, path)
+        for listener in self.listeners:
+            listener.dropped(self.account, catalog, path)
+        log.debug("cached names dropped", account=self.account, catalog=catalog, path=path, entries=dropped)
+        return dropped
+
+    def identities(self, catalog: str | None = None, path: RelationPath = ()) -> set[uuid.UUID]:
+        """Returns the identities that the pointers held lead to, of the same scope as for :meth:`drop`."""
+        prefix = () if catalog is None else (self.account, catalog, *path)
+        return {pointer.identity for _, pointer in self.pointers.held(prefix)}
+
+    def _drop(self, catalog: str | None, path: RelationPath) -> int:
         if catalog is None:
             return self.names.invalidate_all() + self.pointers.invalidate_all()
         dropped = self.pointers.invalidate_prefix((self.account, catalog, *path))
@@ -120,15 +142,17 @@ class Layers:
         self._accounts: dict[str, AccountLayers] = {}
         self._floors: dict[str, int] = {}
         self._floored = 0
+        self.listeners: list[DropListener] = []
+        """Called when pointers of an account are dropped."""
         limits = self.limits
-        self.table = self._content("table", limits.foreground)
-        self.snapshots = self._content("snapshots", limits.foreground)
-        self.partitions = self._content("partitions", limits.foreground)
-        self.schema = self._content("schema", limits.foreground)
-        self.view = self._content("view", limits.foreground)
+        self.table = self._content("table", limits.of_layer("table"))
+        self.snapshots = self._content("snapshots", limits.of_layer("snapshots"))
+        self.partitions = self._content("partitions", limits.of_layer("partitions"))
+        self.schema = self._content("schema", limits.of_layer("schema"))
+        self.view = self._content("view", limits.of_layer("view"))
         self.statistics = self._content("statistics", limits.statistics)
         self.hints = self._content("hints", limits.statistics)
-        self.overlay = self._content("overlay", limits.foreground)
+        self.overlay = self._content("overlay", limits.of_layer("overlay"))
         self.puffin = self._content("puffin", None)
 
     def __repr__(self) -> str:
@@ -155,7 +179,7 @@ class Layers:
 
     def drop_content(self, identity: uuid.UUID) -> int:
         """Drops what the layers of content keep of one relation; says how many entries."""
-        return sum([self.budget.invalidate_tag(tag) for tag in content_tags(identity)])
+        return sum([self.budget.invalidate_tag(tag) for tag in identity_tags(identity)])
 
     def _content(self, name: str, limiter: Limiter | None) -> CacheRegion[tuple[Hashable, ...], Any]:
         gate = None if limiter is None else self.limits.gate(limiter)
@@ -164,12 +188,13 @@ class Layers:
     def _open(self, name: str) -> AccountLayers:
         if not name:
             raise InvalidInputError("an account has a name of one character at least")
-        group, limits = ACCOUNT_GROUP + name, self.limits
+        group, gate = ACCOUNT_GROUP + name, partial(self.limits.gate, account=name)
         self._floor(name)
         layers = self._accounts[name] = AccountLayers(
             name,
-            self.budget.region(_NAMES, group=group, gate=limits.gate(limits.listings, account=name)),
-            self.budget.region(_POINTER, group=group, gate=limits.gate(limits.foreground, account=name)),
+            self.budget.region(_NAMES, group=group, gate=gate(self.limits.listings)),
+            self.budget.region(_POINTER, group=group, gate=gate(self.limits.of_layer("pointer"))),
+            self.listeners,
         )
         return layers
 

@@ -5,8 +5,8 @@ one sort, accounts take turns: whoever has a thousand loads waiting gets every o
 has one.
 
 Invariants: a slot is given back when its load has ended or was given up, whatever the load does; a load that
-holds a slot asks nobody who needs a slot of the same limiter, so loads are requests to sources and ask no
-other layer.
+holds a slot asks nobody who needs a slot of the same limiter. Loads of one layer may ask another layer, such
+as schemas that of tables, so each layer whose loads somebody waits for has a limiter of its own.
 """
 
 from __future__ import annotations
@@ -173,21 +173,31 @@ class Limiter:
 class LoadLimits:
     """A limiter for each sort of load."""
 
-    __slots__ = ("foreground", "listings", "refreshes", "statistics")
+    __slots__ = ("_layers", "_make", "foreground", "listings", "refreshes", "statistics")
 
     def __init__(self, settings: CatalogSettings | None = None) -> None:
         bounds = settings or CatalogSettings()
         make = partial(Limiter, queue_max=bounds.queue_max, deadline_s=bounds.load_deadline_s)
-        self.foreground = make("loads", concurrency=bounds.load_concurrency)
-        """Loads that somebody waits for."""
+        self._make = partial(make, concurrency=bounds.load_concurrency)
+        self._layers: dict[str, Limiter] = {}
+        self.foreground = self._make("loads")
+        """Loads that somebody waits for and no layer keeps."""
         self.refreshes = make("refreshes", concurrency=bounds.refresh_concurrency)
         self.statistics = make("loads of statistics", concurrency=bounds.statistics_concurrency)
         self.listings = make("listings", concurrency=bounds.listing_concurrency)
 
     @property
     def by_sort(self) -> Mapping[str, Limiter]:
-        """Every limiter by its name."""
-        return {name: getattr(self, name) for name in sorted(self.__slots__)}
+        """Every limiter by its name; those of layers by theirs."""
+        sorts = ("foreground", "listings", "refreshes", "statistics")
+        return {name: getattr(self, name) for name in sorts} | self._layers
+
+    def of_layer(self, name: str) -> Limiter:
+        """Returns the limiter of the loads of one layer that somebody waits for."""
+        found = self._layers.get(name)
+        if found is None:
+            found = self._layers[name] = self._make(f"loads of the layer {name}")
+        return found
 
     def gate(self, limiter: Limiter, *, account: str = DEFAULT_ACCOUNT) -> LoadGate:
         """Returns the gate of a cache: loads go through this limiter, those ahead of time through theirs."""

@@ -10,7 +10,7 @@ Invariant: entries that are handed out are live, and have what they inherit.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -114,11 +114,13 @@ class ManifestSource:
         locations: the places of the table's files.
         caches: shared by the tables of a connection.
         at_once: maximum number of manifests that are fetched at once.
+        tags: by which the table's entries in the caches are found again.
     """
 
     locations: Locations
     caches: PlanCaches
     at_once: int
+    tags: tuple[Hashable, ...] = ()
 
     async def manifests(self, snapshot: IcebergSnapshot | None) -> tuple[ManifestFile, ...]:
         """Returns the manifests of a snapshot, those of one partition spec beside each other."""
@@ -145,7 +147,7 @@ class ManifestSource:
         held = self.caches.manifests
         found: dict[tuple[str, int], ManifestColumns] = {}
         while len(found) < len(keys):
-            got = await held.get_many([key for key in keys if key not in found], load)
+            got = await held.get_many([key for key in keys if key not in found], load, tags=self.tags)
             for key, columns in got.items():
                 alive = columns if isinstance(columns, ManifestColumns) else columns()
                 if alive is None:  # whoever held it let it go
@@ -162,7 +164,7 @@ class ManifestSource:
     def keep(self, files: FileSet) -> None:
         """Keeps files with the bounds that have been made of them."""
         if files.has_grown:
-            self.caches.files.put(files.key, files)
+            self.caches.files.put(files.key, files, tags=self.tags)
             files.has_grown = False
 
     async def _listed(self, path: str) -> tuple[ManifestFile, ...]:
@@ -170,13 +172,13 @@ class ManifestSource:
             data = bytes((await self._fetched(path)).data)
             return await in_thread(partial(decode_manifest_list, key=path), data)
 
-        return await self.caches.lists.get(path, load) or ()
+        return await self.caches.lists.get(path, load, tags=self.tags) or ()
 
     async def _unlisted(self, path: str, snapshot: int) -> ManifestFile:
         """Returns a manifest of version 1 that no list describes: it is read to be known."""
         data = bytes((await self._fetched(path)).data)
         columns = await in_thread(partial(decode_manifest, key=path), data)
-        self.caches.manifests.put((path, len(data)), columns)
+        self.caches.manifests.put((path, len(data)), columns, tags=self.tags)
         return ManifestFile(path=path, length=len(data), spec_id=columns.spec_id or 0, snapshot_id=snapshot)
 
     async def _taken_over(

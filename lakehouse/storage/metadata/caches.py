@@ -10,9 +10,10 @@ so that rows passing through do not hide what it costs.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
-from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, weigh
+from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, identity_tags, weigh
 from lakehouse.format.metadata import ColumnarEntries, Snapshot
 from lakehouse.format.schema import SchemaObject
 
@@ -38,14 +39,14 @@ def _weigh_lookup(plan: Any) -> int:
     return _SNAPSHOT_BYTES + (_ENTRY_BYTES + _BOUNDS_BYTES) * len(plan.entries)
 
 
-_SCHEMAS = CacheSpec(name="table-schemas", prefix_length=1)
-_SNAPSHOTS = CacheSpec(name="table-snapshots", prefix_length=1, weigh=_weigh_snapshot)
-_MANIFESTS = CacheSpec(name="table-manifests", prefix_length=1, weigh=_weigh_entries)
-_LOOKUPS = CacheSpec(name="table-lookups", prefix_length=1, weigh=_weigh_lookup)
+_SCHEMAS = CacheSpec(name="table-schemas")
+_SNAPSHOTS = CacheSpec(name="table-snapshots", weigh=_weigh_snapshot)
+_MANIFESTS = CacheSpec(name="table-manifests", weigh=_weigh_entries)
+_LOOKUPS = CacheSpec(name="table-lookups", weigh=_weigh_lookup)
 
 
 class TableCaches:
-    """Caches under one budget, shared by all tables of a connection."""
+    """Caches under one budget, shared by all tables of a connection; entries are tagged with their tables."""
 
     def __init__(self, budget: CacheBudget) -> None:
         self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS)
@@ -55,14 +56,15 @@ class TableCaches:
         self.lookups: CacheRegion[tuple[str, int, str], Any] = budget.region(_LOOKUPS)
         """Plans of lookups by (root, id, token) of the snapshot."""
 
-    def forget(self, root: str) -> None:
+    def forget(self, table: uuid.UUID) -> None:
         """Removes the entries of one table."""
         # Data files stay: nobody asks for them again under this directory, and room is made when it is
         # needed.
-        self.schemas.invalidate_prefix((root,))
-        self.snapshots.invalidate_prefix((root,))
-        self.manifests.invalidate_prefix((root,))
-        self.lookups.invalidate_prefix((root,))
+        for tag in identity_tags(table):
+            self.schemas.invalidate_tag(tag)
+            self.snapshots.invalidate_tag(tag)
+            self.manifests.invalidate_tag(tag)
+            self.lookups.invalidate_tag(tag)
 
 
 def _weigh(value: Any) -> int:

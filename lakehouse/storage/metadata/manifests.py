@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lakehouse.cache import CacheRegion
+from lakehouse.cache import CacheRegion, identity_tags
 from lakehouse.config import TableSettings
 from lakehouse.errors import CorruptionError
 from lakehouse.format.metadata import (
@@ -95,7 +95,8 @@ class Manifests:
         async def load(_: tuple[str, str]) -> ColumnarEntries:
             return await self._load(manifest, snapshot.id)
 
-        return await self.cache.get((self.root, manifest.path), load) or ColumnarEntries(())
+        found = await self.cache.get((self.root, manifest.path), load, tags=identity_tags(self.table))
+        return found or ColumnarEntries(())
 
     async def _load(self, ref: ManifestRef, snapshot: int) -> ColumnarEntries:
         key = join(self.root, ref.path)

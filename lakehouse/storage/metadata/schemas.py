@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from lakehouse.cache import CacheRegion
+from lakehouse.cache import CacheRegion, identity_tags
 from lakehouse.errors import CorruptionError
 from lakehouse.format.metadata import SchemaRef
 from lakehouse.format.schema import SchemaObject, TableSchema, decode_schema, encode_schema
@@ -42,7 +42,8 @@ class Schemas:
 
     async def read(self, ref: SchemaRef) -> SchemaObject:
         """Reads the schema that a snapshot refers to."""
-        stored_schema = await self.cache.get((self.root, ref.path), self._load)
+        tags = identity_tags(self.table)
+        stored_schema = await self.cache.get((self.root, ref.path), self._load, tags=tags)
         assert stored_schema is not None
         # Also of what comes from the cache: its key is the path, and a reference says more than that.
         if (stored_schema.schema.id, stored_schema.table) != (ref.id, self.table):
@@ -77,5 +78,5 @@ class Schemas:
         stored = await self.store.put(join(self.root, path), encode_schema(stored_schema))
         if self.time is not None:
             self.time.learn(stored.store_time_ms)
-        self.cache.put((self.root, path), stored_schema)
+        self.cache.put((self.root, path), stored_schema, tags=identity_tags(self.table))
         return SchemaRef(id=schema.id, path=path)

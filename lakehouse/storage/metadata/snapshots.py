@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from lakehouse.cache import CacheRegion
+from lakehouse.cache import CacheRegion, identity_tags
 from lakehouse.clock import Clock
 from lakehouse.errors import (
     CorruptionError,
@@ -101,6 +101,7 @@ class Snapshots:
         self.time = time or StoreTime(clock, store.url)
         self._store, self.root, self._table = store, root, table
         self._clock, self._cache = clock, cache
+        self._tags = identity_tags(table)
         self.deadline_s = deadline_s
         self._deadline_of = 0
         self._head: Head | None = None
@@ -436,7 +437,7 @@ class Snapshots:
             fetched = await self.log.find(number)
             return None if fetched is None else self.decoded(fetched)
 
-        return await self._cache.get((self.root, number), load)
+        return await self._cache.get((self.root, number), load, tags=self._tags)
 
     def _missing_error(self, number: int) -> CorruptionError:
         key = self.log.key(number)

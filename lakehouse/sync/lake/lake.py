@@ -15,6 +15,7 @@ from lakehouse.config import Settings
 from lakehouse.lake.lake import Lake as AsyncLake
 from lakehouse.lake.lake import connect as async_connect
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.lake.cache import LakeCaches
 from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
 from lakehouse.sync.lake.inventory import LakeInventory
@@ -55,7 +56,7 @@ def connect(
     return Lake(wrapped, Bridge(wrapped))
 
 
-class Lake(LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
+class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
     """A warehouse. Made by :func:`connect`."""
 
     _wrapped: AsyncLake

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cache import CacheBudget, CacheSpec
-from lakehouse.catalog.layers import Layers, content_tags
+from lakehouse.cache import CacheBudget, CacheSpec, identity_tags
+from lakehouse.catalog.layers import Layers
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.testing import ManualClock
@@ -113,7 +113,7 @@ async def test_content_of_one_identity_goes_alone() -> None:
     made = layers()
     for identity in (ONE, OTHER):
         for layer in (made.table, made.schema, made.partitions):
-            layer.put((str(identity), "1"), "content", tags=content_tags(identity))
+            layer.put((str(identity), "1"), "content", tags=identity_tags(identity))
     assert made.drop_content(ONE) == 3
     assert made.table.get_if_present((str(ONE), "1")) is None
     assert made.schema.get_if_present((str(OTHER), "1")) == "content"
