@@ -51,6 +51,10 @@ class CacheBudget:
         self._ledger = Ledger(max_bytes, int(max_bytes * self.settings.max_entry_share))
         self._home = Home()
         self._regions: dict[tuple[str, str], CacheRegion[Any, Any]] = {}
+        self._asked: dict[tuple[str, str], CacheSpec] = {}
+        """Specs that regions were asked for by: most are asked for again by the same."""
+        self._names: dict[str, list[str]] = {}
+        """Names of the regions of each group."""
 
     @classmethod
     def of(cls, settings: Settings, *, clock: Clock | None = None) -> Self:
@@ -74,8 +78,11 @@ class CacheBudget:
         own; a region without one is a group by the spec's name. Loads go through ``gate``.
         """
         group = spec.name if group is None else group
-        spec = self._configured(spec)
-        region = self._regions.get((spec.name, group))
+        names = spec.name, group
+        region = self._regions.get(names)
+        if region is not None and self._asked[names] is spec:
+            return region
+        asked, spec = spec, self._configured(spec)
         if region is None:
             region = CacheRegion(
                 spec,
@@ -86,7 +93,8 @@ class CacheBudget:
                 settings=self.settings,
                 gate=gate,
             )
-            self._regions[spec.name, group] = region
+            self._regions[names] = region
+            self._names.setdefault(group, []).append(spec.name)
         elif region.spec != spec:
             raise InvalidInputError(
                 f"cache {spec.name!r} of group {group!r} exists with other bounds: give one of them another "
@@ -94,6 +102,7 @@ class CacheBudget:
                 cache=spec.name,
                 group=group,
             )
+        self._asked[names] = asked
         return region
 
     def _configured(self, spec: CacheSpec) -> CacheSpec:
@@ -120,8 +129,9 @@ class CacheBudget:
     def forget(self, group: str) -> int:
         """Drops the group with its regions, entries and floor; says how many entries."""
         dropped = 0
-        for name, owner in [names for names in self._regions if names[1] == group]:
-            dropped += self._regions.pop((name, owner)).invalidate_all()
+        for name in self._names.pop(group, ()):
+            dropped += self._regions.pop((name, group)).invalidate_all()
+            del self._asked[name, group]
         self._ledger.close(group)
         return dropped
 

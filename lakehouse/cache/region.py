@@ -89,6 +89,9 @@ class CacheRegion(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
     def __bool__(self) -> bool:
         return True  # an empty cache is a cache: len() must not decide
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
-from lakehouse.catalog.layers.cache_statistics import cache_statistics
 from lakehouse.catalog.layers.layers import ACCOUNT_GROUP, AccountLayers, Layers
 from lakehouse.catalog.layers.prometheus import cache_metrics
+from lakehouse.catalog.layers.stats_table import cache_statistics
 from lakehouse.catalog.nodes import RelationPath
 from lakehouse.errors import InvalidInputError, LakehouseError
 from lakehouse.io.work import map_bounded, or_none

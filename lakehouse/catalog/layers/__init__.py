@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.layers.cache_statistics import STATISTICS_SCHEMA, cache_statistics
     from lakehouse.catalog.layers.layers import AccountLayers, DropListener, Layers, content_tags
     from lakehouse.catalog.layers.limits import Limiter, LoadLimits
     from lakehouse.catalog.layers.prometheus import cache_metrics
+    from lakehouse.catalog.layers.stats_table import STATISTICS_SCHEMA, cache_statistics
 
 __all__ = [
     "STATISTICS_SCHEMA", "AccountLayers", "DropListener", "Layers", "Limiter", "LoadLimits", "cache_metrics",
@@ -25,7 +25,7 @@ __all__ = [
 __getattr__, __dir__ = door(
     __name__,
     {
-        "cache_statistics": "STATISTICS_SCHEMA cache_statistics",
+        "stats_table": "STATISTICS_SCHEMA cache_statistics",
         "layers": "AccountLayers DropListener Layers content_tags",
         "limits": "Limiter LoadLimits",
         "prometheus": "cache_metrics",

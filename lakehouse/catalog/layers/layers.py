@@ -154,6 +154,7 @@ class Layers:
         self.hints = self._content("hints", limits.statistics)
         self.overlay = self._content("overlay", limits.of_layer("overlay"))
         self.puffin = self._content("puffin", None)
+        limits.of_layer("pointer")  # of each account, made here for the statistics of limits
 
     def __repr__(self) -> str:
         return f"Layers(accounts={len(self._accounts)}, weight={self.budget.weight})"

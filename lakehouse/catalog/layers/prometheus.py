@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 
 from lakehouse.cache import CacheStats
-from lakehouse.catalog.layers.cache_statistics import account_of, visible
 from lakehouse.catalog.layers.layers import Layers
 from lakehouse.catalog.layers.limits import Limiter
+from lakehouse.catalog.layers.stats_table import account_of, visible
 from lakehouse.io.prometheus import escaped, head
 
 __all__ = ["cache_metrics"]

@@ -290,7 +290,19 @@ class Committer:
             return await self._settle_late(child, writer)
         self._snapshots.note(child, head.seen_at)
         self._snapshots.hint()
+        self._keep(call, child)
         return Committed(snapshot=child, changed=True, attempts=attempt + 1)
+
+    def _keep(self, call: _Call, child: Snapshot) -> None:
+        """Puts what the commit wrote into the caches: the next reader here asks for none of it."""
+        self._snapshots.keep(child)
+        fold = self._fold
+        folded = () if fold is None else tuple(zip(fold.manifests, fold.outputs, strict=True))
+        refs = {ref.path: ref for ref in child.manifests}
+        for written, entries in (*call.spilled.written, *folded):
+            ref = refs.get(written.path)
+            if ref is not None:
+                self._manifests.keep(ref, entries, child.id)
 
     async def _child(self, call: _Call, base: Snapshot, attempt: int) -> Snapshot | None:
         """Returns the snapshot to create after a head; None when nothing needs to be changed."""

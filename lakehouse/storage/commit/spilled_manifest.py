@@ -31,6 +31,11 @@ class SpilledManifest:
             self._written = entries, await write_manifest(self._store, self._root, base, entries)
         return self._written[1]
 
+    @property
+    def written(self) -> tuple[tuple[ManifestRef, tuple[FileEntry, ...]], ...]:
+        """The manifest with its entries, where one was written."""
+        return () if self._written is None else ((self._written[1], self._written[0]),)
+
 
 async def write_manifest(
     store: ObjectStore, root: str, base: Snapshot, entries: tuple[FileEntry, ...]

@@ -98,6 +98,14 @@ class Manifests:
         found = await self.cache.get((self.root, manifest.path), load, tags=identity_tags(self.table))
         return found or ColumnarEntries(())
 
+    def keep(self, ref: ManifestRef, entries: Sequence[FileEntry], snapshot: int) -> None:
+        """Puts the entries of a manifest that a snapshot has just written into the cache."""
+        key = (self.root, ref.path)
+        if key not in self.cache:
+            at = ref.at if ref.at is not None else snapshot
+            placed = ColumnarEntries([with_position(entry, at) for entry in entries])
+            self.cache.put(key, placed, tags=identity_tags(self.table))
+
     async def _load(self, ref: ManifestRef, snapshot: int) -> ColumnarEntries:
         key = join(self.root, ref.path)
         fetched = await or_none(self.store.get(key))

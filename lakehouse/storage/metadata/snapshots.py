@@ -423,6 +423,10 @@ class Snapshots:
                 last = middle - 1
         return best
 
+    def keep(self, snapshot: Snapshot) -> None:
+        """Puts a snapshot that was just created into the cache."""
+        self._cache.put((self.root, snapshot.id), snapshot, tags=self._tags)
+
     async def _read(self, number: int) -> Snapshot:
         snapshot = await self.find(number)
         if snapshot is None:

@@ -106,6 +106,7 @@ async def drop_named(
             table=str(name),
         ) from error
     until = None if drop is None else await _until(table, drop)
+    env.caches.forget(table.uuid)
     return DropResult(
         table=str(name),
         uuid=table.uuid,

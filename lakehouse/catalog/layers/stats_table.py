@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import pyarrow as pa
 
-from lakehouse.cache import CacheStats
+from lakehouse.cache import CacheStats, Counters
 from lakehouse.catalog.layers.layers import ACCOUNT_GROUP, Layers
 
 __all__ = ["STATISTICS_SCHEMA", "account_of", "cache_statistics", "visible"]
@@ -45,15 +47,44 @@ STATISTICS_SCHEMA = pa.schema(
 )
 """Columns of the statistics; ``docs/guides/caches.md`` says what each means."""
 
+_SUMMED = tuple(field.name for field in fields(Counters) if not field.name.startswith("last_"))
+
 
 def visible(layers: Layers, account: str | None = None) -> list[CacheStats]:
-    """Returns the statistics that an account may see: its own, and those that all share; None sees all."""
-    own = None if account is None else ACCOUNT_GROUP + account
-    return [
-        stats
-        for stats in layers.budget.stats()
-        if own is None or stats.group == own or not stats.group.startswith(ACCOUNT_GROUP)
-    ]
+    """Returns the statistics that an account may see: its own, and those that all share; None sees all.
+
+    Content that is kept for several scopes of credentials apart counts as one cache.
+    """
+    found: dict[tuple[str, str], CacheStats] = {}
+    for stats in layers.budget.stats():
+        owner = account_of(stats)
+        if owner is None or account is None or owner == account:
+            place = stats.name, owner or ""
+            before = found.get(place)
+            found[place] = stats if before is None else _together(before, stats)
+    return [found[place] for place in sorted(found)]
+
+
+def _together(one: CacheStats, other: CacheStats) -> CacheStats:
+    """Returns two caches of one name as if they were one."""
+    ages = [age for age in (one.oldest_s, other.oldest_s) if age is not None]
+    return replace(
+        one,
+        entries=one.entries + other.entries,
+        weight=one.weight + other.weight,
+        oldest_s=max(ages, default=None),
+        counters=_sum(one.counters, other.counters),
+    )
+
+
+def _sum(one: Counters, other: Counters) -> Counters:
+    failed_last = max((one, other), key=lambda counted: counted.last_failure_ms or 0)
+    return Counters(
+        **{name: getattr(one, name) + getattr(other, name) for name in _SUMMED},
+        last_load_ms=max(one.last_load_ms or 0, other.last_load_ms or 0) or None,
+        last_failure_ms=failed_last.last_failure_ms,
+        last_error=failed_last.last_error,
+    )
 
 
 def cache_statistics(layers: Layers, account: str | None = None) -> pa.Table:
@@ -64,11 +95,8 @@ def cache_statistics(layers: Layers, account: str | None = None) -> pa.Table:
         account: whose they are to be; None = everybody's. Errors of loads for others are not shown to one
             account: they may name what it must not know of.
     """
-    seen = visible(layers, account)
-    rows = [
-        _row(stats, accounts=1 if account else len(layers.accounts), is_owner=account is None)
-        for stats in seen
-    ]
+    accounts = 1 if account else len(layers.accounts)
+    rows = [_row(stats, accounts=accounts, is_owner=account is None) for stats in visible(layers, account)]
     return pa.Table.from_pylist(rows, schema=STATISTICS_SCHEMA)
 
 
