@@ -71,6 +71,11 @@ def test_the_committed_twin_is_fresh() -> None:
             "self._bridge.hold(self._wrapped.m)",
         ),
         ("@property\ndef m(self) -> int:", "@property\n    def m(self) -> int:", "self._wrapped.m"),
+        (
+            "@property\ndef m(self) -> Two:",
+            "@property\n    def m(self) -> Two:",
+            "Two(self._wrapped.m, self._bridge)",
+        ),
     ],
 )
 def test_a_method_becomes_a_stub(method: str, signature: str, result: str) -> None:
@@ -124,7 +129,6 @@ def test_attributes_are_passed_through_or_left_out() -> None:
         ("def m(self) -> int: ...", "no docstring"),
         ('async def m(self):\n    """M."""', "One.m does not say what it returns"),
         ('async def m(self) -> list[Two]:\n    """M."""', "only .* themselves become twins"),
-        ('@property\ndef m(self) -> Two:\n    """M."""', "only .* themselves become twins"),
         ('@staticmethod\ndef m() -> int:\n    """M."""', "a method that is staticmethod"),
         ('async def m(self, a: Unheard) -> int:\n    """M."""', "where does the name Unheard come from"),
         ("def __init__(self) -> None:\n    self.a = 1", "attribute One.a"),

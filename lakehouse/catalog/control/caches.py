@@ -26,9 +26,9 @@ __all__ = ["LakeCache", "PrewarmReport"]
 
 log = get_logger(__name__)
 
-Warm = Callable[[RelationPath], Awaitable[object]]
+_Warm = Callable[[RelationPath], Awaitable[object]]
 """Loads what a query of a table needs to know of it."""
-Identify = Callable[[str, RelationPath], Awaitable[uuid.UUID | None]]
+_Identify = Callable[[str, RelationPath], Awaitable[uuid.UUID | None]]
 """Finds the identity of a relation, given catalog and path; NotFoundError where there is none."""
 _RELATION_PARTS = 2
 """Least number of parts of a path in a catalog that may be a relation's."""
@@ -60,8 +60,8 @@ class LakeCache:
         self,
         layers: Layers,
         *,
-        warm: Warm,
-        identify: Identify,
+        warm: _Warm,
+        identify: _Identify,
         catalogs: Callable[[], Collection[str]],
         account: str = DEFAULT_ACCOUNT,
         sees_all: bool = True,

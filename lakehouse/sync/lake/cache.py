@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lakehouse.lake.cache import LakeCaches as AsyncLakeCaches
 from lakehouse.sync.bridge import Bridge
-from lakehouse.sync.lake_cache import LakeCache
+from lakehouse.sync.lake.caches import LakeCache
 
 __all__ = ["LakeCaches"]
 
