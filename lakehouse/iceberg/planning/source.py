@@ -41,12 +41,12 @@ def _weigh_list(manifests: Sequence[ManifestFile]) -> int:
     return 600 * len(manifests)
 
 
-Held = ManifestColumns | weakref.ref[ManifestColumns]
+_Held = ManifestColumns | weakref.ref[ManifestColumns]
 """Entries of a manifest: its own, or those that another scope holds as long as it holds them."""
 _TAKEN_OVER_BYTES = 100
 
 
-def _weigh_columns(columns: Held) -> int:
+def _weigh_columns(columns: _Held) -> int:
     return columns.nbytes if isinstance(columns, ManifestColumns) else _TAKEN_OVER_BYTES
 
 
@@ -90,7 +90,7 @@ class PlanCaches:
         return self._budget.region(_LISTS, group=self._scope.who)
 
     @property
-    def manifests(self) -> CacheRegion[tuple[str, int], Held]:
+    def manifests(self) -> CacheRegion[tuple[str, int], _Held]:
         """Entries by path and length of the manifest."""
         return self._budget.region(_MANIFESTS, group=self._scope.who)
 
@@ -139,7 +139,7 @@ class ManifestSource:
         """Returns the live entries of manifests, each fetched once."""
         keys = {(manifest.path, manifest.length): manifest for manifest in manifests}
 
-        async def load(missing: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Held]:
+        async def load(missing: Sequence[tuple[str, int]]) -> dict[tuple[str, int], _Held]:
             taken = await self._taken_over(missing)
             left = [key for key in missing if key not in taken]
             return {**taken, **dict(zip(left, await self._loaded([keys[key] for key in left]), strict=True))}
