@@ -103,6 +103,9 @@ class MetaCacheSettings:
     table_manifests: FileLayerSettings = field(
         default_factory=FileLayerSettings, metadata=_means("Manifests of our tables, as columns.")
     )
+    table_lookups: FileLayerSettings = field(
+        default_factory=FileLayerSettings, metadata=_means("Plans of lookups in snapshots of our tables.")
+    )
     iceberg_manifest_lists: FileLayerSettings = field(
         default_factory=FileLayerSettings, metadata=_means("Manifest lists of Iceberg tables.")
     )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from lakehouse.cache import identity_tags
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
 from lakehouse.expr.nodes import all_given
@@ -64,7 +65,9 @@ async def table_lookup(table: OpenTable, view: View) -> Lookup:
         plan = await load(None)
     else:
         key = (table.root, snapshot.id, snapshot.token)
-        plan = await table.env.caches.lookups.get(key, load) or await load(None)
+        plan = await table.env.caches.lookups.get(key, load, tags=identity_tags(table.uuid)) or await load(
+            None
+        )
     return Lookup(plan.entries, plan.schema, table, plan=plan)
 
 
