@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.config.catalogs import AccountConfig, CatalogConfig
     from lakehouse.config.groups import (
         ENV_PREFIX,
         CacheSettings,
@@ -29,14 +30,16 @@ if TYPE_CHECKING:
     from lakehouse.config.settings import RESERVED_ENV, Settings
 
 __all__ = [
-    "ENV_PREFIX", "RESERVED_ENV", "WHOLE_BUDGET", "CacheSettings", "CatalogSettings", "FileLayerSettings",
-    "IcebergSettings", "IndexSettings", "IoSettings", "LayerSettings", "MetaCacheSettings", "MetaSettings",
-    "PointerLayerSettings", "Secret", "SettingInfo", "Settings", "TableSettings",
+    "ENV_PREFIX", "RESERVED_ENV", "WHOLE_BUDGET", "AccountConfig", "CacheSettings", "CatalogConfig",
+    "CatalogSettings", "FileLayerSettings", "IcebergSettings", "IndexSettings", "IoSettings", "LayerSettings",
+    "MetaCacheSettings", "MetaSettings", "PointerLayerSettings", "Secret", "SettingInfo", "Settings",
+    "TableSettings",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
+        "catalogs": "AccountConfig CatalogConfig",
         "groups": "ENV_PREFIX CacheSettings CatalogSettings IcebergSettings IndexSettings IoSettings "
         "SettingInfo TableSettings",
         "layers": "WHOLE_BUDGET FileLayerSettings LayerSettings MetaCacheSettings MetaSettings "

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Self, get_type_hints
 
+from lakehouse.config.catalogs import ACCOUNTS, CATALOGS
 from lakehouse.config.groups import (
     ENV_PREFIX,
     CacheSettings,
@@ -163,6 +164,8 @@ def _is_reserved(variable: str) -> bool:
 
 def _from_file(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[SettingInfo, object, str]]:
     for name, value in table.items():
+        if not prefix and name in (ACCOUNTS, CATALOGS):
+            continue  # they hold credentials, and settings do not
         if isinstance(value, Mapping):
             yield from _from_file(value, f"{prefix}{name}.")
         else:

@@ -8,7 +8,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.io.cost import Cost, OperationCost, measure
-    from lakehouse.io.open import load_settings, open_backend, open_store
+    from lakehouse.io.open import load_catalogs, load_settings, open_backend, open_store
     from lakehouse.io.options import StorageOptions
     from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
     from lakehouse.io.retry import RetryPolicy
@@ -30,6 +30,7 @@ __all__ = [
     "RetryPolicy",
     "StorageOptions",
     "Stored",
+    "load_catalogs",
     "load_settings",
     "map_bounded",
     "measure",
@@ -41,7 +42,7 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "cost": "Cost OperationCost measure",
-        "open": "load_settings open_backend open_store",
+        "open": "load_catalogs load_settings open_backend open_store",
         "options": "StorageOptions",
         "protocols": "Buffer Capabilities Fetched ListPage ObjectMeta Stored",
         "retry": "RetryPolicy",

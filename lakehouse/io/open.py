@@ -12,7 +12,7 @@ from typing import Any
 
 from lakehouse._version import install_command
 from lakehouse.clock import Clock
-from lakehouse.config import RESERVED_ENV, IoSettings, Settings
+from lakehouse.config import RESERVED_ENV, CatalogConfig, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore
 from lakehouse.io.location import Location
@@ -22,7 +22,7 @@ from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore
 
-__all__ = ["load_settings", "open_backend", "open_store", "stacked", "understood_options"]
+__all__ = ["load_catalogs", "load_settings", "open_backend", "open_store", "stacked", "understood_options"]
 
 _BACKENDS = {
     "s3": ("lakehouse.io.backends.s3", "S3Backend"),
@@ -171,14 +171,22 @@ def load_settings(
     The file is ``path``, or what ``LAKEHOUSE_CONFIG`` names; without either there is none.
     """
     env = os.environ if env is None else env
+    return Settings.resolve(overrides, env=env, file=_configuration(env, path))
+
+
+def load_catalogs(*, env: Mapping[str, str] | None = None, path: str | None = None) -> CatalogConfig:
+    """Catalogs and accounts of the file that :func:`load_settings` reads."""
+    return CatalogConfig.of_file(_configuration(os.environ if env is None else env, path))
+
+
+def _configuration(env: Mapping[str, str], path: str | None) -> Mapping[str, object]:
     path = path or env.get(RESERVED_ENV[0])
-    table: dict[str, object] = {}
-    if path:
-        try:
-            with Path(path).expanduser().open("rb") as file:
-                table = tomllib.load(file)
-        except OSError as error:
-            raise InvalidInputError(f"the configuration file {path!r} cannot be read: {error}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInputError(f"the configuration file {path!r} is not TOML: {error}") from error
-    return Settings.resolve(overrides, env=env, file=table)
+    if not path:
+        return {}
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise InvalidInputError(f"the configuration file {path!r} cannot be read: {error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"the configuration file {path!r} is not TOML: {error}") from error
