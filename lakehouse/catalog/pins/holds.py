@@ -25,7 +25,7 @@ from lakehouse.iceberg import IcebergTable
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import PIN_S, OpenTable, drop_pin, make_pin, until_pinned_s
 
-__all__ = ["Holds"]
+__all__ = ["PinHolds"]
 
 _FREE_S = until_pinned_s(1800.0)
 """Seconds that any table's grace covers: half of the least one that a table may have."""
@@ -43,7 +43,7 @@ class _Touch:
     commit: asyncio.Task[None] | None = None
 
 
-class Holds:
+class PinHolds:
     """Holds of one query.
 
     Args:

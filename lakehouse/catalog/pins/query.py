@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT, ResourceId
 from lakehouse.catalog.nodes import RelationNode, TableNode
 from lakehouse.catalog.pins.choices import Moment, SnapshotChoice, SnapshotPin
-from lakehouse.catalog.pins.holds import Holds
+from lakehouse.catalog.pins.holds import PinHolds
 from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet, Reference
 from lakehouse.catalog.pins.query_scan import QueryScan
 from lakehouse.catalog.pins.sharing import Sharing, shared_pins
@@ -117,7 +117,7 @@ class Query:
             home.settings.query_lifetime_s if lifetime_s is None else lifetime_s
         )
         name = f"query-{self._id.hex}-{new_token()[:_NAME_DIGITS]}"
-        self._holds = Holds(name, self._opened, self._clock)
+        self._holds = PinHolds(name, self._opened, self._clock)
         self._pins = PinSet(home.graph, as_of=as_of, hold=self._holds.hold)
         self._began: float | None = None
         self._is_ended = self._is_shared = False
