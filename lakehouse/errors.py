@@ -51,6 +51,7 @@ KINDS: dict[str, str] = {
     # Append only: programs compare these words. A kind is never renamed or removed.
     "acknowledged-lost": "an acknowledged object was overwritten or is gone: the store ignored a condition",
     "already-exists": "something of that name is there already",
+    "ambiguous_name": "a name fits several objects: say which kind is meant, or use the id",
     "bad-credentials": "the store does not know the access key, or the signature is wrong",
     "clock-skew": "this machine's clock and the store's differ too much",
     "closed": "used after it was closed, or before it was opened",
@@ -85,8 +86,8 @@ KINDS: dict[str, str] = {
     "unsupported-version": "written by a newer release",
     "wrong-loop": "used from another event loop than the one it was opened on",
     "wrong-process": "used after a fork in the child process",
-    "wrong-relation": "the name is that of a view where a table is wanted, or the other way round",
     "wrong-region": "the bucket is in another region",
+    "wrong-relation": "the name is that of a view where a table is wanted, or the other way round",
 }
 
 

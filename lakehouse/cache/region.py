@@ -147,6 +147,21 @@ class CacheRegion(Generic[K, V]):
         await self._wait((flight,))
         return flight.values.get(key)
 
+    async def reload(
+        self, key: K, load: Callable[[K], Awaitable[V | None]], *, tags: Sequence[Hashable] = ()
+    ) -> V | None:
+        """Loads a value now, whatever is held or being loaded; None is absence.
+
+        It replaces what is held when it lands; when it fails, what is held stays.
+        """
+        self._counters.misses += 1
+        if self._disabled:
+            return (await self._fetched(_one(key, load), key)).get(key)
+        self._under_way()
+        flight = self._start((key,), _one(key, load), tags)
+        await self._wait((flight,))
+        return flight.values.get(key)
+
     async def get_many(
         self,
         keys: Iterable[K],

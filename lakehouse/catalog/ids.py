@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import uuid
 from typing import NamedTuple, Self
+from uuid import UUID
 
 from lakehouse.errors import InvalidInputError
 
@@ -46,6 +47,17 @@ class ResourceId(NamedTuple):
         # The length of each part is in the text, so that no two lists of parts are one text.
         text = "".join(f"{len(name)}:{name}" for name in (kind.value, *names))
         return cls(account, kind, uuid.uuid5(_SPACE, text))
+
+    @classmethod
+    def of_relation(cls, account: str, kind: NodeKind, catalog: str, identity: UUID) -> Self:
+        """Returns the id of an incarnation of a table or view.
+
+        Two catalogs may know one table at different states of it, so those of attached catalogs have ids by
+        catalog; our own have their uuid.
+        """
+        if not catalog:
+            return cls(account, kind, identity)
+        return cls(account, kind, uuid.uuid5(_SPACE, f"{len(catalog)}:{catalog}{identity.hex}"))
 
     @classmethod
     def parse(cls, text: str) -> Self:

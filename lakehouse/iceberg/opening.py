@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.clock import Clock
@@ -33,7 +34,9 @@ from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.io.location import Location
 from lakehouse.io.work import in_thread, or_none
 
-__all__ = ["is_metadata_file", "load_metadata", "open_locations", "reload_metadata"]
+__all__ = [
+    "ReadMetadata", "find_metadata", "is_metadata_file", "load_metadata", "open_locations", "read_metadata",
+]  # fmt: skip
 
 _FOLDER = "metadata"
 _HINT = f"{_FOLDER}/version-hint.text"
@@ -42,6 +45,15 @@ _FILE = re.compile(
     r"(?:v(?P<version>\d{1,18})|(?P<number>\d{1,18})-[^/]+?)(?:\.gz)?\.metadata\.json(?:\.gz)?"
 )
 _HINT_BYTES_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMetadata:
+    """Metadata, and the version of the object that they were read from."""
+
+    metadata: TableMetadata
+    version: str | None = None
+    """Version by the store, such as an ETag; None where it tells none."""
 
 
 def is_metadata_file(url: str) -> bool:
@@ -80,48 +92,99 @@ def open_locations(
 
 
 async def load_metadata(locations: Locations, url: str) -> TableMetadata:
+    """Loads the metadata that a URL names; see :func:`find_metadata`."""
+    return (await find_metadata(locations, url)).metadata
+
+
+async def find_metadata(locations: Locations, url: str, *, known: ReadMetadata | None = None) -> ReadMetadata:
     """Loads the metadata that a URL names, and admits the places that they name.
 
     Args:
         locations: made by :func:`open_locations` for the same URL.
         url: a metadata file, or the directory of a table, in which the newest file is found.
+        known: metadata that were read before; where their object is still the same, it is not read again.
 
     Raises:
         NotFoundError: there are no metadata.
         CorruptionError: they are damaged, or the hint is.
         UnsupportedVersionError: they are of a later version of the format.
     """
+    reader = _Reader(locations.store, known)
     if is_metadata_file(url):
         key = Location.parse(url).path[len(locations.opened.path.rstrip("/")) + 1 :]
-        metadata = await reload_metadata(locations.store, key)
+        read = await reader.read(key)
     else:
-        metadata = await _newest(locations.store)
-    locations.admit(metadata)
-    return metadata
+        read = await reader.newest()
+    locations.admit(read.metadata)
+    return read
 
 
-async def reload_metadata(store: ObjectStore, key: str) -> TableMetadata:
+async def read_metadata(store: ObjectStore, key: str) -> ReadMetadata:
     """Reads one metadata file: one GET."""
     fetched = await store.get(key)
-    return await in_thread(decode_metadata, fetched.data, f"{store.url}/{key}")
+    metadata = await in_thread(decode_metadata, fetched.data, f"{store.url}/{key}")
+    return ReadMetadata(metadata=metadata, version=fetched.version)
 
 
-async def _newest(store: ObjectStore) -> TableMetadata:
-    hint = await or_none(store.get(_HINT))
-    if hint is not None:
-        hinted = await _hinted(store, _hint_text(store, hint.data))
-        if hinted is not None:
-            return hinted
-    keys = await _listed(store)
-    if not keys:
-        raise NotFoundError(
-            f"there are no metadata of an Iceberg table at {store.url}/{_FOLDER}: give the directory that "
-            "holds metadata/ and data/, or a metadata file",
-            key=_FOLDER,
+class _Reader:
+    """Reads of the metadata files of one directory.
+
+    Args:
+        store: its root is the table's directory.
+        known: metadata that were read before.
+    """
+
+    def __init__(self, store: ObjectStore, known: ReadMetadata | None) -> None:
+        self._store, self._known = store, known
+
+    async def read(self, key: str) -> ReadMetadata:
+        """Reads a file: one GET, or a HEAD where it is still the one that is known."""
+        known, path = self._known, f"{self._store.url}/{key}"
+        is_named = known is not None and known.version is not None and known.metadata.path == path
+        # By its version too: who drops a table and makes it anew may use the path again.
+        if known is not None and is_named and (await self._store.head(key)).version == known.version:
+            return known
+        return await read_metadata(self._store, key)
+
+    async def newest(self) -> ReadMetadata:
+        """Reads the newest file."""
+        store = self._store
+        hint = await or_none(store.get(_HINT))
+        if hint is not None:
+            hinted = await self._hinted(_hint_text(store, hint.data))
+            if hinted is not None:
+                return hinted
+        keys = await _listed(store)
+        if not keys:
+            raise NotFoundError(
+                f"there are no metadata of an Iceberg table at {store.url}/{_FOLDER}: give the directory "
+                "that holds metadata/ and data/, or a metadata file",
+                key=_FOLDER,
+            )
+        found = [read async for read in map_bounded(self.read, keys, store.settings.ranges_concurrency)]
+        return max(found, key=lambda read: (read.metadata.last_updated_ms, read.metadata.path))
+
+    async def _hinted(self, hint: str) -> ReadMetadata | None:
+        """Reads the version that a hint names or the last one after it; None when there is none."""
+        if not hint.isdecimal():
+            return await self._version(hint.removesuffix(_ENDS[0]))
+        number = int(hint[:18])
+        versions = map_bounded(self._version, [f"v{number}", f"v{number + 1}"], 2)
+        one, following = [read async for read in versions]
+        while following is not None:
+            one, number = following, number + 1
+            following = await self._version(f"v{number + 1}")
+        return one
+
+    async def _version(self, name: str) -> ReadMetadata | None:
+        """Reads a file by its name without the ending; None when it is not there, plain or compressed."""
+        if (plain := await or_none(self.read(f"{_FOLDER}/{name}{_ENDS[0]}"))) is not None:
+            return plain
+        compressed = map_bounded(
+            lambda end: or_none(self.read(f"{_FOLDER}/{name}{end}")), _ENDS[1:], len(_ENDS)
         )
-    loaded = map_bounded(lambda key: reload_metadata(store, key), keys, store.settings.ranges_concurrency)
-    found = [metadata async for metadata in loaded]
-    return max(found, key=lambda metadata: (metadata.last_updated_ms, metadata.path))
+        found = [read async for read in compressed if read is not None]
+        return found[0] if found else None
 
 
 def _hint_text(store: ObjectStore, data: bytes) -> str:
@@ -134,30 +197,6 @@ def _hint_text(store: ObjectStore, data: bytes) -> str:
             got=short(text),
         )
     return text
-
-
-async def _hinted(store: ObjectStore, hint: str) -> TableMetadata | None:
-    """Loads the version that a hint names or the last one after it; None when there is none."""
-    if not hint.isdecimal():
-        return await _version(store, hint.removesuffix(_ENDS[0]))
-    number = int(hint[:18])
-    versions = map_bounded(lambda name: _version(store, name), [f"v{number}", f"v{number + 1}"], 2)
-    one, following = [metadata async for metadata in versions]
-    while following is not None:
-        one, number = following, number + 1
-        following = await _version(store, f"v{number + 1}")
-    return one
-
-
-async def _version(store: ObjectStore, name: str) -> TableMetadata | None:
-    """Loads a file by its name without the ending; None when it is not there, plain or compressed."""
-    if (plain := await or_none(reload_metadata(store, f"{_FOLDER}/{name}{_ENDS[0]}"))) is not None:
-        return plain
-    compressed = map_bounded(
-        lambda end: or_none(reload_metadata(store, f"{_FOLDER}/{name}{end}")), _ENDS[1:], len(_ENDS)
-    )
-    found = [metadata async for metadata in compressed if metadata is not None]
-    return found[0] if found else None
 
 
 async def _listed(store: ObjectStore) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,6 +77,8 @@ class IcebergSchema:
     """Columns of types that are not read: type by name."""
     identifier_ids: tuple[int, ...] = ()
     """Fields that say which row is which."""
+    document: Mapping[str, Any] = dataclass_field(default_factory=dict, hash=False, compare=False, repr=False)
+    """Schema as the metadata file has it, with columns of all types."""
 
     @property
     def table_schema(self) -> TableSchema:
@@ -154,6 +157,7 @@ def parse_schema(schema: JsonObject) -> IcebergSchema:
         names=tuple(names),
         unread=unread,
         identifier_ids=schema.read("identifier-field-ids", each(number), ()),
+        document=schema.values,
     )
 
 

@@ -36,12 +36,12 @@ class LakeCatalogs:
         check_not_system(check_name(name, "catalog"))
         if await self._state.names.has_database(name):
             raise same_name_error(name)
-        self._state.catalogs.attach(name, properties)
+        self._state.attach(name, properties)
 
     async def detach_catalog(self, name: str) -> None:
         """Detaches a catalog, and closes its connections and those of its tables."""
-        await self._state.catalogs.detach(name)
+        await self._state.detach(name)
 
     async def catalogs(self) -> list[str]:
         """Returns the names of the attached catalogs, in order."""
-        return self._state.catalogs.names
+        return [name for name in self._state.sources.names if name]

@@ -63,9 +63,7 @@ class LakeDatabases:
         Args:
             catalog: the namespaces of this attached catalog instead, or those inside ``catalog.namespace``.
         """
-        if catalog is not None:
-            return await self._state.catalogs.namespaces(tuple(catalog.split(".")))
-        return [name async for name in self._state.names.databases()]
+        return await self._state.graph.namespace_names(catalog)
 
     async def database_exists(self, name: str) -> bool:
         """Returns whether there is a database of that name."""

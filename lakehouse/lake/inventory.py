@@ -13,7 +13,6 @@ from lakehouse.iceberg import IcebergTable
 from lakehouse.lake.state import LakeState
 from lakehouse.storage.metadata import TableName
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables import open_table
 
 __all__ = ["LakeInventory"]
 
@@ -114,7 +113,7 @@ async def _of_database(state: LakeState, database: str) -> AsyncGenerator[Listed
 
 def _ours(state: LakeState, name: TableName, *, is_wanted: bool = False) -> ListedTable:
     async def opened() -> Table:
-        return state.handle(await open_table(state.env, state.names, name))
+        return state.handle(await state.graph.open((name.database, name.table)))
 
     return ListedTable(catalog="", name=str(name), open=opened, is_wanted=is_wanted)
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakehouse.cache import CacheBudget
+from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
@@ -94,7 +95,7 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
         self._state = LakeState(store, settings=settings, clock=clock)
         self._stack: contextlib.AsyncExitStack | None = None
         for name, properties in (catalogs or {}).items():
-            self._state.catalogs.attach(name, properties)
+            self._state.attach(name, properties)
 
     @property
     def store(self) -> ObjectStore:
@@ -110,6 +111,11 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
     def caches(self) -> CacheBudget:
         """Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes."""
         return self._state.caches
+
+    @property
+    def graph(self) -> MetadataGraph:
+        """Metadata graph: names, ids and nodes of all that the lake and its catalogs hold."""
+        return self._state.graph
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled as configuration, not entered; tables in the same pickle share the store.

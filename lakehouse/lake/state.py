@@ -6,12 +6,16 @@ Invariant: a state is configuration until its lake is entered; it starts nothing
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from lakehouse.cache import CacheBudget
+from lakehouse.cache import CacheBudget, CacheSpec
+from lakehouse.catalog import sources as catalog_sources
 from lakehouse.catalog.control import LakeCache
+from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.catalog.layers import Layers
+from lakehouse.catalog.registry import OpenTables
+from lakehouse.catalog.sources import SourceSet, WarehouseSource
 from lakehouse.clock import Clock, SystemClock
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
@@ -20,17 +24,16 @@ from lakehouse.iceberg.publishing import publish_table, published
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import Background
 from lakehouse.storage.compact import watched
-from lakehouse.storage.metadata import TableCaches, TableName
+from lakehouse.storage.metadata import NameListing, TableCaches
 from lakehouse.storage.table import Table
-from lakehouse.storage.tables import Environment, Names, OpenTable, open_table
+from lakehouse.storage.tables import Environment, Names, OpenTable
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.catalogs import Catalogs
 
 __all__ = ["LakeState", "same_name_error"]
 
-_TABLE_PARTS = 2
-"""Parts of the name of a table of the lake: database and table; those of catalogs have more."""
+_NAME_POINTERS = CacheSpec(name="name-pointers")
 
 
 class LakeState:
@@ -54,9 +57,20 @@ class LakeState:
             self.layers, warm=self.warm, identify=self.identity, catalogs=self.attached_names
         )
         self.names = Names(store, self.settings.table)
+        self.registry = OpenTables()
+        self.names.listeners.append(self.registry.name_changed)
         self.env = Environment(
-            store, self.settings, self.clock, TableCaches(self.caches), self.spawn, publish_table
+            store,
+            self.settings,
+            self.clock,
+            TableCaches(self.caches),
+            self.spawn,
+            publish_table,
+            self.registry,
         )
+        self.sources = SourceSet(WarehouseSource(self.env, self.names, self.listing()))
+        self.graph = MetadataGraph(self.layers, self.sources)
+        self.registry.watch(self.graph)
         self.background = Background()
         self.is_entered = False
         self._catalogs: Catalogs | None = None
@@ -67,6 +81,27 @@ class LakeState:
         if self._catalogs is None:
             self._catalogs = iceberg_catalogs.Catalogs(self.caches, settings=self.settings, clock=self.clock)
         return self._catalogs
+
+    def listing(self) -> NameListing:
+        """Returns listings of names, which all accounts share."""
+        return NameListing(
+            self.store,
+            self.names.pointer,
+            self.caches.region(_NAME_POINTERS),
+            concurrency=self.settings.table.read_concurrency,
+        )
+
+    def attach(self, name: str, properties: Mapping[str, Any]) -> None:
+        """Attaches a catalog; nothing is contacted."""
+        self.catalogs.attach(name, properties)
+        self.sources.attach(catalog_sources.IcebergSource(name, self.catalogs, self.layers.table))
+
+    async def detach(self, name: str) -> None:
+        """Detaches a catalog, with its connections and all that is kept of it."""
+        self.sources.get(name)
+        await self.sources.detach(name)
+        self.graph.detached(name)
+        await self.catalogs.detach(name)
 
     @property
     def attached(self) -> Catalogs | None:
@@ -79,20 +114,17 @@ class LakeState:
 
     async def warm(self, path: tuple[str, ...]) -> None:
         """Loads what a query of a table has to know: its name, snapshot, schema and manifests."""
-        if len(path) > _TABLE_PARTS:
-            async with await self.catalogs.table(path) as table:
-                await table.plan()
-        else:
-            opened = await open_table(self.env, self.names, TableName.parse(".".join(path)))
+        await self.graph.relation(path)
+        opened = await self.graph.open(path)
+        if isinstance(opened, OpenTable):
             await (await opened.newest()).entries()
+        else:
+            async with opened as table:
+                await table.plan()
 
     async def identity(self, catalog: str, path: tuple[str, ...]) -> uuid.UUID:
         """Returns the identity of what a name stands for now."""
-        if not catalog:
-            return (await self.names.resolve(TableName.parse(".".join(path)))).table
-        table = await self.catalogs.table((catalog, *path))
-        async with table:
-            return table.metadata.identity
+        return (await self.graph.pointer((catalog, *path) if catalog else path, max_staleness=0.0)).identity
 
     def is_catalog(self, name: str) -> bool:
         """Returns whether a catalog is attached under a name."""
@@ -100,6 +132,7 @@ class LakeState:
 
     async def close_catalogs(self) -> None:
         """Closes the connections of catalogs."""
+        await self.sources.aclose()
         if self._catalogs is not None:
             await self._catalogs.aclose()
 

@@ -9,23 +9,23 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from lakehouse.catalog.ids import NodeKind
 from lakehouse.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from lakehouse.format.metadata import NameKind
 from lakehouse.format.schema import TableSchema, check_options, check_schema, schema_from_arrow
 from lakehouse.index.metas import Authorise, IndexMetaScan, iterate_index_metas
 from lakehouse.index.models import IndexType
 from lakehouse.index.puffin import MetaCache
-from lakehouse.io.work import ProgressCallback, or_none
+from lakehouse.io.work import ProgressCallback
 from lakehouse.lake.state import LakeState
 from lakehouse.storage.maintenance import PurgeReport, purge_dropped
 from lakehouse.storage.metadata import TableName, check_not_system
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import (
     DropResult,
+    OpenTable,
     TableIndexSource,
     create_table,
     drop_named,
-    open_table,
     shared_table,
     undrop_table,
 )
@@ -108,24 +108,18 @@ class LakeTables:
         Args:
             name: ``database.table``; with three parts or more ``catalog.namespace.table``.
         """
-        parts = _catalog_parts(name)
-        if parts is not None:
-            return await self._state.catalogs.table(parts)
-        parsed = TableName.parse(name)
         try:
-            return self._state.handle(await open_table(self._state.env, self._state.names, parsed))
+            found = await self._state.graph.open(name)
         except NotFoundError as error:
-            if self._state.is_catalog(parsed.database):
-                error.add_note(f"tables of the catalog {parsed.database!r} have three parts: {name}.table")
+            database = str(name).partition(".")[0]
+            if error.context.get("missing") is None and self._state.is_catalog(database):
+                error.add_note(f"tables of the catalog {database!r} have three parts: {name}.table")
             raise
+        return self._state.handle(found) if isinstance(found, OpenTable) else found
 
     async def table_exists(self, name: str) -> bool:
         """Returns whether there is a table of that name; one of a catalog is loaded to find out."""
-        parts = _catalog_parts(name)
-        if parts is not None:
-            return await self._state.catalogs.has(parts)
-        found = await or_none(self._state.names.relation(TableName.parse(name)))
-        return found is not None and found.kind is NameKind.TABLE
+        return await self._state.graph.exists(name, NodeKind.TABLE)
 
     async def tables(
         self, database: str, *, prefix: str = "", after: str | None = None
@@ -137,19 +131,10 @@ class LakeTables:
             prefix: only tables whose names begin so.
             after: only tables whose names follow this one: where an earlier listing ended.
         """
-        if "." in str(database) or self._state.is_catalog(database):
-            for found in await self._state.catalogs.tables(tuple(database.split("."))):
-                if found.rpartition(".")[2].startswith(prefix) and (after is None or found > after):
-                    yield found
-            return
-        if not await self._state.names.has_database(database):
-            await self._state.names.resolve(TableName(database, "any"))
-        behind = after.rpartition(".")[2] if after else None
-        async with contextlib.aclosing(
-            self._state.names.tables(database, prefix=prefix, after=behind)
-        ) as names:
+        found = self._state.graph.table_names(database, begins=prefix, after=after)
+        async with contextlib.aclosing(found) as names:
             async for name in names:
-                yield str(name)
+                yield name
 
     async def drop_table(self, name: str, *, if_exists: bool = False) -> DropResult | None:
         """Drops a table: every open handle fails from then on, and the name is free.
@@ -256,19 +241,9 @@ class LakeTables:
         """Gives a table another name, in this or another database."""
         old, new = TableName.parse(name), TableName.new(new_name)
         try:
-            table = await open_table(self._state.env, self._state.names, old)
+            table: OpenTable = await self._state.graph.open((old.database, old.table))
         except NotFoundError:
             check_not_system(old.database)
             raise
         moved = await self._state.names.move(old, new, table.pointer, time_ms=self._state.clock.now_ms())
         return self._state.handle(shared_table(self._state.env, new, moved))
-
-
-_CATALOG_PARTS = 3
-"""Least number of parts in the name of a catalog's table: catalog, namespace, table."""
-
-
-def _catalog_parts(name: object) -> tuple[str, ...] | None:
-    """Returns the parts of the name of a catalog's table; None when the name can only be one of ours."""
-    parts = tuple(name.split(".")) if isinstance(name, str) else ()
-    return parts if len(parts) >= _CATALOG_PARTS else None

@@ -98,6 +98,18 @@ class IcebergTable:
         """Loads the metadata again, so that newer snapshots are seen."""
         return self._bridge.call(self._wrapped.refresh)
 
+    def pinned(self, snapshot: int | None, schema_id: int) -> IcebergTable:
+        """Returns the table with this snapshot as its current one, in this schema; nothing is loaded.
+
+        Args:
+            snapshot: id; None = a table without rows.
+            schema_id: id of the schema that rows are shown in.
+
+        Raises:
+            NotFoundError: there is no such snapshot, or no such schema.
+        """
+        return IcebergTable(self._wrapped.pinned(snapshot, schema_id), self._bridge)
+
     def schema(self) -> pa.Schema:
         """Columns that the table has now, those of types that are not read left out."""
         return self._bridge.call(self._wrapped.schema)

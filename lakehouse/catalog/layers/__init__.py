@@ -12,22 +12,28 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.layers.layers import AccountLayers, DropListener, Layers, content_tags
+    from lakehouse.catalog.layers.layers import (
+        ACCOUNT_GROUP,
+        AccountLayers,
+        DropListener,
+        Layers,
+        content_tags,
+    )
     from lakehouse.catalog.layers.limits import Limiter, LoadLimits
     from lakehouse.catalog.layers.prometheus import cache_metrics
     from lakehouse.catalog.layers.stats_table import STATISTICS_SCHEMA, cache_statistics
 
 __all__ = [
-    "STATISTICS_SCHEMA", "AccountLayers", "DropListener", "Layers", "Limiter", "LoadLimits", "cache_metrics",
-    "cache_statistics", "content_tags",
+    "ACCOUNT_GROUP", "STATISTICS_SCHEMA", "AccountLayers", "DropListener", "Layers", "Limiter",
+    "LoadLimits", "cache_metrics", "cache_statistics", "content_tags",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "stats_table": "STATISTICS_SCHEMA cache_statistics",
-        "layers": "AccountLayers DropListener Layers content_tags",
+        "layers": "ACCOUNT_GROUP AccountLayers DropListener Layers content_tags",
         "limits": "Limiter LoadLimits",
         "prometheus": "cache_metrics",
+        "stats_table": "STATISTICS_SCHEMA cache_statistics",
     },
 )

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from lakehouse.catalog.graph.references import Reference
 from lakehouse.catalog.ids import ResourceId
 from lakehouse.catalog.nodes import RelationNode, TableNode, ViewNode
 from lakehouse.catalog.pins.choices import Moment, PinKind, SnapshotChoice, SnapshotPin
@@ -20,10 +21,8 @@ from lakehouse.catalog.sources import SnapshotFacts
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.io.work import map_bounded
 
-__all__ = ["PinSet", "PinnedNodes", "Reference", "snapshot_pin"]
+__all__ = ["PinSet", "PinnedNodes", "snapshot_pin"]
 
-Reference = str | tuple[str, ...] | ResourceId
-"""Full name, its parts, or an id."""
 _VIEWS_DEEP = 64
 """Maximum number of views that read one another in a chain."""
 

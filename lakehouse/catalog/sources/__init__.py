@@ -13,6 +13,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.catalog.sources.access import EVERYTHING, Access, AuthoriseNamespace, restricted
+    from lakehouse.catalog.sources.iceberg import IcebergSource
     from lakehouse.catalog.sources.source import (
         CatalogSource,
         ListedName,
@@ -21,25 +22,31 @@ if TYPE_CHECKING:
         SnapshotFacts,
         TableFacts,
         ViewFacts,
+        catalog_tag,
+        unread_pointer,
     )
-    from lakehouse.catalog.sources.validation import (
-        CatalogCheck,
-        CatalogReport,
-        CheckStatus,
-        validate_source,
-    )
+    from lakehouse.catalog.sources.source_set import SourceSet
+    from lakehouse.catalog.sources.validation import CatalogCheck, CatalogReport, CheckStatus, validate_source
+    from lakehouse.catalog.sources.warehouse import WarehouseSource, advanced
 
 __all__ = [
     "EVERYTHING", "Access", "AuthoriseNamespace", "CatalogCheck", "CatalogReport", "CatalogSource",
-    "CheckStatus", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts", "ViewFacts", "restricted",
-    "validate_source",
+    "CheckStatus", "IcebergSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "SourceSet",
+    "TableFacts", "ViewFacts", "WarehouseSource", "advanced", "catalog_tag", "restricted",
+    "unread_pointer", "validate_source",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "access": "EVERYTHING Access AuthoriseNamespace restricted",
-        "source": "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts",
+        "iceberg": "IcebergSource",
+        "source": (
+            "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts catalog_tag "
+            "unread_pointer"
+        ),
+        "source_set": "SourceSet",
         "validation": "CatalogCheck CatalogReport CheckStatus validate_source",
+        "warehouse": "WarehouseSource advanced",
     },
 )

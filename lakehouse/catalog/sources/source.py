@@ -8,14 +8,26 @@ or ``table``) where something is not there, UnavailableError where the catalog c
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.nodes import NO_SUMMARY, RelationPath, TableSummary
 
-__all__ = ["CatalogSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "TableFacts", "ViewFacts"]
+__all__ = [
+    "CatalogSource",
+    "ListedName",
+    "Page",
+    "Pointer",
+    "SnapshotFacts",
+    "TableFacts",
+    "ViewFacts",
+    "catalog_tag",
+    "unread_pointer",
+]
+
+_NOBODY = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +115,16 @@ class ViewFacts:
     updated_ms: int | None = None
 
 
+def catalog_tag(name: str) -> tuple[Hashable, ...]:
+    """Returns the tag of content that was read through a catalog of some name."""
+    return ("catalog", name)
+
+
+def unread_pointer(path: RelationPath) -> Pointer:
+    """Returns the pointer of a name that nobody looked at."""
+    return Pointer(path=path, kind=NodeKind.TABLE, identity=_NOBODY, version="", content_key=(), location="")
+
+
 class CatalogSource(Protocol):
     """A catalog that the graph can ask."""
 
@@ -128,7 +150,10 @@ class CatalogSource(Protocol):
     async def page(
         self, namespace: RelationPath, *, prefix: str = "", after: str | None = None, limit: int
     ) -> Page:
-        """Lists a page of tables and views of a namespace; loads none of them."""
+        """Lists a page of tables and views of a namespace; loads none of them.
+
+        A catalog that lists all names at once returns them all, however many are asked for.
+        """
         ...
 
     def names(
@@ -180,7 +205,8 @@ class CatalogSource(Protocol):
         ...
 
     async def open(self, pointer: Pointer) -> Any:
-        """Opens the relation for reads of rows."""
+        """Opens the relation for reads of rows; one of which only the name is known is opened as it is
+        now."""
         ...
 
     async def aclose(self) -> None:

@@ -12,8 +12,22 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.catalogs.attached import Catalogs
+    from lakehouse.iceberg.catalogs.catalog import Catalog, FoundTable
     from lakehouse.iceberg.catalogs.file_io import StoreFileIO
+    from lakehouse.iceberg.locations import Locations
+    from lakehouse.iceberg.opening import ReadMetadata, read_metadata
 
-__all__ = ["Catalogs", "StoreFileIO"]
+__all__ = [
+    "Catalog", "Catalogs", "FoundTable", "Locations", "ReadMetadata", "StoreFileIO", "read_metadata",
+]  # fmt: skip
 
-__getattr__, __dir__ = door(__name__, {"attached": "Catalogs", "file_io": "StoreFileIO"})
+__getattr__, __dir__ = door(
+    __name__,
+    {
+        "attached": "Catalogs",
+        "catalog": "Catalog FoundTable",
+        "file_io": "StoreFileIO",
+        "lakehouse.iceberg.locations": "Locations",
+        "lakehouse.iceberg.opening": "ReadMetadata read_metadata",
+    },
+)

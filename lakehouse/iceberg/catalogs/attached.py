@@ -82,6 +82,10 @@ class Catalogs:
         del self._attached[name], self._properties[name]
         await self._closed(catalog, self._places.pop(name))
 
+    def catalog(self, name: str) -> Catalog:
+        """Returns the catalog of that name."""
+        return self._find(name)
+
     async def table(self, name: Name) -> IcebergTable:
         """Opens a table.
 

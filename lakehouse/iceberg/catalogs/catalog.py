@@ -14,6 +14,7 @@ from lakehouse.errors import LakehouseError, NotFoundError
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
+from lakehouse.iceberg.opening import ReadMetadata
 from lakehouse.suggest import suggestion
 
 __all__ = ["Catalog", "FoundTable", "Name", "shown"]
@@ -29,6 +30,13 @@ class FoundTable:
     metadata: TableMetadata
     locations: Locations
     """Places of its files, reached with what the catalog and the caller say."""
+    version: str | None = None
+    """Version of the object that its metadata were read from, where the metadata's path may be used again."""
+
+    @property
+    def read(self) -> ReadMetadata:
+        """The metadata, for the next call that finds the table."""
+        return ReadMetadata(metadata=self.metadata, version=self.version)
 
 
 def shown(name: Name) -> str:
@@ -47,12 +55,15 @@ class Catalog(abc.ABC):
         self.properties = properties
 
     @abc.abstractmethod
-    async def find(self, name: Name, locations: Locations | None = None) -> FoundTable:
+    async def find(
+        self, name: Name, locations: Locations | None = None, *, known: ReadMetadata | None = None
+    ) -> FoundTable:
         """Finds a table and loads its newest metadata.
 
         Args:
             name: namespaces and table.
             locations: places from an earlier call, to be used again.
+            known: metadata from an earlier call; while they are the newest, they are not read again.
 
         Raises:
             NotFoundError: there is none; the fact ``missing`` says whether it is the table or its namespace.

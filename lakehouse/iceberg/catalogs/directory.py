@@ -15,7 +15,7 @@ from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.iceberg.catalogs.catalog import Catalog, FoundTable, Name, shown
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.locations import Locations
-from lakehouse.iceberg.opening import load_metadata, open_locations
+from lakehouse.iceberg.opening import ReadMetadata, find_metadata, open_locations
 from lakehouse.io import ObjectStore, map_bounded, open_store
 from lakehouse.io.location import Location
 
@@ -44,7 +44,9 @@ class DirectoryCatalog(Catalog):
         self._root = Location.parse(str(properties.given["warehouse"]))
         self._store: ObjectStore | None = None
 
-    async def find(self, name: Name, locations: Locations | None = None) -> FoundTable:
+    async def find(
+        self, name: Name, locations: Locations | None = None, *, known: ReadMetadata | None = None
+    ) -> FoundTable:
         """Finds a table by its directory."""
         place = f"{self._root.path.rstrip('/')}/{_key(name)}"
         url = Location(scheme=self._root.scheme, path=place).url
@@ -55,7 +57,8 @@ class DirectoryCatalog(Catalog):
             clock=self._clock,
         )
         try:
-            return FoundTable(metadata=await load_metadata(found, url), locations=found)
+            read = await find_metadata(found, url, known=known)
+            return FoundTable(metadata=read.metadata, locations=found, version=read.version)
         except NotFoundError:
             if locations is None:
                 await found.aclose()

@@ -28,7 +28,7 @@ from lakehouse.iceberg.catalogs.file_io import FILE_IO, reading
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.locations import Locations, path_location
 from lakehouse.iceberg.metadata_json import decode_metadata
-from lakehouse.iceberg.opening import open_locations
+from lakehouse.iceberg.opening import ReadMetadata, open_locations
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.work import in_thread
 
@@ -95,9 +95,11 @@ class PyicebergCatalog(Catalog):
 
     # --- tables -----------------------------------------------------------------------
 
-    async def find(self, name: Name, locations: Locations | None = None) -> FoundTable:
+    async def find(
+        self, name: Name, locations: Locations | None = None, *, known: ReadMetadata | None = None
+    ) -> FoundTable:
         """Finds a table, and reads its metadata by the location that the catalog names."""
-        loading = _Loading(self, name, locations)
+        loading = _Loading(self, name, locations, known)
         try:
             return await loading.found()
         except NotFoundError as error:
@@ -143,10 +145,17 @@ class _Loading:
         catalog: that is asked.
         name: of the table.
         locations: places from an earlier loading; None = they are made.
+        known: metadata from an earlier loading.
     """
 
-    def __init__(self, catalog: PyicebergCatalog, name: Name, locations: Locations | None) -> None:
-        self._catalog, self._name = catalog, name
+    def __init__(
+        self,
+        catalog: PyicebergCatalog,
+        name: Name,
+        locations: Locations | None,
+        known: ReadMetadata | None = None,
+    ) -> None:
+        self._catalog, self._name, self._known = catalog, name, known
         self._locations, self._is_new = locations, locations is None
         self._read_already: FoundTable | None = None
 
@@ -176,8 +185,18 @@ class _Loading:
 
     async def _read(self, location: str) -> bytes:
         """Reads a metadata file for pyiceberg."""
+        known = self._unchanged(location, {})
+        if known is not None:
+            self._read_already = known
+            raise _UnchangedError("the metadata are known already")
         data, self._read_already = await self._file(location, {})
         return data
+
+    def _unchanged(self, location: str, handed_out: Mapping[str, Any]) -> FoundTable | None:
+        """Returns the known metadata when they are those at a location, which no catalog uses twice."""
+        if self._known is None or self._known.metadata.path != location:
+            return None
+        return FoundTable(metadata=self._known.metadata, locations=self._places(location, handed_out))
 
     async def _file(self, location: str, handed_out: Mapping[str, Any]) -> tuple[bytes, FoundTable]:
         places = self._places(location, handed_out)
@@ -189,6 +208,9 @@ class _Loading:
     async def _described(self, table: Any) -> FoundTable:
         """Reads the metadata file of a table that was described; without one, believes the catalog."""
         location, handed_out = table.metadata_location, _handed_out(table)
+        known = self._unchanged(location, handed_out) if location else None
+        if known is not None:
+            return known
         if location:
             with contextlib.suppress(NotFoundError):  # some catalogs keep metadata elsewhere
                 return (await self._file(location, handed_out))[1]
@@ -196,6 +218,10 @@ class _Loading:
         data = table.metadata.model_dump_json(by_alias=True, exclude_none=True).encode()
         metadata = await in_thread(decode_metadata, data, path)
         return FoundTable(metadata=metadata, locations=self._places(path, handed_out))
+
+
+class _UnchangedError(LakehouseError):
+    """Ends a loading whose answer is known."""
 
 
 def _connect(properties: CatalogProperties) -> Any:

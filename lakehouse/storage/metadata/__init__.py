@@ -13,6 +13,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.metadata.caches import RunCaches, TableCaches
+    from lakehouse.storage.metadata.name_listing import ListedPointer, NameListing
     from lakehouse.storage.metadata.paths import (
         DATA_PREFIX,
         DATABASE_MARKER,
@@ -36,18 +37,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DATABASE_MARKER", "DATA_PREFIX", "INFORMATION_SCHEMA", "PUBLISHED", "QUERY_PREFIX", "Interval",
-    "RunCaches", "TableCaches", "TableName", "check_name", "check_not_system", "covered_intervals",
-    "interval", "join", "new_published_path", "published_version", "published_version_path",
-    "published_writer", "query_key", "relative", "units_of",
+    "ListedPointer", "NameListing", "RunCaches", "TableCaches", "TableName", "check_name",
+    "check_not_system", "covered_intervals", "interval", "join", "new_published_path", "published_version",
+    "published_version_path", "published_writer", "query_key", "relative", "units_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "caches": "RunCaches TableCaches",
+        "name_listing": "ListedPointer NameListing",
         "paths": (
-            "DATABASE_MARKER DATA_PREFIX PUBLISHED QUERY_PREFIX join new_published_path published_version "
-            "published_version_path published_writer query_key relative"
+            "DATABASE_MARKER DATA_PREFIX PUBLISHED QUERY_PREFIX join new_published_path "
+            "published_version published_version_path published_writer query_key relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
         "table_name": "INFORMATION_SCHEMA TableName check_name check_not_system",

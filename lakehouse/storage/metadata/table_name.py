@@ -42,6 +42,11 @@ class TableName:
                 f"'sales.{text[:40] or 'orders'}'",
                 name=text,
             )
+        return cls.of_parts(database, table)
+
+    @classmethod
+    def of_parts(cls, database: str, table: str) -> TableName:
+        """Returns the name of two parts, checked."""
         return cls(check_name(database, "database"), check_name(table, "table"))
 
     @classmethod

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from lakehouse.storage.tables.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
     from lakehouse.storage.tables.moments import time_ms_of
     from lakehouse.storage.tables.names import Names
-    from lakehouse.storage.tables.open_tables import Environment, OpenTable, shared_table
+    from lakehouse.storage.tables.open_tables import (
+        CommitListener,
+        Environment,
+        OpenedTables,
+        OpenTable,
+        is_dropped,
+        shared_table,
+    )
     from lakehouse.storage.tables.pins import drop_pin, make_pin
     from lakehouse.storage.tables.publishing import Publisher, PublishingLag, PublishReport
     from lakehouse.storage.tables.relations import (
@@ -45,14 +52,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "PIN_S", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult", "DropResult", "Environment",
-    "Names", "OpenTable", "PublishReport", "Publisher", "PublishingLag", "TableIndexSource", "View",
-    "ViewDefinition", "ViewDraft", "check_count", "create_table", "create_view", "drop_database",
-    "drop_named", "drop_pin", "drop_view", "files_relation", "grace_s_of", "holding",
-    "indexes_relation", "make_pin", "manifests_relation", "open_table", "partitions_relation",
-    "read_view", "reading", "rename_view", "schemas_relation", "shared_table", "snapshots_relation",
-    "tags_relation", "time_ms_of", "undrop_database", "undrop_table", "undrop_view", "until_pinned_s",
-    "view_versions",
+    "PIN_S", "CommitListener", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult", "DropResult",
+    "Environment", "Names", "OpenTable", "OpenedTables", "PublishReport", "Publisher", "PublishingLag",
+    "TableIndexSource", "View", "ViewDefinition", "ViewDraft", "check_count", "create_table",
+    "create_view", "drop_database", "drop_named", "drop_pin", "drop_view", "files_relation", "grace_s_of",
+    "holding", "indexes_relation", "is_dropped", "make_pin", "manifests_relation", "open_table",
+    "partitions_relation", "read_view", "reading", "rename_view", "schemas_relation", "shared_table",
+    "snapshots_relation", "tags_relation", "time_ms_of", "undrop_database", "undrop_table", "undrop_view",
+    "until_pinned_s", "view_versions",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -66,7 +73,7 @@ __getattr__, __dir__ = door(
         "long_reads": "PIN_S grace_s_of holding reading until_pinned_s",
         "moments": "time_ms_of",
         "names": "Names",
-        "open_tables": "Environment OpenTable shared_table",
+        "open_tables": "CommitListener Environment OpenTable OpenedTables is_dropped shared_table",
         "pins": "drop_pin make_pin",
         "publishing": "PublishReport Publisher PublishingLag",
         "relations": (

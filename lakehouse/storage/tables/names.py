@@ -6,9 +6,10 @@ creators of one name never both succeed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 
 from lakehouse.config import TableSettings
@@ -39,7 +40,11 @@ from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_
 from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
 from lakehouse.suggest import suggestion
 
-__all__ = ["Names", "name_taken_error", "other_kind_error"]
+__all__ = ["NameListener", "Names", "name_taken_error", "other_kind_error"]
+
+NameListener = Callable[[str, str | None], None]
+"""Function that hears the database and the table whose name this process may have changed; None = the
+database's own."""
 
 
 class Names:
@@ -53,12 +58,27 @@ class Names:
     def __init__(self, store: ObjectStore, settings: TableSettings | None = None) -> None:
         self._store = store
         self._concurrency = (settings or TableSettings()).read_concurrency
+        self.listeners: list[NameListener] = []
+        """Functions that are called after every attempt to change a name."""
+
+    @contextlib.contextmanager
+    def _changing(self, database: str, table: str | None = None) -> Iterator[None]:
+        """Tells listeners of a change, whether it succeeded, failed, or nobody knows."""
+        try:
+            yield
+        finally:
+            for listener in self.listeners:
+                listener(database, table)
 
     # --- databases ----------------------------------------------------------------
 
     async def create_database(self, name: str, *, comment: str | None = None) -> None:
         """Creates a database; AlreadyExistsError when there is one."""
         check_new_name(name, "database")
+        with self._changing(name):
+            await self._create_database(name, comment)
+
+    async def _create_database(self, name: str, comment: str | None) -> None:
         key, token = database_key(name), new_token()
         data = encode_database(DatabaseMarker(name=name, comment=comment, token=token))
         try:
@@ -91,7 +111,8 @@ class Names:
     async def _replace_marker(self, fetched: Fetched, marker: DatabaseMarker) -> None:
         token = new_token()
         data = encode_database(dataclasses.replace(marker, token=token))
-        await self._store.put_if_match(fetched.key, data, version=_version(fetched), token=token)
+        with self._changing(marker.name):
+            await self._store.put_if_match(fetched.key, data, version=_version(fetched), token=token)
 
     async def cascade_token(self, database: str) -> str:
         """Returns the token that marks tables which are, or were, dropped together with a database."""
@@ -167,7 +188,7 @@ class Names:
             NotFoundError: the name refers to nothing live.
             InvalidInputError: it is the name of a view.
         """
-        pointer = await self._find(name)
+        pointer = await self.pointer(name)
         if pointer is None or pointer.state is not NameState.LIVE:
             raise await self._absent_error(name, pointer, NameKind.TABLE)
         if pointer.kind is not NameKind.TABLE:
@@ -181,7 +202,7 @@ class Names:
             name: the name.
             what: kind that the caller wants; for errors.
         """
-        pointer = await self._find(name)
+        pointer = await self.pointer(name)
         if pointer is None or pointer.state is not NameState.LIVE:
             raise await self._absent_error(name, pointer, what)
         return pointer
@@ -192,7 +213,7 @@ class Names:
         """Returns the error for a name that refers to nothing live."""
         absent = f"there is no {what.value} {str(name)!r}"
         if pointer is not None:
-            return NotFoundError(f"{absent}: {_fate(pointer)}", table=str(name))
+            return NotFoundError(f"{absent}: {_fate(pointer)}", table=str(name), moved_to=pointer.moved_to)
         # A missing database explains a missing table, so it is reported first.
         await self._database(name.database)
         found = self.views(name.database) if what is NameKind.VIEW else self.tables(name.database)
@@ -217,6 +238,10 @@ class Names:
             first: whether the table never had a name before. If it has lost this one when the answer comes,
             somebody else has dropped or renamed it already, and that stays so.
         """
+        with self._changing(name.database, name.table):
+            await self._claim(name, pointer, first=first)
+
+    async def _claim(self, name: TableName, pointer: NamePointer, *, first: bool) -> None:
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         try:
             await self._store.put_if_absent(key, data, token=pointer.token)
@@ -257,7 +282,8 @@ class Names:
         """Replaces the pointer that was read by its next version; ConflictError if another has."""
         name = TableName.parse(pointer.name)
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
-        await self._store.put_if_match(key, data, version=version, token=pointer.token)
+        with self._changing(name.database, name.table):
+            await self._store.put_if_match(key, data, version=version, token=pointer.token)
 
     async def release(
         self,
@@ -384,7 +410,7 @@ class Names:
 
         async def look(key: str) -> NamePointer | None:
             # What a listing shows may come to nothing: see DenseLog.
-            return await self._find(TableName(database, key.removeprefix(start)))
+            return await self.pointer(TableName(database, key.removeprefix(start)))
 
         listed = self._store.list(start + prefix, start_after=start + after if after else None)
         keys = (entry.key async for entry in listed if _NAME.fullmatch(entry.key.removeprefix(start)))
@@ -403,7 +429,7 @@ class Names:
 
         async def look(item: tuple[uuid.UUID, TableName]) -> None:
             table, name = item
-            pointer = await self._find(name)
+            pointer = await self.pointer(name)
             if pointer is not None and pointer.state_of(table) not in (None, NameState.MOVED):
                 names[table] = name
 
@@ -421,12 +447,13 @@ class Names:
                             names.setdefault(table, TableName.parse(pointer.name))
         return names
 
-    async def _find(self, name: TableName) -> NamePointer | None:
+    async def pointer(self, name: TableName) -> NamePointer | None:
+        """Returns the pointer of a name whatever its state; None where the name never had one."""
         known = await or_none(self.look(name))
         return known[0] if known is not None else None
 
     async def _find_live(self, name: TableName) -> NamePointer | None:
-        pointer = await self._find(name)
+        pointer = await self.pointer(name)
         return pointer if pointer is not None and pointer.state is NameState.LIVE else None
 
 

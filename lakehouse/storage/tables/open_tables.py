@@ -47,11 +47,21 @@ from lakehouse.storage.wal.log import Wal
 from lakehouse.storage.wal.segment_runs import SegmentRuns
 from lakehouse.storage.wal.tail import Tail
 
-__all__ = ["CommitListener", "Environment", "OpenTable", "is_dropped", "shared_table"]
+__all__ = ["CommitListener", "Environment", "OpenTable", "OpenedTables", "is_dropped", "shared_table"]
 
 _STALENESS = "read.max_staleness_s"
 _WRITTEN_MAX = 256
 """Written tables that wait for their last check until the close; with more, the oldest is checked."""
+
+
+class OpenedTables(Protocol):
+    """Tables that a process has open, by uuid; a table leaves when nobody holds it any more."""
+
+    def get(self, table: uuid.UUID, /) -> OpenTable | None:
+        """Returns the table of a uuid if it is open."""
+        ...
+
+    def __setitem__(self, table: uuid.UUID, opened: OpenTable, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ class Environment:
     publish: Publisher | None = None
     time: StoreTime = field(init=False)
     """Estimate of the store's clock."""
-    opened: WeakValueDictionary[uuid.UUID, OpenTable] = field(default_factory=WeakValueDictionary)
+    opened: OpenedTables = field(default_factory=WeakValueDictionary[uuid.UUID, "OpenTable"])
     """Tables in use. A table opened again is the same object: it shares its state and commits in turn."""
     written: dict[uuid.UUID, OpenTable] = field(default_factory=dict)
     """Tables written to whose acknowledged commits are checked again, as the store is not proven."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lakehouse.cache import CacheBudget
+from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
 from lakehouse.lake.lake import Lake as AsyncLake
@@ -73,6 +74,11 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
     def caches(self) -> CacheBudget:
         """Budget of all that the lake caches; ``caches.stats()`` reports hits and sizes."""
         return self._wrapped.caches
+
+    @property
+    def graph(self) -> MetadataGraph:
+        """Metadata graph: names, ids and nodes of all that the lake and its catalogs hold."""
+        return self._wrapped.graph
 
     def __repr__(self) -> str:
         return repr(self._wrapped)

@@ -1,0 +1,441 @@
+"""The metadata graph: what an account sees of its catalogs, by name and by id.
+
+Resolving is strict: what is not there is an error. Listing is lenient: each name has its own fate. Pointers
+are fresh within the bound of their layer, or the one that a call gives; content is never stale.
+
+Invariant: an id of another account is unknown here, whether or not it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from lakehouse.catalog.graph.containers import Containers
+from lakehouse.catalog.graph.hydration import Hydration, full_path
+from lakehouse.catalog.graph.listings import Listings
+from lakehouse.catalog.graph.meanings import (
+    Meaning,
+    ambiguous_error,
+    container_meanings,
+    missing_error,
+    relation_meaning,
+)
+from lakehouse.catalog.graph.pointers import Known, Pointers
+from lakehouse.catalog.graph.references import Reference, reference_parts, show_name
+from lakehouse.catalog.ids import DEFAULT_ACCOUNT, NodeKind, ResourceId
+from lakehouse.catalog.layers import Layers
+from lakehouse.catalog.nodes import (
+    CatalogNode,
+    NamespaceNode,
+    Node,
+    RelationNode,
+    RelationPath,
+    TableNode,
+    ViewNode,
+)
+from lakehouse.catalog.sources import (
+    Pointer,
+    SnapshotFacts,
+    SourceSet,
+    TableFacts,
+    advanced,
+    catalog_tag,
+    unread_pointer,
+)
+from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.excerpt import short
+from lakehouse.format.metadata import CommitKind
+from lakehouse.io.work import or_none
+from lakehouse.storage.commit import Committed
+from lakehouse.storage.metadata import TableName
+from lakehouse.storage.tables import OpenTable
+
+__all__ = ["MetadataGraph"]
+
+N = TypeVar("N", bound=Node)
+_NO_PARTS: RelationPath = ()
+
+
+class MetadataGraph:
+    """Catalogs, namespaces, tables and views that one account sees; ``lake.graph``.
+
+    Args:
+        layers: caches of the lake.
+        sources: catalogs of the account.
+        account: its name.
+    """
+
+    def __init__(self, layers: Layers, sources: SourceSet, *, account: str = DEFAULT_ACCOUNT) -> None:
+        self.account, self.sources = account, sources
+        self._layers = layers
+        self._pointers = Pointers(account, layers, sources)
+        # What the warm path needs is kept at hand.
+        self._known = self._pointers.nodes.get_if_present
+        self._fresh = self._pointers.region.get
+        self._hydration = Hydration(layers, self._pointers)
+        self._listings = Listings(account, layers, sources)
+        self._containers = Containers(account, self._listings, sources)
+
+    def __repr__(self) -> str:
+        return f"<MetadataGraph of {self.account}, {len(self.sources.names)} catalogs>"
+
+    # --- by id --------------------------------------------------------------------
+
+    async def resolve(self, number: ResourceId, *, max_staleness: float | None = None) -> Node:
+        """Returns the node of an id.
+
+        Args:
+            number: as names were resolved to, in this process or another.
+            max_staleness: seconds that the pointer may be old, where that is less than its layer's bound.
+
+        Raises:
+            NotFoundError: nothing has the id any more, or this account may not see it.
+        """
+        known = self._known(number)
+        if known is not None and max_staleness is None:
+            try:
+                pointer = await self._fresh(known.key, known.look)
+            except NotFoundError as error:
+                return await self._hydration.node(*await self._followed(known, error))
+            if pointer is known.pointer and known.node is not None:
+                return known.node
+        return await self._resolved(number, max_staleness)
+
+    async def _resolved(self, number: ResourceId, max_staleness: float | None) -> Node:
+        if not isinstance(number, ResourceId):
+            raise InvalidInputError(
+                f"resolve takes a ResourceId, not {short(number)}: ResourceId.parse reads its text, and "
+                "resolve_name a name"
+            )
+        if number.account != self.account:
+            raise _unknown(number)
+        if number.kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
+            return await self._containers.find(number)
+        known = self._known(number) or await self._located(number)
+        try:
+            pointer = await self._pointers.fresh(known, max_staleness)
+        except NotFoundError as error:
+            known, pointer = await self._followed(known, error)
+        return await self._hydration.node(known, pointer)
+
+    async def _located(self, number: ResourceId) -> Known:
+        """Looks for a relation that this process never met: our own tables can be found by their uuid."""
+        if "" in self.sources:
+            source = self.sources.get("")
+            limits = self._layers.limits
+            path = await limits.listings.run(lambda: source.locate(number.uuid), account=self.account)
+            if path is not None:
+                known = self._pointers.know("", await self._pointers.identified("", path))
+                if known.id == number:
+                    return known
+        raise _unknown(number)
+
+    async def _followed(self, known: Known, error: NotFoundError) -> tuple[Known, Pointer]:
+        """Returns a renamed table under its new name; raises what was found where it was not renamed."""
+        moved = error.context.get("moved_to")
+        self._pointers.forget(known.id)
+        if moved is None:
+            raise error
+        name = TableName.parse(moved)
+        pointer = await self._pointers.named("", (name.database, name.table))
+        found = self._pointers.know("", pointer)
+        if found.id != known.id:
+            raise error
+        return found, pointer
+
+    # --- by name ------------------------------------------------------------------
+
+    async def resolve_name(self, ref: Reference, kind: NodeKind | None = None) -> ResourceId:
+        """Returns the id of a name.
+
+        Args:
+            ref: full name, its parts, or a :class:`NameRef`, which is not looked for when it has an id.
+            kind: kind of node that is meant; None = any.
+
+        Raises:
+            NotFoundError: nothing has the name.
+            InvalidInputError: of kind ``ambiguous_name`` when it fits several objects.
+
+        Example::
+
+            table = await lake.graph.resolve(await lake.graph.resolve_name("sales.orders"))
+        """
+        parts = reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            return parts
+        if kind is None:
+            return await self._any(parts)
+        if kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
+            meanings = [one for one in container_meanings(parts, self.sources) if one.kind is kind]
+            return await self._container(parts, meanings, kind.value)
+        found = await self._relation_id(relation_meaning(parts, self.sources))
+        if found.kind is not kind:
+            raise _other_kind(parts, found.kind, kind)
+        return found
+
+    async def _any(self, parts: RelationPath) -> ResourceId:
+        containers = container_meanings(parts, self.sources)
+        found = [await self._meant(one) for one in containers if len(parts) <= _SHORT]
+        ids = [one for one in found if one is not None]
+        if len(parts) > 1:
+            try:
+                ids.append(await self._relation_id(relation_meaning(parts, self.sources)))
+            except NotFoundError:
+                ids += [one for one in [await self._meant(one) for one in containers] if one is not None]
+                if not ids:
+                    raise
+        if len(ids) > 1 and len(set(ids)) > 1:
+            raise ambiguous_error(parts, [str(one) for one in ids])
+        if not ids:
+            raise missing_error(parts, "catalog or database")
+        return ids[0]
+
+    async def _meant(self, meaning: Meaning) -> ResourceId | None:
+        """Returns the id of a container that a name means, if it is there."""
+        if meaning.kind is NodeKind.CATALOG:
+            return self._containers.catalog_id(meaning.catalog)
+        if await self._containers.has_namespace(meaning.catalog, meaning.path):
+            return self._containers.namespace_id(meaning.catalog, meaning.path)
+        return None
+
+    async def _container(self, parts: RelationPath, meanings: list[Meaning], what: str) -> ResourceId:
+        for meaning in meanings:
+            found = await self._meant(meaning)
+            if found is not None:
+                return found
+        raise missing_error(parts, what)
+
+    async def _relation_id(self, meaning: Meaning) -> ResourceId:
+        pointer = await self._pointers.identified(meaning.catalog, meaning.path)
+        return self._pointers.id_of(meaning.catalog, pointer)
+
+    # --- nodes --------------------------------------------------------------------
+
+    async def catalog(self, ref: Reference | None = None) -> CatalogNode:
+        """Returns the node of a catalog; None = the warehouse."""
+        parts = None if ref is None else reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            return _checked(await self.resolve(parts), CatalogNode)
+        if parts is not None and len(parts) != 1:
+            raise missing_error(parts, "catalog")
+        return await self._containers.catalog("" if parts is None else parts[0])
+
+    async def namespace(self, ref: Reference) -> NamespaceNode:
+        """Returns the node of a namespace: a database, or ``catalog.namespace``."""
+        parts = reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            return _checked(await self.resolve(parts), NamespaceNode)
+        meanings = [one for one in container_meanings(parts, self.sources) if one.kind is NodeKind.NAMESPACE]
+        if not meanings:
+            raise missing_error(parts, "namespace")
+        return await self._containers.namespace(meanings[0].catalog, meanings[0].path)
+
+    async def table(self, ref: Reference, *, max_staleness: float | None = None) -> TableNode:
+        """Returns the node of a table."""
+        return _checked(await self.relation(ref, max_staleness=max_staleness), TableNode)
+
+    async def view(self, ref: Reference, *, max_staleness: float | None = None) -> ViewNode:
+        """Returns the node of a view."""
+        return _checked(await self.relation(ref, max_staleness=max_staleness), ViewNode)
+
+    async def relation(self, ref: Reference, *, max_staleness: float | None = None) -> RelationNode:
+        """Returns the node of a table or view."""
+        parts = reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            return _checked(await self.resolve(parts, max_staleness=max_staleness), RelationNode)
+        known, pointer = await self._known_by_name(parts, max_staleness)
+        return await self._hydration.node(known, pointer)
+
+    async def _known_by_name(
+        self, parts: RelationPath, max_staleness: float | None = None
+    ) -> tuple[Known, Pointer]:
+        meaning = relation_meaning(parts, self.sources)
+        pointer = await self._pointers.named(meaning.catalog, meaning.path)
+        known = self._pointers.know(meaning.catalog, pointer)
+        if max_staleness is not None and self._pointers.is_older(known, max_staleness):
+            pointer = await self._pointers.live(meaning.catalog, meaning.path)
+            known = self._pointers.know(meaning.catalog, pointer)
+        return known, pointer
+
+    # --- states -------------------------------------------------------------------
+
+    async def pointer(self, ref: Reference, *, max_staleness: float | None = None) -> Pointer:
+        """Returns the pointer of a table or view: for parts of the engine that read through sources."""
+        parts = reference_parts(ref)
+        if not isinstance(parts, ResourceId):
+            return (await self._known_by_name(parts, max_staleness))[1]
+        node = _checked(await self.resolve(parts, max_staleness=max_staleness), RelationNode)
+        known = self._known(node.id)
+        if known is None or known.pointer is None:
+            raise _unknown(parts)
+        return known.pointer
+
+    async def snapshot(
+        self, node: TableNode, *, number: int | None = None, as_of_ms: int | None = None
+    ) -> SnapshotFacts:
+        """Returns a snapshot of a table: by its id, the last that is not after a time, or the newest."""
+        known, pointer = await self._behind(node)
+        source = self.sources.get(known.catalog)
+        return await self._hydration.snapshot(source, pointer, number, as_of_ms)
+
+    async def snapshots(self, node: TableNode) -> tuple[SnapshotFacts, ...]:
+        """Returns the snapshots of a table, oldest first."""
+        known, pointer = await self._behind(node)
+        return await self._hydration.snapshots(self.sources.get(known.catalog), pointer)
+
+    async def facts_at(self, node: TableNode, snapshot: int) -> TableFacts:
+        """Returns the schema of a table as it was at a snapshot, with all that depends on it."""
+        known, pointer = await self._behind(node)
+        return await self._hydration.schema(self.sources.get(known.catalog), pointer, snapshot)
+
+    async def _behind(self, node: TableNode) -> tuple[Known, Pointer]:
+        """Returns the pointer that a node was made of, or a newer one of the same table."""
+        await self.resolve(node.id)
+        known = self._known(node.id)
+        if known is None or known.pointer is None:
+            raise _unknown(node.id)
+        return known, known.pointer
+
+    # --- opening ------------------------------------------------------------------
+
+    async def open(self, ref: Reference) -> Any:
+        """Opens the table that a name stands for now, by one live look at the name.
+
+        Returns the open table of the warehouse, or the :class:`lakehouse.iceberg.IcebergTable` of a catalog.
+        """
+        parts = reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            node = _checked(await self.resolve(parts, max_staleness=0.0), TableNode)
+            known = self._known(node.id)
+            catalog = "" if known is None else known.catalog
+            return await self.sources.get(catalog).open(unread_pointer(node.path))
+        meaning = relation_meaning(parts, self.sources)
+        return await self.sources.get(meaning.catalog).open(unread_pointer(meaning.path))
+
+    async def exists(self, ref: Reference, kind: NodeKind | None = None) -> bool:
+        """Returns whether a name stands for something of a kind now, by one live look at it; None = any."""
+        parts = reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            return await or_none(self.resolve(parts, max_staleness=0.0)) is not None
+        meaning = relation_meaning(parts, self.sources)
+        source = self.sources.get(meaning.catalog)
+        try:
+            found = await source.identify(meaning.path) or await source.pointer(meaning.path)
+        except NotFoundError as error:
+            if error.kind == "missing-bucket":
+                raise
+            return False
+        return kind is None or found.kind is kind
+
+    async def namespace_names(self, ref: Reference | None = None) -> list[str]:
+        """Lists the full names of databases now, or of the namespaces of a catalog or inside another."""
+        catalog, inside = "", _NO_PARTS
+        if ref is not None:
+            parts = reference_parts(ref)
+            if isinstance(parts, ResourceId):
+                raise InvalidInputError(f"namespaces are listed by name, not by {parts}")
+            catalog, inside = parts[0], parts[1:]
+        found = await self.sources.get(catalog).namespaces(inside)
+        return [show_name(full_path(catalog, path)) for path in found]
+
+    async def table_names(
+        self, ref: Reference, *, begins: str = "", after: str | None = None
+    ) -> AsyncGenerator[str, None]:
+        """Yields the full names of the tables of a namespace now, in order; each is there when it is yielded.
+
+        Args:
+            ref: database, or ``catalog.namespace``.
+            begins: only tables whose names begin so.
+            after: only tables behind this full name.
+        """
+        parts = reference_parts(ref)
+        if isinstance(parts, ResourceId):
+            raise InvalidInputError(f"tables are listed by the name of their namespace, not by {parts}")
+        behind = None if after is None else _last(after)
+        if len(parts) == 1 and parts[0] in self.sources:
+            raise InvalidInputError(
+                f"{parts[0]!r} is a catalog, and tables are listed by namespace: list "
+                f"'{parts[0]}.namespace', one of lake.databases({parts[0]!r})",
+                catalog=parts[0],
+            )
+        catalog, namespace = ("", parts) if len(parts) == 1 else (parts[0], parts[1:])
+        listed = self.sources.get(catalog).names(namespace, prefix=begins, after=behind)
+        async with aclosing(listed) as names:
+            async for path in names:
+                yield show_name(full_path(catalog, path))
+
+    # --- changes ------------------------------------------------------------------
+
+    def detached(self, catalog: str) -> None:
+        """Forgets all that is kept of a catalog that was detached."""
+        self._pointers.drop_name(catalog, ())
+        self._layers.budget.invalidate_tag(catalog_tag(catalog))
+
+    async def invalidate(self, number: ResourceId) -> None:
+        """Forgets an id: the next call looks anew at its name, and reads its content again."""
+        if number.account != self.account:
+            return
+        if number.kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
+            node = await self._containers.find(number)
+            catalog = node.name if isinstance(node, CatalogNode) else await self._catalog_of(node)
+            self._pointers.drop_name(catalog, node.path if isinstance(node, NamespaceNode) else ())
+            return
+        known = self._pointers.forget(number)
+        if known is not None and known.pointer is not None:
+            self._pointers.drop_name(known.catalog, known.path)
+            self._layers.drop_content(known.pointer.identity)
+
+    async def _catalog_of(self, node: NamespaceNode) -> str:
+        return next(name for name in self.sources.names if self._containers.catalog_id(name) == node.catalog)
+
+    def name_changed(self, database: str, table: str | None) -> None:
+        """Hears that this process may have changed a name of the warehouse."""
+        self._pointers.drop_name("", (database,) if table is None else (database, table))
+
+    def committed(self, table: OpenTable, done: Committed) -> None:
+        """Hears of a commit that this process made."""
+        path = (table.name.database, table.name.table)
+        known = self._known(ResourceId(self.account, NodeKind.TABLE, table.uuid))
+        if known is None or known.pointer is None or done.snapshot.kind is CommitKind.DROP:
+            # Also where nothing is known: a load that began before the commit must not land after it.
+            self._pointers.drop_pointer("", path)
+            if known is not None:
+                self._pointers.drop_pointer("", known.path)
+            return
+        newer = advanced(known.pointer, table, done.snapshot)
+        if newer is not None:
+            known.adopt(newer)
+            self._pointers.put("", newer)
+
+
+_SHORT = 2
+"""Parts up to which a name may stand for a container and for a relation."""
+
+
+def _last(name: str) -> str:
+    parts = reference_parts(name)
+    return parts[-1] if not isinstance(parts, ResourceId) else name
+
+
+def _unknown(number: ResourceId) -> NotFoundError:
+    return NotFoundError(
+        f"nothing has the id {number}: resolve its name again, if it still has one", id=str(number)
+    )
+
+
+def _other_kind(parts: RelationPath, found: NodeKind, wanted: NodeKind) -> NotFoundError:
+    return NotFoundError(
+        f"{show_name(parts)} is a {found.value}, not a {wanted.value}",
+        missing=wanted.value,
+        name=show_name(parts),
+    )
+
+
+def _checked(node: Node, kind: type[N]) -> N:
+    if isinstance(node, kind):
+        return node
+    shown = getattr(node, "display", str(node.id))
+    wanted = kind.__name__.removesuffix("Node").lower()
+    raise NotFoundError(f"{shown} is a {node.kind.value}, not a {wanted}", missing=wanted, id=str(node.id))
