@@ -16,11 +16,12 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
+from lakehouse.catalog.graph.references import Reference
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT, ResourceId
 from lakehouse.catalog.nodes import RelationNode, TableNode
 from lakehouse.catalog.pins.choices import Moment, SnapshotChoice, SnapshotPin
 from lakehouse.catalog.pins.holds import PinHolds
-from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet, Reference
+from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet
 from lakehouse.catalog.pins.query_scan import QueryScan
 from lakehouse.catalog.pins.sharing import Sharing, shared_pins
 from lakehouse.catalog.sources import TableFacts
