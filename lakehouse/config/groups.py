@@ -151,7 +151,10 @@ class CacheSettings(SettingsGroup):
     group = "cache"
 
     max_bytes: int = declare(
-        256 * 1024 * 1024, "Bytes all caches of one process may hold together; 0 turns them off.", low=0
+        256 * 1024 * 1024,
+        "Bytes all caches of one process may hold together; 0 turns them off. In a container with a memory "
+        "limit the default is an eighth of that, at least this and at most a quarter of the limit or 4 GiB.",
+        low=0,
     )
     max_entry_share: float = declare(
         0.25,

@@ -75,14 +75,20 @@ class Settings:
         *,
         env: Mapping[str, str] | None = None,
         file: Mapping[str, object] | None = None,
+        derived: Mapping[str, object] | None = None,
     ) -> Self:
         """Resolves settings from arguments (``{"io.max_concurrency": 16}``), environment and parsed TOML.
 
         Text is parsed wherever it comes from. An environment variable that is set to
-        nothing counts as not set.
+        nothing counts as not set. What is ``derived`` from the machine takes the place of defaults.
         """
         groups: dict[str, dict[str, object]] = {group: {} for group in _groups()}
-        layers = (_from_file(file or {}), _from_env(env or {}), _from_arguments(overrides or {}))
+        layers = (
+            _from_arguments(derived or {}, "the machine"),
+            _from_file(file or {}),
+            _from_env(env or {}),
+            _from_arguments(overrides or {}),
+        )
         # Later layers replace earlier ones.
         for info, value, origin in itertools.chain(*layers):
             groups[info.group][info.field] = info.check(_meant(info, value), origin)
@@ -144,9 +150,11 @@ def _known() -> dict[str, SettingInfo]:
     return {info.name: info for name, group in _groups().items() for info in settings_of(name, group)}
 
 
-def _from_arguments(overrides: Mapping[str, object]) -> Iterator[tuple[SettingInfo, object, str]]:
+def _from_arguments(
+    overrides: Mapping[str, object], origin: str = "the arguments"
+) -> Iterator[tuple[SettingInfo, object, str]]:
     for name, value in overrides.items():
-        yield _recognised(name, _known(), "the arguments"), value, "the arguments"
+        yield _recognised(name, _known(), origin), value, origin
 
 
 def _from_env(env: Mapping[str, str]) -> Iterator[tuple[SettingInfo, object, str]]:

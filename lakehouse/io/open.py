@@ -16,6 +16,7 @@ from lakehouse.config import RESERVED_ENV, CatalogConfig, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore
 from lakehouse.io.location import Location
+from lakehouse.io.memory_limit import settings_of_memory
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.proofs.proof import gated
 from lakehouse.io.retry import RetryPolicy
@@ -166,12 +167,12 @@ def load_settings(
     env: Mapping[str, str] | None = None,
     path: str | None = None,
 ) -> Settings:
-    """Settings from arguments, then ``LAKEHOUSE_…`` variables, then a TOML file.
+    """Settings from arguments, then ``LAKEHOUSE_…`` variables, a TOML file, the container's memory.
 
     The file is ``path``, or what ``LAKEHOUSE_CONFIG`` names; without either there is none.
     """
     env = os.environ if env is None else env
-    return Settings.resolve(overrides, env=env, file=_configuration(env, path))
+    return Settings.resolve(overrides, env=env, file=_configuration(env, path), derived=settings_of_memory())
 
 
 def load_catalogs(*, env: Mapping[str, str] | None = None, path: str | None = None) -> CatalogConfig:

@@ -41,7 +41,17 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *("fst", "index", "puffin", "parquet", "sstable", "avro"),
     ),
     "io": (
-        *("protocols", "retry", "cost", "anchor", "location", "options", "spill", "prometheus"),
+        *(
+            "protocols",
+            "retry",
+            "cost",
+            "anchor",
+            "location",
+            "options",
+            "spill",
+            "prometheus",
+            "memory_limit",
+        ),
         *("writer", "conditional", "work", "store", "decorators", "retrying", "lent"),
         *("backends", "scratch", "proofs", "open"),
     ),
