@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cache import CacheBudget, CacheSpec
 from lakehouse.catalog import sources as catalog_sources
 from lakehouse.catalog.control import LakeCache
-from lakehouse.catalog.graph import MetadataGraph
+from lakehouse.catalog.graph import Engines, MetadataGraph
 from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.registry import OpenTables
 from lakehouse.catalog.sources import SourceSet, WarehouseSource
@@ -69,7 +69,8 @@ class LakeState:
             self.registry,
         )
         self.sources = SourceSet(WarehouseSource(self.env, self.names, self.listing()))
-        self.graph = MetadataGraph(self.layers, self.sources)
+        self.engines = Engines(self.layers)
+        self.graph = MetadataGraph(self.layers, self.sources, engines=self.engines)
         self.registry.watch(self.graph)
         self.background = Background()
         self.is_entered = False

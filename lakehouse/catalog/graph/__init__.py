@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from lakehouse.catalog.graph.graph import MetadataGraph
     from lakehouse.catalog.graph.references import NameRef, Reference, parse_name, show_name
     from lakehouse.catalog.graph.results import Resolution, ResolutionPage, ResolutionStatus
+    from lakehouse.catalog.graph.system_side import Engines
 
 __all__ = [
-    "MetadataGraph", "NameRef", "Reference", "Resolution", "ResolutionPage", "ResolutionStatus",
+    "Engines", "MetadataGraph", "NameRef", "Reference", "Resolution", "ResolutionPage", "ResolutionStatus",
     "parse_name", "show_name",
 ]  # fmt: skip
 
@@ -27,5 +28,6 @@ __getattr__, __dir__ = door(
         "graph": "MetadataGraph",
         "references": "NameRef Reference parse_name show_name",
         "results": "Resolution ResolutionPage ResolutionStatus",
+        "system_side": "Engines",
     },
 )

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from lakehouse.catalog.engines import EngineKey
 from lakehouse.catalog.graph.containers import Containers
 from lakehouse.catalog.graph.hydration import Hydration, full_path
 from lakehouse.catalog.graph.listings import Listings
@@ -24,10 +25,12 @@ from lakehouse.catalog.graph.meanings import (
 )
 from lakehouse.catalog.graph.pointers import Known, Pointers
 from lakehouse.catalog.graph.references import Reference, reference_parts, show_name
+from lakehouse.catalog.graph.system_side import Engines, GraphListing
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT, NodeKind, ResourceId
 from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.nodes import (
     CatalogNode,
+    EngineHint,
     NamespaceNode,
     Node,
     RelationNode,
@@ -44,6 +47,7 @@ from lakehouse.catalog.sources import (
     catalog_tag,
     unread_pointer,
 )
+from lakehouse.catalog.system import SYSTEM_ACCOUNT, RelationFilter, SystemObjects, SystemScan
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.excerpt import short
 from lakehouse.format.metadata import CommitKind
@@ -65,10 +69,20 @@ class MetadataGraph:
         layers: caches of the lake.
         sources: catalogs of the account.
         account: its name.
+        engines: builtins of engines and hints for them; None = its own.
     """
 
-    def __init__(self, layers: Layers, sources: SourceSet, *, account: str = DEFAULT_ACCOUNT) -> None:
+    def __init__(
+        self,
+        layers: Layers,
+        sources: SourceSet,
+        *,
+        account: str = DEFAULT_ACCOUNT,
+        engines: Engines | None = None,
+    ) -> None:
         self.account, self.sources = account, sources
+        self.engines = engines or Engines(layers)
+        """Builtins and hints, which accounts of one lake share."""
         self._layers = layers
         self._pointers = Pointers(account, layers, sources)
         # What the warm path needs is kept at hand.
@@ -109,6 +123,8 @@ class MetadataGraph:
                 f"resolve takes a ResourceId, not {short(number)}: ResourceId.parse reads its text, and "
                 "resolve_name a name"
             )
+        if number.account == SYSTEM_ACCOUNT:
+            return await self.engines.node(number)
         if number.account != self.account:
             raise _unknown(number)
         if number.kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
@@ -165,6 +181,9 @@ class MetadataGraph:
         parts = reference_parts(ref)
         if isinstance(parts, ResourceId):
             return parts
+        system = self.engines.named(parts)
+        if system is not None and kind in (None, system.kind):
+            return system.id
         if kind is None:
             return await self._any(parts)
         if kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
@@ -227,6 +246,9 @@ class MetadataGraph:
         parts = reference_parts(ref)
         if isinstance(parts, ResourceId):
             return _checked(await self.resolve(parts), NamespaceNode)
+        system = self.engines.named(parts)
+        if isinstance(system, NamespaceNode):
+            return system
         meanings = [one for one in container_meanings(parts, self.sources) if one.kind is NodeKind.NAMESPACE]
         if not meanings:
             raise missing_error(parts, "namespace")
@@ -245,6 +267,9 @@ class MetadataGraph:
         parts = reference_parts(ref)
         if isinstance(parts, ResourceId):
             return _checked(await self.resolve(parts, max_staleness=max_staleness), RelationNode)
+        system = self.engines.named(parts)
+        if isinstance(system, RelationNode):
+            return system
         known, pointer = await self._known_by_name(parts, max_staleness)
         return await self._hydration.node(known, pointer)
 
@@ -258,6 +283,63 @@ class MetadataGraph:
             pointer = await self._pointers.live(meaning.catalog, meaning.path)
             known = self._pointers.know(meaning.catalog, pointer)
         return known, pointer
+
+    # --- engines ------------------------------------------------------------------
+
+    async def system_objects(self, engine_kind: str, engine_version: str | None = None) -> SystemObjects:
+        """Returns what an engine has by itself: types, functions, operators, casts, collations, aggregates.
+
+        The relations of ``information_schema`` are among them, as they are for every engine.
+
+        Args:
+            engine_kind: such as ``duckdb``, ``postgres`` or ``spark``, in any case.
+            engine_version: as the engine writes it; None = any version.
+
+        Example::
+
+            objects = await lake.graph.system_objects("postgres", "16.2")
+            print([function.signature for function in objects.named("function", "date_trunc")])
+        """
+        return await self.engines.builtins.system_objects(engine_kind, engine_version)
+
+    async def hint(
+        self, ref: Reference, *, engine_kind: str, engine_version: str | None = None, payload_type: str
+    ) -> EngineHint | None:
+        """Returns what a provider tells an engine about a node; None where none has anything to tell.
+
+        Args:
+            ref: of a node of any kind; a builtin by its id.
+            engine_kind: kind of the engine that asks.
+            engine_version: its version; None = any.
+            payload_type: namespaced name of the payload's format, such as ``lakehouse.type+json``.
+        """
+        number = await self.resolve_name(ref)
+        engine = EngineKey.of(engine_kind, engine_version)
+        return await self.engines.hints.hint(await self.resolve(number), engine, payload_type)
+
+    def system_rows(
+        self, name: str, *, catalog: str | None = None, schema: str | None = None, table: str | None = None
+    ) -> SystemScan:
+        """Computes a relation of ``information_schema``, as an async iteration over record batches.
+
+        What cannot be read is in ``warnings`` of the result, and costs its own rows alone.
+
+        Args:
+            name: full name, such as ``information_schema.columns``.
+            catalog: only this catalog; the warehouse's name is empty.
+            schema: only namespaces of this name, as users write it.
+            table: only tables and views of this name.
+
+        Example::
+
+            rows = lake.graph.system_rows("information_schema.columns", schema="sales")
+            print(await rows.to_arrow())
+        """
+        return SystemScan(
+            self.engines.relation(name).name,
+            GraphListing(self.sources, self._listings, self.relation),
+            where=RelationFilter(catalog=catalog, schema=schema, table=table),
+        )
 
     # --- states -------------------------------------------------------------------
 
@@ -377,6 +459,7 @@ class MetadataGraph:
         """Forgets an id: the next call looks anew at its name, and reads its content again."""
         if number.account != self.account:
             return
+        self.engines.hints.invalidate(number)
         if number.kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
             node = await self._containers.find(number)
             catalog = node.name if isinstance(node, CatalogNode) else await self._catalog_of(node)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lakehouse._version import __version__
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
@@ -56,7 +57,7 @@ class SystemRegistry:
         region: cache of overlays by engine and version; None = one of its own.
     """
 
-    def __init__(self, region: CacheRegion[EngineKey, Overlay] | None = None) -> None:
+    def __init__(self, region: CacheRegion[Any, Any] | None = None) -> None:
         self._cache = region or CacheBudget().region(_ALONE)
         self._added: list[BuiltinFile] = []
 
@@ -114,7 +115,7 @@ class SystemRegistry:
         """Returns the overlay that names are resolved with; one that is not known has relations only."""
         if engine is None or engine.kind not in self.kinds:
             engine = _NO_ENGINE
-        overlay = await self._cache.get(engine, self._load)
+        overlay: Overlay | None = await self._cache.get(engine, self._load)
         return overlay or await self._load(engine)
 
     async def _load(self, engine: EngineKey) -> Overlay:
