@@ -272,6 +272,12 @@ class TableSettings(SettingsGroup):
         "segments, name pointers.",
         low=1,
     )
+    fresh_memory_bytes: int = declare(
+        512 * 1024 * 1024,
+        "Bytes of unflushed rows and their keys that the process of a streaming writer holds for reads with "
+        "freshness='wal'; with more, these read the log on the bucket until the rows are flushed.",
+        low=0,
+    )
     lookup_concurrency: int = declare(32, "Reads that one get_many has under way at once.", low=1)
     write_concurrency: int = declare(4, "Files that one write encodes and uploads at once.", low=1)
     compaction_concurrency: int = declare(2, "Merge units that one compaction merges at once.", low=1)

@@ -124,8 +124,10 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         self, max_staleness: float | None, snapshot: int | None = None, *, fresh: bool = False
     ) -> float | None:
         """Returns the bound of a read: its own, or else the handle's; None = the table's option."""
-        asked = check_staleness(max_staleness, snapshot=snapshot, fresh=fresh)
-        return self._max_staleness if asked is None else asked
+        elsewhere = fresh and not self._table.is_writer
+        asked = check_staleness(max_staleness, snapshot=snapshot, fresh=elsewhere)
+        # Who asks for the log wants what is newest, whatever is good enough for other reads.
+        return self._max_staleness if asked is None and not fresh else asked
 
     # --- writing ------------------------------------------------------------------
 
@@ -306,7 +308,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 every row that was acknowledged before the call.
             max_staleness: seconds; the newest snapshot may have been the newest so long ago, and nobody
                 waits for a request that looks for another. 0 = look for it. None = as the handle
-                (``with_staleness``) or the table's option ``read.max_staleness_s`` says.
+                (``with_staleness``) or the table's option ``read.max_staleness_s`` says. With
+                ``freshness='wal'`` neither counts, and a bound only where this process has the table's
+                streaming writer: its own rows are seen at once, and commits of others within the bound.
             runtime_filters: filters such as ``lakehouse.iceberg.RuntimeFilter.in_("id", ids)``; rows that
                 one of them does not let through are left out, as by ``where``, and so are their files.
 
@@ -346,7 +350,7 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         """
         view = await self._keyed_view(snapshot, timestamp, tag, freshness, max_staleness)
         async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
-            return await (await table_lookup(self._table, view)).get(key, columns=columns)
+            return await (await table_lookup(self._table, view, of_one=True)).get(key, columns=columns)
 
     async def get_many(
         self,

@@ -537,6 +537,10 @@ class StreamedTable(RuleBasedStateMachine):
             self.find_silent_commits()
             found = self.run_async(self.reader.scan(freshness="wal").to_arrow())
             self.run_async(self.check(found, self.state.kept()))
+            # Also in the processes of writers, of whom some have lost the log and not noticed.
+            for writer in [*self.fenced, *([self.writer] if self.writer else [])]:
+                found = self.run_async(Table(writer._table).scan(freshness="wal").to_arrow())
+                self.run_async(self.check(found, self.state.kept()))
             number = self.run_async(self.reader.current_snapshot())
             self.find_silent_commits()
             self.run_async(self.check_snapshot(number))
@@ -567,8 +571,10 @@ class StreamedTable(RuleBasedStateMachine):
         async def work() -> None:
             for row in some:
                 (key,) = self.keys([row])
-                found = await self.reader.get(key, freshness="wal")
-                assert found == self.state.find(self.state.key_of(row))
+                tables = [self.reader, *([Table(self.writer._table)] if self.writer else [])]
+                for table in tables:
+                    found = await table.get(key, freshness="wal")
+                    assert found == self.state.find(self.state.key_of(row))
             keys = list({tuple(key.items()): key for key in self.keys(some)}.values())
             many = await self.reader.get_many(keys, freshness="wal")
             there = [self.state.find(self.state.key_of(key)) for key in keys]

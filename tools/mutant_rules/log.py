@@ -12,6 +12,7 @@ _APPEND = "tests/storage/wal/test_appender.py"
 _ENDS = "tests/storage/write/test_writer_session_ends.py"
 _FLUSH = "tests/storage/write/test_flush.py"
 _LOCAL = "tests/io/backends/test_local.py"
+_MEMORY = "tests/storage/wal/test_log_memory.py"
 _LOG = "tests/storage/wal/test_log.py"
 _TAKEN_BACK = "tests/damage/test_taken_back.py"
 _REAL_TIME = "tests/processes/test_real_time_order.py"
@@ -239,5 +240,37 @@ LOG = (
         old='attributes=attributes, mode="create", use_multipart=False',
         new="attributes=attributes, use_multipart=False",
         tests=("tests/io/backends/test_fast_creates.py::test_a_taken_key_is_a_conflict_with_its_winner",),
+    ),
+    # --- fresh reads in the writer's process ------------------------------------------
+    Mutant(
+        rule="announce: a writer sends rows before its epoch is in a snapshot",
+        path="lakehouse/storage/write/writer_session.py",
+        old="        await table.commit(_AnnounceEpoch(appender.epoch), view=view, tail=appender.before)\n",
+        new="",
+        tests=(f"{_MEMORY}::test_no_row_is_sent_before_the_epoch_is_announced",),
+    ),
+    Mutant(
+        rule="epoch: memory is read whatever epoch the head has",
+        path="lakehouse/storage/wal/log_memory.py",
+        old="        return wal is not None and wal.epoch == self.memory.epoch and wal.upto >= self.after",
+        new="        self.memory.is_open = True\n        return wal is not None and wal.upto >= self.after",
+        tests=(
+            f"{_MEMORY}::test_after_a_takeover_elsewhere_memory_is_not_read",
+            "tests/models/test_fresh_reads.py",
+        ),
+    ),
+    Mutant(
+        rule="on their way: rows that others may have seen are not waited for",
+        path="lakehouse/storage/wal/log_memory.py",
+        old="        if on_way is not None:\n",
+        new="        if False:\n",
+        tests=(f"{_MEMORY}::test_rows_on_their_way_are_waited_for",),
+    ),
+    Mutant(
+        rule="uncovered: rows in memory count although the head covers them",
+        path="lakehouse/storage/wal/log_memory.py",
+        old="            first=max(self.segments[0].header.number, upto + 1),",
+        new="            first=self.segments[0].header.number,",
+        tests=(f"{_MEMORY}::test_values_in_memory_are_folded_onto_those_in_files",),
     ),
 )

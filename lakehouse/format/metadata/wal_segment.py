@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 _MAGIC = b"LHWL"
-_VERSION = 1
+_VERSION = 2
+"""Version that is written. Segments of version 1 have the same layout and are read; the epoch of their writer
+need not be in a snapshot. A release that knows no other cannot take a log of version 2 over."""
 _HEADER = struct.Struct("<4sHHII16sQQQiI16s")
 _MARK = struct.Struct("<HQ")
 _BATCH = struct.Struct("<IIIII")

@@ -56,6 +56,8 @@ class Draft:
     """WAL segments whose rows ``added`` holds."""
     begins_log: bool = False
     """Whether the table has a write-ahead log from this commit on."""
+    log_epoch: int | None = None
+    """Epoch of the writer that has taken the log over; None = unchanged."""
     schema: SchemaRef | None = None
     refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
     """Tags and pins made or, with None, dropped."""
@@ -109,7 +111,7 @@ def child_of(
         removed=removed,
         gone=gone,
         segments=_segments(head, draft, tail),
-        wal=WalRef(epoch=0, upto=0) if draft.begins_log and head.wal is None else wal_after(head, tail),
+        wal=_wal(head, draft, tail),
         writers=_writers(head, writer, number, time_ms),
         refs=_refs(head, draft, now_ms),
         earliest=max(draft.earliest or 0, head.earliest),
@@ -157,6 +159,14 @@ def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentR
     if not draft.flushed:
         return ranges
     return tuple(left for segments in ranges for left in segments.without(draft.flushed))
+
+
+def _wal(head: Snapshot, draft: Draft, tail: Tail | None) -> WalRef | None:
+    """Returns the covered part of the log, and the epoch that is announced: neither ever goes back."""
+    wal = WalRef(epoch=0, upto=0) if draft.begins_log and head.wal is None else wal_after(head, tail)
+    if wal is None or draft.log_epoch is None:
+        return wal
+    return dataclasses.replace(wal, epoch=max(wal.epoch, draft.log_epoch))
 
 
 def counts_of(entries: Sequence[FileEntry]) -> Counts:

@@ -386,23 +386,34 @@ class _Repair:
             fetched = await snapshots.log.find(there)
             token = (fetched.token if fetched is not None else None) or ""
             head = dataclasses.replace(base.with_positions(), id=there, token=token)
+        epoch = await self._log_epoch()
         for _ in range(head.id, newest):
-            head = await self._create_behind(head, kept, segments, "in place of a lost snapshot")
-        child = await self._create_behind(head, kept, segments)
+            head = await self._create_behind(head, kept, segments, epoch, "in place of a lost snapshot")
+        child = await self._create_behind(head, kept, segments, epoch)
         snapshots.forget()
         return child
+
+    async def _log_epoch(self) -> int | None:
+        """Returns the epoch of the log's writer, which the snapshots that were lost may have announced."""
+        wal = self._table.wal
+        try:
+            newest = await wal.log.newest()
+            return None if newest is None else (await wal.read(newest)).header.epoch
+        except FormatError:
+            return None
 
     async def _create_behind(
         self,
         head: Snapshot,
         kept: Sequence[FileEntry],
         segments: Sequence[SegmentRange],
+        epoch: int | None,
         message: str | None = None,
     ) -> Snapshot:
         """Creates the next snapshot, with the state that could be read."""
         snapshots = self._table.snapshots
         state = await self._state(head.with_positions(), kept, segments)
-        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema)
+        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, log_epoch=epoch)
         now_ms = snapshots.time.now_ms()
         child = child_of(head, draft, token=new_token(), now_ms=now_ms, message=message)
         try:

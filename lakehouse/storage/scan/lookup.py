@@ -40,6 +40,7 @@ from lakehouse.storage.rows.partitioner import partition_rows
 from lakehouse.storage.rows.take import take_from_tables
 from lakehouse.storage.schema.columns import fields_named
 from lakehouse.storage.schema.row_ttl import Lifetime
+from lakehouse.storage.wal.log_memory import HeldRows
 
 __all__ = ["FoundRows", "Lookup", "LookupPlan"]
 
@@ -162,9 +163,11 @@ class Lookup:
         source: opens the files.
         shows: which rows the snapshot shows; None = all.
         plan: what is known of the same files, schema and lifetime already; None = nothing.
+        held: rows in memory above all of these, which :meth:`get` looks at first; None = there are none.
+            The other methods look at the files alone.
     """
 
-    __slots__ = ("_at_once", "_engine", "_keys", "_plan", "_schema", "_shows", "_source")
+    __slots__ = ("_at_once", "_engine", "_held", "_keys", "_plan", "_schema", "_shows", "_source")
 
     def __init__(
         self,
@@ -174,7 +177,9 @@ class Lookup:
         *,
         shows: Lifetime | None = None,
         plan: LookupPlan | None = None,
+        held: HeldRows | None = None,
     ) -> None:
+        self._held = held
         self._plan = plan = plan or LookupPlan(entries, schema, shows=shows)
         self._schema = plan.schema
         self._keys = plan.keys
@@ -213,6 +218,9 @@ class Lookup:
         self, key: bytes, newest_first: Sequence[FileEntry], fields: Sequence[Field]
     ) -> dict[str, Any] | None:
         """Returns the newest row of the key as a dict, unless it deletes the key."""
+        held = [] if self._held is None else await self._held.newest_rows(key, fields)
+        if held:
+            return None if _is_deleted(held[0]) else _as_dict(held[0], fields)
         for entry in newest_first:
             reader = await self._source.open(entry, self._schema)
             if isinstance(reader, SstableRun) and reader.has_values(fields):
@@ -231,6 +239,9 @@ class Lookup:
         self, key: bytes, newest_first: Sequence[FileEntry], columns: Sequence[Field]
     ) -> pa.Table | None:
         """Returns the newest row of the key, unless it deletes the key."""
+        held = [] if self._held is None else await self._held.newest_rows(key, columns)
+        if held:
+            return None if _is_deleted(held[0]) else held[0]
         for entry in newest_first:
             reader = await self._source.open(entry, self._schema)
             row = await reader.get(key, columns)
@@ -247,17 +258,15 @@ class Lookup:
         async def read(entry: FileEntry) -> pa.Table:
             return await (await self._source.open(entry, self._schema)).get(key, columns)
 
-        met: list[pa.Table] = []
+        met = [] if self._held is None else await self._held.newest_rows(key, columns)
         left = list(newest_first)
-        while left:
+        while left and not _is_decided(met):
             # Files of nothing but operands decide nothing, so the next one is read concurrently.
             count = 1 + sum(1 for _ in itertools.takewhile(_has_only_operands, left))
             batch, left = left[:count], left[count:]
             tables = map_bounded(read, batch, self._at_once)
             async with aclosing(tables):
                 met += [table async for table in tables if table.num_rows]
-            if any(table.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for table in met):
-                break
         if not met:
             return None
         met.reverse()
@@ -362,6 +371,15 @@ class Lookup:
         return FoundRows(
             keys=take_from_tables([keys], order), rows=take_from_tables([unit.rows for unit in found], order)
         )
+
+
+def _is_deleted(row: pa.Table) -> bool:
+    return bool(row.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE)
+
+
+def _is_decided(rows: Sequence[pa.Table]) -> bool:
+    """Returns whether one of a key's rows hides everything older."""
+    return any(row.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for row in rows)
 
 
 class _UnitLookup:

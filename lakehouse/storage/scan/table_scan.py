@@ -54,21 +54,27 @@ def to_expr(where: Expr | str | None) -> Expr | None:
     )
 
 
-async def table_lookup(table: OpenTable, view: View) -> Lookup:
-    """Returns a lookup in a state of a table; its plan is kept with the metadata of the snapshot."""
-    snapshot = view.snapshot
+async def table_lookup(table: OpenTable, view: View, *, of_one: bool = False) -> Lookup:
+    """Returns a lookup in a state of a table; its plan is kept with the metadata of the snapshot.
+
+    Args:
+        table: the table.
+        view: the state.
+        of_one: whether it is for a single key, which is looked for among the rows that the view holds.
+    """
+    snapshot, held = view.snapshot, view.held if of_one else None
 
     async def load(_: object) -> LookupPlan:
-        return LookupPlan(await view.entries(), view.schema, shows=view.shows)
+        return LookupPlan(await view.entries(held=held is None), view.schema, shows=view.shows)
 
-    if view.fresh is not None:  # no other read will be of this state
+    if view.fresh is not None and held is None:  # no other read will be of this state
         plan = await load(None)
     else:
         key = (table.root, snapshot.id, snapshot.token)
         plan = await table.env.caches.lookups.get(key, load, tags=identity_tags(table.uuid)) or await load(
             None
         )
-    return Lookup(plan.entries, plan.schema, table, plan=plan)
+    return Lookup(plan.entries, plan.schema, table, plan=plan, held=held)
 
 
 class TableScan(RowForms):

@@ -34,7 +34,7 @@ def check_staleness(value: Any, *, snapshot: int | None = None, fresh: bool = Fa
     Args:
         value: the argument.
         snapshot: the argument ``snapshot`` of the same call.
-        fresh: whether the call reads with ``freshness="wal"``.
+        fresh: whether the call reads with ``freshness="wal"``, and another process is the log's writer.
     """
     if value is None:
         return None
@@ -50,7 +50,8 @@ def check_staleness(value: Any, *, snapshot: int | None = None, fresh: bool = Fa
         )
     if fresh:
         raise InvalidInputError(
-            "freshness='wal' reads every acknowledged row: leave out max_staleness, or read with "
+            "freshness='wal' reads every acknowledged row, and only the process of the table's streaming "
+            "writer knows the newest without a look: leave out max_staleness, or read with "
             "freshness='snapshot'"
         )
     return float(value)

@@ -44,6 +44,7 @@ from lakehouse.storage.tables.recheck import Recheck
 from lakehouse.storage.tables.view import View
 from lakehouse.storage.wal.appender import WalAppender, take_over
 from lakehouse.storage.wal.log import Wal
+from lakehouse.storage.wal.log_memory import LogMemory
 from lakehouse.storage.wal.segment_runs import SegmentRuns
 from lakehouse.storage.wal.tail import Tail
 
@@ -163,6 +164,8 @@ class OpenTable:
         self.schemas = Schemas(store, self.root, self.uuid, caches.schemas, env.time)
         self.wal = Wal(store, self.root, self.uuid)
         self.runs = SegmentRuns(self.wal, self.root, caches.runs.blocks, env.settings.table)
+        self.log_memory: LogMemory | None = None
+        """Rows of the log in memory; None = this process is not its writer."""
         self._committer = Committer(
             store,
             self.root,
@@ -275,13 +278,14 @@ class OpenTable:
         _check_state(snapshot, timestamp, tag, fresh)
         if snapshot is not None and self._promised[snapshot]:
             return await self._promised_view(snapshot)
-        if not fresh:
-            known = self._seen(snapshot, timestamp, within_s)
-            if known is not None:
-                # What is not there, or not any more, may be in a newer head.
-                with contextlib.suppress(FormatError, NotFoundError):
-                    return await self._view_under(known, snapshot, timestamp, tag)
-        return await self.view(snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+        if fresh:
+            return await self.freshest(within_s=within_s or 0.0)
+        known = self._seen(snapshot, timestamp, within_s)
+        if known is not None:
+            # What is not there, or not any more, may be in a newer head.
+            with contextlib.suppress(FormatError, NotFoundError):
+                return await self._view_under(known, snapshot, timestamp, tag)
+        return await self.view(snapshot=snapshot, timestamp=timestamp, tag=tag)
 
     def promise(self, snapshot: int) -> None:
         """Has reads of a snapshot that was seen go on after it has expired, while its objects are there.
@@ -355,19 +359,51 @@ class OpenTable:
         schema_object = await self.schemas.read(snapshot.schema)
         return View(snapshot=snapshot, schema_object=schema_object, manifests=self.manifests, runs=self.runs)
 
-    async def freshest(self) -> View:
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process has the table's streaming writer, as far as it knows."""
+        return self.log_memory is not None and self.log_memory.is_open
+
+    async def freshest(self, *, within_s: float = 0.0) -> View:
         """Returns the newest state with every row that was acknowledged before the call.
+
+        In the process of the log's writer commits of others may be missing that came in the last ``within_s``
+        seconds; elsewhere that is the same as 0.
 
         The log is listed first and the head read after it: whatever was acknowledged before a row that is
         seen is seen too. The other way round, a commit between the two would be missing below rows that
         were put after it, and a sum would be one that never existed.
         """
+        held = await self._held(within_s)
+        if held is not None:
+            return held
         view = await self._remembered()
         if view.snapshot.wal is None:
             view = await self.newest()
         if view.snapshot.wal is None:
             return view
         return await from_head(self.snapshots, view.snapshot, self._fresh_above)
+
+    async def _held(self, within_s: float) -> View | None:
+        """Returns the newest state with the rows that this process, as the log's writer, holds above it.
+
+        None where that need not be all that is acknowledged. As with a listing, the rows are taken before the
+        head is looked at.
+        """
+        if self.log_memory is None:
+            return None
+        # Whoever takes an older head may miss what others have seen, on its way or not.
+        held = await self.log_memory.settled(waits=within_s <= 0)
+        if held is None:
+            return None
+        known = self.snapshots.seen_within(within_s)
+        view = await (from_head(self.snapshots, known, self.view_of) if known else self.newest())
+        if not held.serves(view.snapshot):
+            return None
+        rows = held.above(view.snapshot, view.schema)
+        return dataclasses.replace(
+            view, fresh=None if rows is None else rows.range(view.snapshot.id + 1), held=rows
+        )
 
     async def _fresh_above(self, known: Snapshot) -> View:
         """Returns the newest state and the log above it, listed from the end of a known snapshot's cover."""
@@ -393,6 +429,12 @@ class OpenTable:
         """Fences off the log's current writer and returns the only appender; the head has a log."""
         over = partial(take_over, self.wal, clock=self.env.clock, deadline_s=deadline_s)
         return await from_head(self.snapshots, head, over)
+
+    def hold_log(self, appender: WalAppender) -> LogMemory:
+        """Begins to hold what is appended to the log, for fresh reads of this process."""
+        self.log_memory = LogMemory(appender.fence, max_bytes=self.settings.fresh_memory_bytes)
+        self.runs.held = self.log_memory.segments
+        return self.log_memory
 
     @property
     def settings(self) -> TableSettings:

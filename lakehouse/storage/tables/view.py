@@ -11,6 +11,7 @@ from lakehouse.format.metadata import LiveFiles, SegmentRange, Snapshot
 from lakehouse.format.schema import SchemaObject, TableOptions, TableSchema
 from lakehouse.storage.metadata.manifests import Manifests
 from lakehouse.storage.schema.row_ttl import Lifetime, lifetime
+from lakehouse.storage.wal.log_memory import HeldRows
 from lakehouse.storage.wal.segment_runs import SegmentRuns
 
 __all__ = ["View"]
@@ -26,6 +27,8 @@ class View:
     runs: SegmentRuns
     fresh: SegmentRange | None = None
     """Acknowledged WAL segments that the snapshot does not cover, for reads that include them."""
+    held: HeldRows | None = None
+    """The same rows in memory, where this process is the log's writer."""
 
     @property
     def schema(self) -> TableSchema:
@@ -51,10 +54,14 @@ class View:
         """Condition for rows that are not too old; None = all rows are shown."""
         return lifetime(self.schema, self.snapshot.time_ms)
 
-    async def entries(self) -> LiveFiles:
-        """Returns all runs: live files, and WAL segments that are in no file yet."""
+    async def entries(self, *, held: bool = True) -> LiveFiles:
+        """Returns all runs: live files, and WAL segments that are in no file yet.
+
+        Args:
+            held: whether rows of the view's ``held`` are among them, for callers that do not look there.
+        """
         files, ranges = await self.files(), self.snapshot.with_positions().segments
-        if self.fresh is not None:
+        if self.fresh is not None and (held or self.held is None):
             ranges = (*ranges, self.fresh)
         if not ranges:
             return files

@@ -20,6 +20,7 @@ from lakehouse.ids import new_token
 from lakehouse.io.protocols import Fetched
 from lakehouse.io.work import in_thread
 from lakehouse.storage.wal.log import Wal
+from lakehouse.storage.wal.tail import Tail
 
 __all__ = ["WalAppender", "take_over"]
 
@@ -40,13 +41,25 @@ class WalAppender:
         clock: measures the deadline.
         deadline_s: seconds for which it may be relied upon that a number is the next one.
         seen_at: latest time, by the steady clock, at which the fence was created.
+        before: segments before the fence that the head did not cover; None = they have to be listed.
     """
 
     def __init__(
-        self, wal: Wal, fence: SegmentHeader, *, clock: Clock, deadline_s: float, seen_at: float
+        self,
+        wal: Wal,
+        fence: SegmentHeader,
+        *,
+        clock: Clock,
+        deadline_s: float,
+        seen_at: float,
+        before: Tail | None = None,
     ) -> None:
-        self._wal, self._fence, self._clock, self._deadline_s = wal, fence, clock, deadline_s
+        self._wal, self._clock, self._deadline_s = wal, clock, deadline_s
+        self.fence = fence
+        """The segment that took the log over."""
         self._seen_at = seen_at
+        self.before = before
+        """Segments before the fence that the head did not cover; None = they have to be listed."""
         self.marks: dict[str, int] = dict(fence.writers)
         """Last sequence of each client that counts its puts, the newest last."""
         self.last = fence.number
@@ -55,7 +68,7 @@ class WalAppender:
     @property
     def epoch(self) -> int:
         """Epoch of this writer."""
-        return self._fence.epoch
+        return self.fence.epoch
 
     def header(self, schema_id: int) -> SegmentHeader:
         """Returns the header of the next segment; its token is the same for all attempts to append it."""
@@ -63,7 +76,7 @@ class WalAppender:
         while len(self.marks) > _MARKS_MAX:
             self.marks.pop(next(iter(self.marks)))
         return dataclasses.replace(
-            self._fence,
+            self.fence,
             number=self.last + 1,
             token=new_token(),
             time_ms=self._clock.now_ms(),
@@ -149,7 +162,9 @@ async def take_over(wal: Wal, head: Snapshot, *, clock: Clock, deadline_s: float
     epoch, marks = head.wal.epoch, dict[str, int]()
     # Before the listing: numbers above it are known to be free as of then, and not of its end.
     seen_at = clock.steady()
-    last = (await wal.tail(head)).upto
+    listed = await wal.tail(head)
+    tail: Tail | None = listed
+    last = listed.upto
     newest = (await wal.read(last)).header if last else None
     while True:
         if newest is not None:
@@ -169,17 +184,17 @@ async def take_over(wal: Wal, head: Snapshot, *, clock: Clock, deadline_s: float
             await wal.log.append(fence.number, encode_segment(fence), token=fence.token)
         except ConflictError as lost:
             # The winner may be a segment or another's fence: the next attempt goes above it.
-            last, seen_at = fence.number, began
+            last, seen_at, tail = fence.number, began, None
             newest = await _winner(wal, lost, last)
             continue
         if clock.steady() - seen_at > deadline_s:
             # The number may have been free because its segment was deleted.
-            seen_at = clock.steady()
+            seen_at, tail = clock.steady(), None
             last = await wal.log.newest() or last
             if last != fence.number:
                 newest = (await wal.read(last)).header
                 continue
-        return WalAppender(wal, fence, clock=clock, deadline_s=deadline_s, seen_at=seen_at)
+        return WalAppender(wal, fence, clock=clock, deadline_s=deadline_s, seen_at=seen_at, before=tail)
 
 
 def _clients(header: SegmentHeader) -> str | None:

@@ -12,9 +12,8 @@ manifest and no snapshot, and is opened by nobody but :class:`SegmentRuns`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
@@ -98,6 +97,8 @@ class SegmentRuns:
     ) -> None:
         self._wal, self._root, self._cache = wal, root, cache
         self._concurrency = (settings or TableSettings()).read_concurrency
+        self.held: Mapping[int, WalSegment] = {}
+        """Segments in memory by their numbers, which are not read."""
 
     async def entries(
         self, ranges: Iterable[SegmentRange], schema: TableSchema, *, together: bool = False
@@ -133,7 +134,9 @@ class SegmentRuns:
 
     async def _runs(self, first: int, last: int, schema: TableSchema, snapshot: int) -> _Runs:
         async def load(_: object) -> _Runs:
-            read = partial(self._wal.read, snapshot=snapshot)
+            async def read(number: int) -> WalSegment:
+                return self.held.get(number) or await self._wal.read(number, snapshot=snapshot)
+
             reads = map_bounded(read, range(first, last + 1), self._concurrency)
             segments = [segment async for segment in reads]
             return await in_thread(_cut, segments, schema)

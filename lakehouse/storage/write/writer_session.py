@@ -131,6 +131,27 @@ class _BeginLog:
         return None if base.snapshot.wal is not None else Draft(kind=CommitKind.WAL, begins_log=True)
 
 
+class _AnnounceEpoch:
+    """The commit that says who has taken the log over, before a row of the new writer is in it."""
+
+    blind: ClassVar[bool] = False
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    async def draft(self, base: Base) -> Draft | None:
+        """Drafts the new epoch, and the cover of what earlier writers left in the log."""
+        newest = 0 if base.snapshot.wal is None else base.snapshot.wal.epoch
+        if newest > self._epoch:
+            raise FencedError(
+                f"another writer (epoch {newest}) has taken the log over since this one (epoch "
+                f"{self._epoch}) did. Open a new writer to go on.",
+                epoch=self._epoch,
+                winner_epoch=newest,
+            )
+        return Draft(kind=CommitKind.WAL, log_epoch=self._epoch)
+
+
 class WriterSession:
     """An open streaming writer.
 
@@ -149,6 +170,7 @@ class WriterSession:
             max_segments=options.wal_segments_max,
             max_waiting=options.write_memtables,
         )
+        self._held = table.hold_log(appender)
         self._queue: deque[_Put] = deque()
         self._queued = 0
         self._wait = LogWait(str(table.name), self._clock, lambda: len(self._queue))
@@ -188,8 +210,9 @@ class WriterSession:
             await table.commit(_BeginLog(), view=view)
             view = await table.newest()
         appender = await table.take_log_over(view.snapshot, deadline_s=view.options.commit_deadline_s)
-        # A drop of the table may have fenced the log off before it was taken over here.
-        return cls(table, await table.newest(), appender)
+        # A drop of the table may have fenced the log off before it was taken over here: then this fails.
+        await table.commit(_AnnounceEpoch(appender.epoch), view=view, tail=appender.before)
+        return cls(table, await table.known(), appender)
 
     async def close(self) -> None:
         """Waits until everything put is durable and flushed, and ends the tasks.
@@ -211,6 +234,7 @@ class WriterSession:
         self._closing = True
         self._some_put.set()
         self._moved.set()
+        self._held.close()
         self._flush_task.cancel()
         await asyncio.wait([self._log_task, self._flush_task])
         self._open.close()
@@ -373,7 +397,8 @@ class WriterSession:
             batches = [await log_batch(filled, schema)] if filled else []
             segment = None
             if batches:
-                with self._wait.waiting(len(group), self._view.options.commit_deadline_s):
+                waiting = self._wait.waiting(len(group), self._view.options.commit_deadline_s)
+                with waiting, self._held.sending():
                     segment = await self._append(header, batches)
         except BaseException as error:
             failure = error if isinstance(error, LakehouseError) else _interrupted_error()
@@ -386,6 +411,7 @@ class WriterSession:
         if segment is not None:
             self._table.recheck.beside_write()
             self._segments += 1
+            self._held.add(segment)
             if self._memtables.add(segment, self._clock.steady()):
                 self._some_closed.set()
         self._puts += len(group)
@@ -425,6 +451,7 @@ class WriterSession:
     def _fail(self, error: LakehouseError) -> None:
         """Fails the session: nothing can be put any more."""
         self._failure = error
+        self._held.close()
         self._fail_queue(error)
         self._moved.set()
 
@@ -474,6 +501,7 @@ class WriterSession:
             pause, self._flush_failure, self._inherited = _PAUSE_S, None, None
             if memtable is not None:
                 self._memtables.flushed(memtable)
+                self._held.release(memtable.last)
                 self._flushes += 1
             self._view = await self._table.known()
             self._memtables.max_waiting = self._view.options.write_memtables

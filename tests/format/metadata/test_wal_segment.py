@@ -202,10 +202,19 @@ def test_a_segment_in_anothers_place_is_noticed() -> None:
         decoded(data, table=uuid.UUID(int=5))
 
 
+def test_segments_of_version_1_are_read() -> None:
+    """What writers wrote before they announced their epochs has the same layout, and is read."""
+    data = bytearray(SAMPLES["plain"])
+    data[4] = 1
+    end = int.from_bytes(data[8:12], "little") - 4
+    data[end : end + 4] = google_crc32c.value(bytes(data[:end])).to_bytes(4, "little")
+    assert decoded(bytes(data)).batches == decoded(SAMPLES["plain"]).batches
+
+
 def test_a_later_version_asks_for_an_upgrade() -> None:
     """A segment of a version that this release does not know says so, whatever else has changed in it."""
     data = bytearray(SAMPLES["plain"])
-    data[4] = 2
+    data[4] = 3
     with pytest.raises(UnsupportedVersionError, match="Upgrade"):
         decoded(bytes(data))
 
