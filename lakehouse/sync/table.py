@@ -242,7 +242,9 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
                 every row that was acknowledged before the call.
             max_staleness: seconds; the newest snapshot may have been the newest so long ago, and nobody
                 waits for a request that looks for another. 0 = look for it. None = as the handle
-                (``with_staleness``) or the table's option ``read.max_staleness_s`` says.
+                (``with_staleness``) or the table's option ``read.max_staleness_s`` says. With
+                ``freshness='wal'`` neither counts, and a bound only where this process has the table's
+                streaming writer: its own rows are seen at once, and commits of others within the bound.
             runtime_filters: filters such as ``lakehouse.iceberg.RuntimeFilter.in_("id", ids)``; rows that
                 one of them does not let through are left out, as by ``where``, and so are their files.
 

@@ -373,10 +373,6 @@ class Lookup:
         )
 
 
-def _is_deleted(row: pa.Table) -> bool:
-    return bool(row.column(KIND_COLUMN)[0].as_py() == RowKind.DELETE)
-
-
 def _is_decided(rows: Sequence[pa.Table]) -> bool:
     """Returns whether one of a key's rows hides everything older."""
     return any(row.column(KIND_COLUMN)[0].as_py() != RowKind.UPDATE for row in rows)

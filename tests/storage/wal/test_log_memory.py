@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lakehouse.config import Settings
-from lakehouse.errors import FencedError
+from lakehouse.errors import FencedError, InvalidInputError
 from lakehouse.io import ObjectStore
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
 from lakehouse.storage.write.streaming_writer import TableWriter
-from lakehouse.testing import RecordingStore
+from lakehouse.testing import ManualClock, RecordingStore
 from tests.kit.streaming import made, opened, rows_of, some, vanish
 from tests.kit.table_operations import LAYOUTS, SCHEMA
 from tests.kit.worlds import NAME, StepIn, process, restored, table_of
@@ -94,6 +94,58 @@ async def test_a_thousand_concurrent_fresh_gets_cost_a_few_looks() -> None:
     rows = await asyncio.gather(*(table.get({"id": number % 20}, freshness="wal") for number in range(1_000)))
     assert rows == [some((number % 20, "a", number % 20))[0] for number in range(1_000)]
     assert len(store.calls) <= 5
+    await vanish(writer)
+
+
+@pytest.mark.parametrize("segments", [0, 3])
+async def test_within_a_bound_not_even_the_look_is_made(segments: int) -> None:
+    """Own rows are seen at once and without a request; commits of others when the bound is over."""
+    store = RecordingStore(await made())
+    clock = ManualClock()
+    writer = await opened(store, clock=clock)
+    for number in range(segments):
+        await put(writer, (1, "a", number))
+    table = beside(writer)
+    await table.get({"id": 1}, freshness="wal")
+    store.clear()
+    for _ in range(5):
+        row = await table.get({"id": 1}, freshness="wal", max_staleness=10)
+        assert row == (some((1, "a", segments - 1))[0] if segments else None)
+        assert (await table.scan(freshness="wal", max_staleness=10).count()) == (segments > 0)
+    assert store.calls == []
+    await put(writer, (5, "a", 5))
+    await (await table_of(store)).upsert(some((6, "a", 6)))
+    store.clear()
+    assert await table.get({"id": 5}, freshness="wal", max_staleness=10) is not None
+    assert await table.get({"id": 6}, freshness="wal", max_staleness=10) is None
+    assert store.calls == []
+    await clock.advance(11)
+    assert await table.get({"id": 6}, freshness="wal", max_staleness=10) is not None
+    await vanish(writer)
+
+
+async def test_a_bound_is_refused_where_another_process_writes() -> None:
+    """Only the writer's process knows the newest rows without a look; a writer that ended knows no more."""
+    store = await made()
+    writer = await opened(store)
+    for table in (await table_of(store), beside(writer)):
+        if table.core is writer._table:
+            await vanish(writer)
+        with pytest.raises(InvalidInputError, match="only the process of the table's streaming writer"):
+            await table.get({"id": 1}, freshness="wal", max_staleness=1)
+        with pytest.raises(InvalidInputError, match="leave out max_staleness"):
+            table.scan(freshness="wal", max_staleness=1)
+
+
+async def test_a_bound_of_the_handle_does_not_make_fresh_reads_stale() -> None:
+    """Who asks for the log gets what is newest, whatever other reads of the handle may miss."""
+    store = await made()
+    writer = await opened(store)
+    table = beside(writer).with_staleness(100)
+    await table.current_snapshot()
+    await (await table_of(store)).upsert(some((6, "a", 6)))
+    assert await table.get({"id": 6}) is None
+    assert await table.get({"id": 6}, freshness="wal") is not None
     await vanish(writer)
 
 
