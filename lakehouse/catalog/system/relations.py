@@ -5,6 +5,7 @@ They are there in every lake, for every engine, and cannot be made, changed or d
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -64,6 +65,7 @@ def relation_schema(name: str) -> pa.Schema:
     return pa.schema(list(columns.items()))
 
 
+@functools.cache
 def system_namespace() -> NamespaceNode:
     """Returns the namespace of the relations."""
     return NamespaceNode(
@@ -77,6 +79,7 @@ def system_namespace() -> NamespaceNode:
     )
 
 
+@functools.cache
 def system_relations() -> tuple[SystemViewNode, ...]:
     """Returns the relations, in order of their names."""
     return tuple(_node((INFORMATION_SCHEMA, name)) for name in sorted(RELATIONS))
