@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 from lakehouse.catalog.engines import EngineKey
+from lakehouse.catalog.graph.bulk import BulkGraph
 from lakehouse.catalog.graph.containers import Containers
 from lakehouse.catalog.graph.hydration import Hydration, full_path
 from lakehouse.catalog.graph.listings import Listings
@@ -23,6 +24,7 @@ from lakehouse.catalog.graph.meanings import (
     missing_error,
     relation_meaning,
 )
+from lakehouse.catalog.graph.page_tokens import PageTokens
 from lakehouse.catalog.graph.pointers import Known, Pointers
 from lakehouse.catalog.graph.references import Reference, reference_parts, show_name
 from lakehouse.catalog.graph.system_side import Engines, GraphListing
@@ -60,9 +62,11 @@ __all__ = ["MetadataGraph"]
 
 N = TypeVar("N", bound=Node)
 _NO_PARTS: RelationPath = ()
+_PAGES = b"lakehouse pages 1"
+"""Key of the seals of page tokens: the same everywhere, so that any process goes on with a listing."""
 
 
-class MetadataGraph:
+class MetadataGraph(BulkGraph):
     """Catalogs, namespaces, tables and views that one account sees; ``lake.graph``.
 
     Args:
@@ -91,6 +95,8 @@ class MetadataGraph:
         self._hydration = Hydration(layers, self._pointers)
         self._listings = Listings(account, layers, sources)
         self._containers = Containers(account, self._listings, sources)
+        self._tokens = PageTokens(_PAGES)
+        self._at_once = layers.settings.catalog.load_concurrency
 
     def __repr__(self) -> str:
         return f"<MetadataGraph of {self.account}, {len(self.sources.names)} catalogs>"

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, Hashable
 from functools import partial
 
+from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.nodes import RelationPath
 from lakehouse.catalog.sources import ListedName, Page, SourceSet
@@ -75,9 +76,12 @@ class Listings:
             if after is None:
                 return
 
-    async def count(self, catalog: str, namespace: RelationPath, *, begins: str = "") -> int:
-        """Returns how many names a namespace lists."""
-        return sum([1 async for _ in self.names(catalog, namespace, begins=begins)])
+    async def count(
+        self, catalog: str, namespace: RelationPath, *, kind: NodeKind | None = None, begins: str = ""
+    ) -> int:
+        """Returns how many names a namespace lists; those of unknown kind count as every kind."""
+        names = self.names(catalog, namespace, begins=begins)
+        return sum([kind is None or entry.kind in (None, kind) async for entry in names])
 
     async def _loaded(
         self, catalog: str, namespace: RelationPath, begins: str, after: str | None, limit: int

@@ -1,7 +1,7 @@
 """Page tokens: where a listing goes on, sealed so that nobody makes one up or uses one for another listing.
 
 A token names the last name that was given out, not a count: what is inserted, dropped or renamed meanwhile
-moves no page. Its seal covers what is listed and by whom. Processes of one warehouse derive one key, so that
+moves no page. Its seal covers what is listed and by whom. All processes have one key, so that
 any of them goes on with a listing that another began; whoever makes a token up gains nothing but another
 place in a listing that is open to him anyway.
 

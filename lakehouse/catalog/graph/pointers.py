@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize, ref
 
 from lakehouse.cache import CacheRegion, CacheSpec, weigh
 from lakehouse.catalog.ids import ResourceId
-from lakehouse.catalog.layers import ACCOUNT_GROUP, Layers
+from lakehouse.catalog.layers import ACCOUNT_GROUP, DropListener, Layers
 from lakehouse.catalog.nodes import Node, RelationPath
 from lakehouse.catalog.sources import CatalogSource, Pointer, SourceSet, catalog_tag
 from lakehouse.clock import Clock
@@ -82,6 +82,7 @@ class Pointers:
             _NODES, group=ACCOUNT_GROUP + account
         )
         self._by_key: WeakValueDictionary[tuple[Hashable, ...], Known] = WeakValueDictionary()
+        _Drops.hear(layers, self)
         self._named_for_s = self._layers.names.spec.expire_after_write_s or 0.0
 
     # --- by name ------------------------------------------------------------------
@@ -190,9 +191,11 @@ class Pointers:
     def drop_name(self, catalog: str, path: RelationPath) -> None:
         """Forgets what a name, or a namespace, stands for, and listings that show it."""
         self._layers.drop(catalog, path)
-        key = self._layers.pointer_key(catalog, path)
+
+    def dropped(self, catalog: str | None, path: RelationPath) -> None:
+        """Hears that pointers were dropped: whoever asks by id has the names read again, too."""
+        key = () if catalog is None else self._layers.pointer_key(catalog, path)
         exact = self._by_key.get(key)
-        # Whoever asks by id has the name read again, too.
         for known in [exact] if exact is not None else list(self._by_key.values()):
             if known.key[: len(key)] == key:
                 known.named_at = float("-inf")
@@ -214,6 +217,26 @@ class Pointers:
     def kept(self, known: Known) -> None:
         """Weighs anew what is known of an id, since it has a node now."""
         self.nodes.put(known.id, known, tags=(catalog_tag(known.catalog),))
+
+
+class _Drops(DropListener):
+    """Hands drops on to the pointers of an account, and goes with them."""
+
+    def __init__(self, pointers: Pointers) -> None:
+        self._account, self._pointers = pointers.account, ref(pointers)
+
+    @classmethod
+    def hear(cls, layers: Layers, pointers: Pointers) -> None:
+        """Has pointers hear of drops for as long as they exist."""
+        made = cls(pointers)
+        layers.listeners.append(made)
+        finalize(pointers, layers.listeners.remove, made).atexit = False
+
+    def dropped(self, account: str, catalog: str | None, path: RelationPath) -> None:
+        """Hears a drop."""
+        pointers = self._pointers()
+        if pointers is not None and account == self._account:
+            pointers.dropped(catalog, path)
 
 
 def _there(pointer: Pointer | None) -> Pointer:
