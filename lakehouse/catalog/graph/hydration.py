@@ -40,11 +40,13 @@ class Hydration:
 
     async def node(self, known: Known, pointer: Pointer) -> RelationNode:
         """Returns the node of a fresh pointer; one of the same version is made once."""
-        node = known.node
-        of = known.pointer
-        if isinstance(node, RelationNode) and of is not None and of.version == pointer.version:
+        node = _made_before(known, pointer)
+        if node is not None:
             return node
         made = await self._made(known, pointer)
+        node = _made_before(known, pointer)
+        if node is not None:  # by somebody who waited for the same content
+            return node
         if known.pointer is None or known.pointer.version == pointer.version:
             known.node = made
             self._pointers.kept(known)
@@ -102,6 +104,13 @@ class Hydration:
 
 def _tags(source: CatalogSource, pointer: Pointer) -> tuple[Hashable, ...]:
     return (*content_tags(pointer.identity), catalog_tag(source.name))
+
+
+def _made_before(known: Known, pointer: Pointer) -> RelationNode | None:
+    """Returns the node that is known, if it is of a pointer's version."""
+    node, of = known.node, known.pointer
+    is_same = of is not None and of.version == pointer.version
+    return node if is_same and isinstance(node, RelationNode) else None
 
 
 async def _read(read: Any, pointer: Pointer, _: object) -> Any:
