@@ -9,7 +9,6 @@ Invariant: attaching contacts nothing. What a catalog opened is closed when it i
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +20,8 @@ from lakehouse.iceberg.catalogs.catalog import Catalog, Name, shown
 from lakehouse.iceberg.catalogs.directory import DirectoryCatalog
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.catalogs.through_pyiceberg import PyicebergCatalog
-from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
+from lakehouse.iceberg.scopes import Scopes
 from lakehouse.iceberg.table import IcebergTable
 from lakehouse.io.work import or_none
 from lakehouse.suggest import suggestion
@@ -37,14 +36,21 @@ class Catalogs:
         caches: budget of what is kept of manifests and data files.
         settings: bounds.
         clock: for tests.
+        scopes: those of all accounts of the lake; None = the catalogs have their own.
     """
 
-    def __init__(self, caches: CacheBudget, *, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        caches: CacheBudget,
+        *,
+        settings: Settings,
+        clock: Clock | None = None,
+        scopes: Scopes | None = None,
+    ) -> None:
         self._settings, self._clock = settings, clock
-        self._caches = caches
+        self._caches, self._scopes = caches, scopes or Scopes(caches)
         self._properties: dict[str, Mapping[str, Any]] = {}
         self._attached: dict[str, Catalog] = {}
-        self._places: dict[str, weakref.WeakSet[Locations]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._attached
@@ -72,15 +78,36 @@ class Catalogs:
             )
         parsed = CatalogProperties.parse(name, properties)
         kind = DirectoryCatalog if parsed.type == "directory" else PyicebergCatalog
-        self._attached[name] = kind(parsed, settings=self._settings, clock=self._clock)
+        scope = self._scopes.enter(properties)
+        self._attached[name] = kind(parsed, settings=self._settings, clock=self._clock, scope=scope)
         self._properties[name] = dict(properties)
-        self._places[name] = weakref.WeakSet()
 
     async def detach(self, name: str) -> None:
         """Detaches a catalog, and closes its connections and those of its tables."""
         catalog = self._find(name)
         del self._attached[name], self._properties[name]
-        await self._closed(catalog, self._places.pop(name))
+        await self._closed(catalog)
+        self._scopes.leave(catalog.scope)
+
+    async def update(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Gives a catalog other credentials: the next request uses them, and open tables stay open.
+
+        Args:
+            name: of the catalog.
+            changes: properties in place of those of the same names; None takes one away.
+
+        Raises:
+            InvalidInputError: they would make it another catalog.
+        """
+        catalog = self._find(name)
+        merged = {
+            one: value for one, value in {**self._properties[name], **changes}.items() if value is not None
+        }
+        parsed = CatalogProperties.parse(name, merged)
+        catalog.properties.check_same_catalog(parsed)
+        self._scopes.move(catalog.scope, merged)
+        self._properties[name] = merged
+        await catalog.rotate(parsed)
 
     def catalog(self, name: str) -> Catalog:
         """Returns the catalog of that name."""
@@ -94,8 +121,6 @@ class Catalogs:
         """
         catalog, inner = self._find(name[0]), _inner(name)
         found = await catalog.find(inner)
-        if name[0] in self._places:
-            self._places[name[0]].add(found.locations)
 
         async def reload() -> TableMetadata:
             return (await catalog.find(inner, found.locations)).metadata
@@ -135,13 +160,11 @@ class Catalogs:
 
     async def aclose(self) -> None:
         """Closes all connections; the catalogs stay attached, and connect again when they are used."""
-        for name, catalog in self._attached.items():
-            places, self._places[name] = self._places[name], weakref.WeakSet()
-            await self._closed(catalog, places)
+        for catalog in list(self._attached.values()):
+            await self._closed(catalog)
 
-    async def _closed(self, catalog: Catalog, places: weakref.WeakSet[Locations]) -> None:
-        for place in list(places):
-            await place.aclose()
+    async def _closed(self, catalog: Catalog) -> None:
+        await catalog.close_places()
         await catalog.aclose()
 
     def _find(self, name: str) -> Catalog:

@@ -8,17 +8,26 @@ Invariant: what a catalog returns is as of the call; it keeps connections and no
 from __future__ import annotations
 
 import abc
+import weakref
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from lakehouse.errors import LakehouseError, NotFoundError
+import anyio
+
+from lakehouse.errors import LakehouseError, NotFoundError, PermissionDeniedError
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.opening import ReadMetadata
+from lakehouse.iceberg.scopes import Scope
+from lakehouse.io.location import Location
+from lakehouse.io.options import StorageOptions
 from lakehouse.suggest import suggestion
 
 __all__ = ["Catalog", "FoundTable", "Name", "shown"]
 
+R = TypeVar("R")
 Name = tuple[str, ...]
 """Parts of a name: namespaces from the outermost to the innermost, and the table."""
 
@@ -49,10 +58,67 @@ class Catalog(abc.ABC):
 
     Args:
         properties: what it was attached with.
+        scope: whose content its tables are given; None = they share none.
     """
 
-    def __init__(self, properties: CatalogProperties) -> None:
+    def __init__(self, properties: CatalogProperties, scope: Scope | None = None) -> None:
         self.properties = properties
+        self.scope = scope or Scope()
+        self._places: weakref.WeakSet[Locations] = weakref.WeakSet()
+        self._asking = anyio.Lock()
+        self._has_answered = False
+        """Some call succeeded over the connection that there is."""
+
+    # --- credentials --------------------------------------------------------------
+
+    async def rotate(self, properties: CatalogProperties) -> None:
+        """Uses other credentials from the next request on, here and in all tables that are open."""
+        self.properties = properties
+        await self.disconnect()
+        for place in list(self._places):
+            options = properties.options_at(place.opened)
+            await place.rotate(options, is_handed_out=properties.type == "rest")
+
+    async def close_places(self) -> None:
+        """Closes the places of all tables."""
+        for place in list(self._places):
+            await place.aclose()
+        self._places.clear()
+
+    async def asked(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Asks the catalog, and once more where it refuses credentials that were good or can be replaced."""
+        if self.properties.is_waiting:
+            await self._freshened(self.properties)
+        properties = self.properties
+        try:
+            answer = await ask()
+        except PermissionDeniedError:
+            if not await self._freshened(properties):
+                raise
+            answer = await ask()
+        self._has_answered = True
+        return answer
+
+    async def _freshened(self, refused: CatalogProperties) -> bool:
+        """Replaces what was refused; returns whether it is worth trying again."""
+        async with self._asking:
+            if self.properties is not refused:
+                return True  # somebody else was first
+            worth_it, self._has_answered = self._has_answered, False
+            fresh = await refused.asked()
+            if fresh is not None and (refused.is_waiting or not fresh.is_like(refused)):
+                await self.rotate(fresh)
+                return True
+            # A connection has a token of its own, which may be what was refused.
+            await self.disconnect()
+            return worth_it
+
+    async def _renewed(self, place: Location) -> StorageOptions:
+        """Returns options of files after the store refused some."""
+        await self._freshened(self.properties)
+        return self.properties.options_at(place)
+
+    # --- tables and namespaces ----------------------------------------------------
 
     @abc.abstractmethod
     async def find(
@@ -78,8 +144,12 @@ class Catalog(abc.ABC):
         """Returns the namespaces inside another, or the outermost ones, in order."""
 
     @abc.abstractmethod
+    async def disconnect(self) -> None:
+        """Gives the connection to the catalog back, if there is one; the next call connects again."""
+
     async def aclose(self) -> None:
         """Gives connections back. The catalog may be used again; it reconnects."""
+        await self.disconnect()
 
     async def missing_error(self, name: Name) -> NotFoundError:
         """Returns the error for a table that is not there, with names that may have been meant."""

@@ -7,6 +7,7 @@ is how Hadoop's catalogs are laid out; which metadata are the newest is found as
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncGenerator
 
 from lakehouse.clock import Clock
@@ -16,6 +17,7 @@ from lakehouse.iceberg.catalogs.catalog import Catalog, FoundTable, Name, shown
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.opening import ReadMetadata, find_metadata, open_locations
+from lakehouse.iceberg.scopes import Scope
 from lakehouse.io import ObjectStore, map_bounded, open_store
 from lakehouse.io.location import Location
 
@@ -34,12 +36,18 @@ class DirectoryCatalog(Catalog):
         properties: what it was attached with.
         settings: bounds.
         clock: for tests.
+        scope: whose content its tables are given.
     """
 
     def __init__(
-        self, properties: CatalogProperties, *, settings: Settings, clock: Clock | None = None
+        self,
+        properties: CatalogProperties,
+        *,
+        settings: Settings,
+        clock: Clock | None = None,
+        scope: Scope | None = None,
     ) -> None:
-        super().__init__(properties)
+        super().__init__(properties, scope)
         self._settings, self._clock = settings, clock
         self._root = Location.parse(str(properties.given["warehouse"]))
         self._store: ObjectStore | None = None
@@ -48,6 +56,9 @@ class DirectoryCatalog(Catalog):
         self, name: Name, locations: Locations | None = None, *, known: ReadMetadata | None = None
     ) -> FoundTable:
         """Finds a table by its directory."""
+        return await self.asked(functools.partial(self._found, name, locations, known))
+
+    async def _found(self, name: Name, locations: Locations | None, known: ReadMetadata | None) -> FoundTable:
         place = f"{self._root.path.rstrip('/')}/{_key(name)}"
         url = Location(scheme=self._root.scheme, path=place).url
         found = locations or open_locations(
@@ -55,7 +66,10 @@ class DirectoryCatalog(Catalog):
             storage_options=self.properties.options_at(self._root),
             settings=self._settings,
             clock=self._clock,
+            renew=functools.partial(self._renewed, self._root),
+            scope=self.scope,
         )
+        self._places.add(found)
         try:
             read = await find_metadata(found, url, known=known)
             return FoundTable(metadata=read.metadata, locations=found, version=read.version)
@@ -70,6 +84,9 @@ class DirectoryCatalog(Catalog):
 
     async def tables(self, namespace: Name) -> list[str]:
         """Returns the directories of a namespace that have metadata."""
+        return await self.asked(functools.partial(self._tables, namespace))
+
+    async def _tables(self, namespace: Name) -> list[str]:
         found = [name async for name, is_table in self._directories(namespace) if is_table]
         if not found and not await self._is_there(namespace):
             raise NotFoundError(
@@ -81,6 +98,9 @@ class DirectoryCatalog(Catalog):
 
     async def namespaces(self, inside: Name = ()) -> list[Name]:
         """Returns the directories of a namespace that are no tables."""
+        return await self.asked(functools.partial(self._namespaces, inside))
+
+    async def _namespaces(self, inside: Name) -> list[Name]:
         return [(*inside, name) async for name, is_table in self._directories(inside) if not is_table]
 
     async def _is_there(self, namespace: Name) -> bool:
@@ -119,7 +139,7 @@ class DirectoryCatalog(Catalog):
             )
         return self._store
 
-    async def aclose(self) -> None:
+    async def disconnect(self) -> None:
         """Closes the store of listings."""
         store, self._store = self._store, None
         if store is not None:

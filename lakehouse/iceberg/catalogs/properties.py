@@ -9,11 +9,13 @@ names of credentials and endpoints are taken and the rest is left, because it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import InvalidInputError, LakehouseError, PermissionDeniedError
 from lakehouse.io.location import Location
 from lakehouse.io.open import understood_options
 from lakehouse.io.options import StorageOptions
@@ -34,7 +36,13 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "'thrift://host:9083' (hive)",
     "warehouse": "the URL of the directory that holds namespaces of tables, such as 's3://bucket/warehouse'",
 }
+AskCredentials = Callable[[], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+"""Returns properties that hold credentials."""
 _STORAGE = "storage_options"
+_CREDENTIALS = "credentials"
+_PLACES = ("uri", "warehouse")
+"""Properties that say which catalog it is."""
+_USER_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 _OF_STORES: Final = ("s3.", "client.")
 """Beginnings of the properties that say how files are reached."""
 _DECIDED: Final[Mapping[str, str]] = {
@@ -65,6 +73,10 @@ class CatalogProperties:
     given: Mapping[str, Any] = field(repr=False)
     """Properties for pyiceberg, without ``type`` and ``storage_options``."""
     storage_options: Mapping[str, Any] = field(repr=False)
+    ask: AskCredentials | None = field(default=None, repr=False)
+    """Gives properties that hold credentials, fresh each time."""
+    is_waiting: bool = False
+    """Nobody was asked for credentials yet."""
 
     @classmethod
     def parse(cls, name: str, properties: Mapping[str, Any]) -> CatalogProperties:
@@ -82,6 +94,14 @@ class CatalogProperties:
         given = dict(properties)
         kind = _checked_type(name, given.pop("type", None))
         options = given.pop(_STORAGE, None) or {}
+        ask = given.pop(_CREDENTIALS, None)
+        if ask is not None and not callable(ask):
+            raise InvalidInputError(
+                f"catalog {name!r}: {_CREDENTIALS} is a function that returns properties, such as "
+                "{'token': …}",
+                catalog=name,
+                option=_CREDENTIALS,
+            )
         if not isinstance(options, Mapping):
             raise InvalidInputError(f"catalog {name!r}: {_STORAGE} is a mapping", catalog=name)
         for one, why in _DECIDED.items():
@@ -96,10 +116,54 @@ class CatalogProperties:
                     catalog=name,
                     option=one,
                 )
-        made = cls(name=name, type=kind, given=given, storage_options=options)
+        made = cls(
+            name=name, type=kind, given=given, storage_options=options, ask=ask, is_waiting=ask is not None
+        )
         if kind == "directory":
             made._check_directory()
         return made
+
+    async def asked(self) -> CatalogProperties | None:
+        """Returns the properties with fresh credentials; None where there is nobody to ask."""
+        if self.ask is None:
+            return None
+        try:
+            answer = self.ask()
+            fresh = await answer if inspect.isawaitable(answer) else answer
+        except LakehouseError:
+            raise
+        except Exception as error:  # noqa: BLE001 - somebody else's function, which may say secrets
+            raise PermissionDeniedError(
+                f"catalog {self.name!r}: asking for credentials failed: {type(error).__name__}",
+                catalog=self.name,
+            ) from None
+        if not isinstance(fresh, Mapping):
+            raise InvalidInputError(
+                f"catalog {self.name!r}: {_CREDENTIALS} returns properties, not {type(fresh).__name__}",
+                catalog=self.name,
+                option=_CREDENTIALS,
+            )
+        whole = {**self.given, _STORAGE: self.storage_options, **fresh, "type": self.type}
+        parsed = replace(self.parse(self.name, whole), ask=self.ask)
+        self.check_same_catalog(parsed)
+        return parsed
+
+    def is_like(self, other: CatalogProperties) -> bool:
+        """Returns whether two sets of properties say the same."""
+        return (self.given, self.storage_options) == (other.given, other.storage_options)
+
+    def check_same_catalog(self, other: CatalogProperties) -> None:
+        """Refuses properties of another catalog, whose tables would be others under the same names."""
+        changed = [one for one in _PLACES if _place(self.given.get(one)) != _place(other.given.get(one))]
+        if self.type != other.type:
+            changed.insert(0, "type")
+        if changed:
+            raise InvalidInputError(
+                f"catalog {self.name!r}: {' and '.join(changed)} would make it another catalog, and only "
+                "credentials are replaced while it is attached: detach it and attach the other one",
+                catalog=self.name,
+                option=changed[0],
+            )
 
     def _check_directory(self) -> None:
         location = Location.parse(str(self.given["warehouse"]))
@@ -150,6 +214,11 @@ def _checked_type(name: str, kind: object) -> str:
     raise InvalidInputError(
         f"{said}: give 'type' as one of {', '.join(CATALOG_TYPES)}", catalog=name, option="type"
     )
+
+
+def _place(value: object) -> str:
+    """Returns a property of a place without the user that may stand in it."""
+    return _USER_IN_URL.sub("", str(value))
 
 
 def _of_stores(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from lakehouse.iceberg.catalogs.properties import CatalogProperties
 from lakehouse.iceberg.locations import Locations, path_location
 from lakehouse.iceberg.metadata_json import decode_metadata
 from lakehouse.iceberg.opening import ReadMetadata, open_locations
+from lakehouse.iceberg.scopes import Scope
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.work import in_thread
 
@@ -46,12 +47,18 @@ class PyicebergCatalog(Catalog):
         properties: what it was attached with.
         settings: bounds.
         clock: for tests.
+        scope: whose content its tables are given.
     """
 
     def __init__(
-        self, properties: CatalogProperties, *, settings: Settings, clock: Clock | None = None
+        self,
+        properties: CatalogProperties,
+        *,
+        settings: Settings,
+        clock: Clock | None = None,
+        scope: Scope | None = None,
     ) -> None:
-        super().__init__(properties)
+        super().__init__(properties, scope)
         if importlib.util.find_spec("pyiceberg") is None:
             raise missing_extra(f"catalog {properties.name!r} of type {properties.type!r}")
         self._settings, self._clock = settings, clock
@@ -62,17 +69,23 @@ class PyicebergCatalog(Catalog):
 
     async def tables(self, namespace: Name) -> list[str]:
         """Returns the tables that the catalog lists."""
+        return await self.asked(functools.partial(self._tables, namespace))
+
+    async def _tables(self, namespace: Name) -> list[str]:
         catalog = await self._connected()
         names = await self._call(f"listing tables of {shown(namespace)}", catalog.list_tables, namespace)
         return sorted(name[-1] for name in names)
 
     async def namespaces(self, inside: Name = ()) -> list[Name]:
         """Returns the namespaces that the catalog lists."""
+        return await self.asked(functools.partial(self._namespaces, inside))
+
+    async def _namespaces(self, inside: Name) -> list[Name]:
         catalog = await self._connected()
         names = await self._call("listing namespaces", catalog.list_namespaces, inside)
         return sorted(tuple(name) for name in names)
 
-    async def aclose(self) -> None:
+    async def disconnect(self) -> None:
         """Closes connections to the catalog."""
         catalog, self._catalog = self._catalog, None
         if catalog is not None:
@@ -113,6 +126,9 @@ class PyicebergCatalog(Catalog):
 
     async def load(self, name: Name, read: Callable[[str], Coroutine[Any, Any, bytes]]) -> Any:
         """Returns pyiceberg's table; files that pyiceberg reads meanwhile are read by ``read``."""
+        return await self.asked(functools.partial(self._load, name, read))
+
+    async def _load(self, name: Name, read: Callable[[str], Coroutine[Any, Any, bytes]]) -> Any:
         catalog = await self._connected()
         with reading(read):
             return await self._call(f"loading table {shown(name)}", catalog.load_table, name)
@@ -120,16 +136,22 @@ class PyicebergCatalog(Catalog):
     def places(self, location: str, name: Name, handed_out: Mapping[str, Any]) -> Locations:
         """Returns the places of the table whose metadata file is at a location."""
         at = path_location(location)
-        return open_locations(
+        is_rest = self.properties.type == "rest"
+        places = open_locations(
             at.url,
             storage_options=self.properties.options_at(at, handed_out),
             settings=self._settings,
             clock=self._clock,
-            renew=functools.partial(self._fresh, name) if self.properties.type == "rest" else None,
+            renew=functools.partial(self._fresh, name) if is_rest else functools.partial(self._renewed, at),
+            scope=self.scope,
         )
+        self._places.add(places)
+        return places
 
     async def _fresh(self, name: Name) -> StorageOptions:
         """Asks the catalog for the credentials of a table again."""
+        if self.properties.ask is not None:
+            await self._freshened(self.properties)
 
         async def none(location: str) -> bytes:
             raise InvalidInputError(f"{location}: the catalog hands out no credentials with its tables")
