@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal, NoReturn
 
+from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.inventory import InventoryScan, InventoryShape, ListedTable
 from lakehouse.errors import LakehouseError
 from lakehouse.iceberg import IcebergTable
 from lakehouse.lake.state import LakeState
 from lakehouse.storage.metadata import TableName
 from lakehouse.storage.table import Table
+from lakehouse.storage.tables import OpenTable
 
 __all__ = ["LakeInventory"]
 
@@ -97,8 +99,8 @@ async def _listed(state: LakeState, name: str | None) -> AsyncGenerator[ListedTa
             async with aclosing(_of_database(state, database)) as tables:
                 async for table in tables:
                     yield table
-    if name is None and state.attached is not None:
-        for catalog in state.attached.names:
+    if name is None:
+        for catalog in state.attached_names():
             async for table in _of_catalog(state, (catalog,)):
                 yield table
 
@@ -120,32 +122,31 @@ def _ours(state: LakeState, name: TableName, *, is_wanted: bool = False) -> List
 
 async def _of_catalog(state: LakeState, parts: tuple[str, ...]) -> AsyncGenerator[ListedTable, None]:
     """Lists what is below a catalog, a namespace or a table; a listing that fails is a table that raises."""
-    catalogs, shown = state.catalogs, ".".join(parts)
+    source, inside, shown = state.sources.get(parts[0]), parts[1:], ".".join(parts)
     try:
-        if len(parts) >= _CATALOG_PARTS and await catalogs.has(parts):
-            yield _theirs(state, shown, is_wanted=True)
+        if len(parts) >= _CATALOG_PARTS and await state.graph.exists(parts, NodeKind.TABLE):
+            yield _theirs(state, parts, is_wanted=True)
             return
-        names = [] if len(parts) == 1 else await catalogs.tables(parts)
-        inner = await catalogs.namespaces(parts)
+        names = [] if not inside else [path async for path in source.names(inside)]
+        inner = await source.namespaces(inside)
     except LakehouseError as error:
         yield ListedTable(
             catalog=parts[0], name=shown, open=functools.partial(_raised, error), is_wanted=True
         )
         return
     for found in names:
-        yield _theirs(state, found)
+        yield _theirs(state, (parts[0], *found))
     for namespace in inner:
-        async for table in _of_catalog(state, tuple(namespace.split("."))):
+        async for table in _of_catalog(state, (parts[0], *namespace)):
             yield table
 
 
-def _theirs(state: LakeState, name: str, *, is_wanted: bool = False) -> ListedTable:
-    parts = tuple(name.split("."))
+def _theirs(state: LakeState, parts: tuple[str, ...], *, is_wanted: bool = False) -> ListedTable:
+    async def opened() -> Table | IcebergTable:
+        found = await state.graph.open(parts)
+        return state.handle(found) if isinstance(found, OpenTable) else found
 
-    def opened() -> Awaitable[IcebergTable]:
-        return state.catalogs.table(parts)
-
-    return ListedTable(catalog=parts[0], name=name, open=opened, is_wanted=is_wanted)
+    return ListedTable(catalog=parts[0], name=".".join(parts), open=opened, is_wanted=is_wanted)
 
 
 async def _raised(error: LakehouseError) -> NoReturn:

@@ -15,12 +15,13 @@ from typing import Any, Self
 from lakehouse.cache import CacheBudget
 from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.clock import Clock
-from lakehouse.config import Settings
+from lakehouse.config import AccountConfig, CatalogConfig, Settings
 from lakehouse.errors import InvalidInputError
-from lakehouse.io import ObjectStore, load_settings, open_store
+from lakehouse.io import ObjectStore, load_catalogs, load_settings, open_store
 from lakehouse.io.lent import LentStore
 from lakehouse.io.proofs import check_store, gated
 from lakehouse.io.retry import RetryPolicy
+from lakehouse.lake.accounts import LakeAccounts
 from lakehouse.lake.cache import LakeCaches
 from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
@@ -39,6 +40,8 @@ def connect(
     settings: Settings | Mapping[str, object] | None = None,
     check: bool = False,
     clock: Clock | None = None,
+    catalogs: Mapping[str, Mapping[str, Any]] | None = None,
+    accounts: Mapping[str, AccountConfig | Mapping[str, Any]] | None = None,
 ) -> Lake:
     """Returns a warehouse: a place in a bucket or a directory that holds databases of tables.
 
@@ -52,6 +55,10 @@ def connect(
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: source of time, for tests.
+        catalogs: properties of catalogs to attach, by name, as :meth:`Lake.attach_catalog` takes them; others
+            come from the configuration file.
+        accounts: by name ``{"catalogs": …, "include": …, "exclude": …}``, which :meth:`Lake.for_account`
+            begins with; others come from the configuration file.
 
     Example::
 
@@ -59,15 +66,26 @@ def connect(
             orders = await lake.table("sales.orders")
             await orders.append([{"id": 1, "amount": 9.5}])
     """
-    resolved = settings if isinstance(settings, Settings) else load_settings(settings)
+    config = CatalogConfig.parse(catalogs, accounts)
+    if isinstance(settings, Settings):
+        resolved = settings
+    else:
+        resolved, config = load_settings(settings), config.over(load_catalogs())
     store = open_store(url, storage_options=storage_options, settings=resolved, clock=clock)
-    lake = Lake(store, settings=resolved, check=check, clock=clock)
+    lake = Lake(
+        store,
+        settings=resolved,
+        check=check,
+        clock=clock,
+        catalogs=config.catalogs,
+        accounts=config.accounts,
+    )
     # Nobody else closes this store, and its use before the lake is entered deserves a warning.
     lake._lent.is_owned = lake._lent.warns = True
     return lake
 
 
-class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
+class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeAccounts):
     """A warehouse. Made by :func:`connect`.
 
     Args:
@@ -76,7 +94,8 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: source of time, for tests.
-        catalogs: properties of Iceberg catalogs to attach, by name.
+        catalogs: properties of catalogs to attach, by name.
+        accounts: catalogs and authority of accounts, by name.
     """
 
     def __init__(
@@ -87,6 +106,7 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
         check: bool = False,
         clock: Clock | None = None,
         catalogs: Mapping[str, Mapping[str, Any]] | None = None,
+        accounts: Mapping[str, AccountConfig | Mapping[str, Any]] | None = None,
     ) -> None:
         if not isinstance(store, LentStore):  # else it was unpickled from another process, with its tables
             store = LentStore(gated(store, RetryPolicy.of(store.settings, clock)))
@@ -94,7 +114,9 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
         self._check = check
         self._state = LakeState(store, settings=settings, clock=clock)
         self._stack: contextlib.AsyncExitStack | None = None
-        for name, properties in (catalogs or {}).items():
+        config = CatalogConfig.parse(catalogs, accounts)
+        self._state.account_configs.update(config.accounts)
+        for name, properties in config.catalogs.items():
             self._state.attach(name, properties)
 
     @property
@@ -124,8 +146,10 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
             "check": self._check,
             "clock": self._state.clock,
         }
-        if self._state.attached is not None:
-            options["catalogs"] = self._state.attached.properties
+        if self._state.given:
+            options["catalogs"] = dict(self._state.given)
+        if self._state.account_configs:
+            options["accounts"] = dict(self._state.account_configs)
         return functools.partial(type(self), **options), (self._lent,)
 
     def __repr__(self) -> str:
@@ -141,7 +165,7 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
                 (await check_store(self.store, short=True)).raise_if_unsafe()
             stack.push_async_callback(self._state.env.recheck)
             stack.push_async_callback(self._state.background.aclose)
-            stack.push_async_callback(self._state.close_catalogs)
+            stack.push_async_callback(self._state.close_accounts)
             self._stack = stack.pop_all()
         self._state.is_entered = True
         return self

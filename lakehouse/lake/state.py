@@ -11,18 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.cache import CacheBudget, CacheSpec
 from lakehouse.catalog import sources as catalog_sources
+from lakehouse.catalog.accounts import ActiveAccounts
 from lakehouse.catalog.control import LakeCache
 from lakehouse.catalog.graph import Engines, MetadataGraph
+from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.registry import OpenTables
-from lakehouse.catalog.sources import SourceSet, WarehouseSource
+from lakehouse.catalog.sources import CatalogSource, SourceSet, WarehouseSource
 from lakehouse.clock import Clock, SystemClock
-from lakehouse.config import Settings
+from lakehouse.config import AccountConfig, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.iceberg import catalogs as iceberg_catalogs
 from lakehouse.iceberg.publishing import publish_table, published
+from lakehouse.iceberg.scopes import Scopes
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import Background
+from lakehouse.lake.attached import (
+    AttachedWarehouse,
+    attached_warehouse,
+    is_warehouse,
+    unrestricted,
+    without_access,
+)
 from lakehouse.storage.compact import watched
 from lakehouse.storage.metadata import NameListing, TableCaches
 from lakehouse.storage.table import Table
@@ -37,13 +47,15 @@ _NAME_POINTERS = CacheSpec(name="name-pointers")
 
 
 class LakeState:
-    """State of one lake.
+    """State of one lake, as one account sees it.
 
     Args:
         store: its root is the warehouse.
         settings: bounds and defaults; None = the defaults.
         clock: source of time; None = the machine's.
     """
+
+    account = DEFAULT_ACCOUNT
 
     def __init__(
         self, store: ObjectStore, *, settings: Settings | None = None, clock: Clock | None = None
@@ -53,6 +65,7 @@ class LakeState:
         self.clock = clock or SystemClock()
         self.caches = CacheBudget.of(self.settings, clock=clock)
         self.layers = Layers(self.caches, self.settings, self.clock)
+        self.scopes = Scopes(self.caches)
         self.cache = LakeCache(
             self.layers, warm=self.warm, identify=self.identity, catalogs=self.attached_names
         )
@@ -70,17 +83,36 @@ class LakeState:
         )
         self.sources = SourceSet(WarehouseSource(self.env, self.names, self.listing()))
         self.engines = Engines(self.layers)
-        self.graph = MetadataGraph(self.layers, self.sources, engines=self.engines)
-        self.registry.watch(self.graph)
         self.background = Background()
         self.is_entered = False
+        self.listing_env = self.env
+        """Environment of what looks into directories rather than names."""
+        self.accounts: ActiveAccounts[Any] = ActiveAccounts(self.settings.catalog, self.clock)
+        self.account_configs: dict[str, AccountConfig] = {}
+        """Catalogs and authority that accounts begin with, by name."""
+        self.given: dict[str, Mapping[str, Any]] = {}
+        """Properties that each catalog was attached with, by name; secrets too."""
         self._catalogs: Catalogs | None = None
+        self._graph: MetadataGraph | None = None
+
+    @property
+    def graph(self) -> MetadataGraph:
+        """Metadata graph of the account."""
+        self.use()
+        if self._graph is None:
+            self._graph = MetadataGraph(
+                self.layers, self.sources, account=self.account, engines=self.engines
+            )
+            self.registry.watch(self._graph)
+        return self._graph
 
     @property
     def catalogs(self) -> Catalogs:
         """Attached catalogs; made when it is first asked for, since most lakes have none."""
         if self._catalogs is None:
-            self._catalogs = iceberg_catalogs.Catalogs(self.caches, settings=self.settings, clock=self.clock)
+            self._catalogs = iceberg_catalogs.Catalogs(
+                self.caches, settings=self.settings, clock=self.clock, scopes=self.scopes
+            )
         return self._catalogs
 
     def listing(self) -> NameListing:
@@ -94,24 +126,47 @@ class LakeState:
 
     def attach(self, name: str, properties: Mapping[str, Any]) -> None:
         """Attaches a catalog; nothing is contacted."""
-        self.catalogs.attach(name, properties)
-        self.sources.attach(catalog_sources.IcebergSource(name, self.catalogs, self.layers.table))
+        given, access = without_access(name, properties)
+        self.sources.expect_free(name)
+        if is_warehouse(given):
+            made: CatalogSource = attached_warehouse(
+                name, given, settings=self.settings, clock=self.clock, caches=self.caches, scopes=self.scopes
+            )
+        else:
+            self.catalogs.attach(name, given)
+            made = catalog_sources.IcebergSource(name, self.catalogs, self.layers.table)
+        self.sources.attach(catalog_sources.restricted(made, access))
+        self.given[name] = dict(properties)
 
     async def detach(self, name: str) -> None:
         """Detaches a catalog, with its connections and all that is kept of it."""
-        self.sources.get(name)
+        inner = unrestricted(self.sources.get(name))
         await self.sources.detach(name)
         self.graph.detached(name)
-        await self.catalogs.detach(name)
+        del self.given[name]
+        if isinstance(inner, AttachedWarehouse):
+            inner.leave()
+        elif self._catalogs is not None and name in self._catalogs:
+            await self._catalogs.detach(name)
 
-    @property
-    def attached(self) -> Catalogs | None:
-        """Attached catalogs, if there ever were any."""
-        return self._catalogs
+    async def update(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Replaces credentials of a catalog, and which of its namespaces are seen."""
+        old = self.sources.get(name)
+        merged = {one: value for one, value in {**self.given[name], **changes}.items() if value is not None}
+        given, access = without_access(name, merged)
+        inner = unrestricted(old)
+        if isinstance(inner, AttachedWarehouse):
+            await inner.update(given)
+        else:
+            await self.catalogs.update(name, {**dict.fromkeys(self.catalogs.properties[name]), **given})
+        self.sources.replace(catalog_sources.restricted(inner, access))
+        self.given[name] = merged
+        # Names that were listed and found may be hidden now; content may stay.
+        self.layers.account(self.account).drop(name)
 
     def attached_names(self) -> list[str]:
-        """Returns the names of the attached catalogs."""
-        return [] if self._catalogs is None else self._catalogs.names
+        """Returns the names of the attached catalogs, in order."""
+        return [name for name in self.sources.names if name]
 
     async def warm(self, path: tuple[str, ...]) -> None:
         """Loads what a query of a table has to know: its name, snapshot, schema and manifests."""
@@ -129,7 +184,15 @@ class LakeState:
 
     def is_catalog(self, name: str) -> bool:
         """Returns whether a catalog is attached under a name."""
-        return self._catalogs is not None and name in self._catalogs
+        return bool(name) and name in self.sources
+
+    def use(self) -> None:
+        """Notes that the account is used."""
+
+    async def close_accounts(self) -> None:
+        """Closes the connections of catalogs, those of all accounts."""
+        for one in (*self.accounts, self):
+            await one.close_catalogs()
 
     async def close_catalogs(self) -> None:
         """Closes the connections of catalogs."""

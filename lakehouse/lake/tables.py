@@ -191,7 +191,12 @@ class LakeTables:
             progress: called with the progress made.
         """
         return await purge_dropped(
-            self._state.env, self._state.names, database, grace_s=grace_s, dry_run=dry_run, progress=progress
+            self._state.listing_env,
+            self._state.names,
+            database,
+            grace_s=grace_s,
+            dry_run=dry_run,
+            progress=progress,
         )
 
     def index_metas(

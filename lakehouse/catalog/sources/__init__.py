@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.sources.access import EVERYTHING, Access, AuthoriseNamespace, restricted
+    from lakehouse.catalog.sources.access import (
+        EVERYTHING,
+        Access,
+        AuthoriseNamespace,
+        RestrictedSource,
+        restricted,
+    )
     from lakehouse.catalog.sources.iceberg import IcebergSource
     from lakehouse.catalog.sources.source import (
         CatalogSource,
@@ -31,15 +37,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVERYTHING", "Access", "AuthoriseNamespace", "CatalogCheck", "CatalogReport", "CatalogSource",
-    "CheckStatus", "IcebergSource", "ListedName", "Page", "Pointer", "SnapshotFacts", "SourceSet",
-    "TableFacts", "ViewFacts", "WarehouseSource", "advanced", "catalog_tag", "restricted",
+    "CheckStatus", "IcebergSource", "ListedName", "Page", "Pointer", "RestrictedSource", "SnapshotFacts",
+    "SourceSet", "TableFacts", "ViewFacts", "WarehouseSource", "advanced", "catalog_tag", "restricted",
     "unread_pointer", "validate_source",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "access": "EVERYTHING Access AuthoriseNamespace restricted",
+        "access": "EVERYTHING Access AuthoriseNamespace RestrictedSource restricted",
         "iceberg": "IcebergSource",
         "source": (
             "CatalogSource ListedName Page Pointer SnapshotFacts TableFacts ViewFacts catalog_tag "

@@ -9,9 +9,6 @@ Invariant: a pointer and what is kept of a table hold no credentials; those are 
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 import uuid
 from collections.abc import AsyncGenerator, Hashable
 from typing import Any
@@ -37,8 +34,6 @@ from lakehouse.iceberg.catalogs import Catalog, Catalogs, FoundTable, ReadMetada
 
 __all__ = ["IcebergSource"]
 
-_KEY = secrets.token_bytes(32)
-"""Key of this process, so that what is made of credentials tells nobody anything."""
 _METADATA = "metadata"
 
 
@@ -57,17 +52,19 @@ class IcebergSource:
         self.name = name
         self._catalogs, self._content = catalogs, content
         self._places = PlaceShelf()
-        properties = self._catalog.properties
-        self.connector = properties.type
-        self._reach = _digest(
-            repr(sorted(properties.for_pyiceberg().items())), repr(properties.storage_options)
-        )
+        self.connector = self._catalog.properties.type
 
     @property
     def display(self) -> str:
         """Address or directory of the catalog."""
-        given = self._catalog.properties.given
-        return str(given.get("uri") or given.get("warehouse") or self.connector)
+        properties = self._catalog.properties
+        given = properties.given
+        return properties.secrets.masked(str(given.get("uri") or given.get("warehouse") or self.connector))
+
+    @property
+    def _reach(self) -> str:
+        """Names the credentials that content is read with, and tells nobody anything of them."""
+        return self._catalog.scope.who or ""
 
     @property
     def _catalog(self) -> Catalog:
@@ -234,10 +231,3 @@ class IcebergSource:
 
 def _metadata_key(pointer: Pointer) -> tuple[Hashable, ...]:
     return (*pointer.content_key, _METADATA)
-
-
-def _digest(*parts: str) -> str:
-    digest = hmac.new(_KEY, digestmod=hashlib.sha256)
-    for part in parts:
-        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
-    return digest.hexdigest()[:16]

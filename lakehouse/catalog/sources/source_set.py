@@ -44,11 +44,19 @@ class SourceSet:
 
     def attach(self, source: CatalogSource) -> None:
         """Adds a source."""
-        if source.name in self._sources:
+        self.expect_free(source.name)
+        self._sources[source.name] = source
+
+    def expect_free(self, name: str) -> None:
+        """Raises AlreadyExistsError where a name is taken."""
+        if name in self._sources:
             raise AlreadyExistsError(
-                f"a catalog {source.name!r} is attached already: detach it first, or take another name",
-                catalog=source.name,
+                f"a catalog {name!r} is attached already: detach it first, or take another name",
+                catalog=name,
             )
+
+    def replace(self, source: CatalogSource) -> None:
+        """Puts a source in the place of the one of its name."""
         self._sources[source.name] = source
 
     async def detach(self, name: str) -> None:

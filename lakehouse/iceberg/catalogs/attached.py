@@ -163,6 +163,11 @@ class Catalogs:
         for catalog in list(self._attached.values()):
             await self._closed(catalog)
 
+    async def disconnect(self) -> None:
+        """Gives connections to catalogs back; places of tables stay open."""
+        for catalog in list(self._attached.values()):
+            await catalog.disconnect()
+
     async def _closed(self, catalog: Catalog) -> None:
         await catalog.close_places()
         await catalog.aclose()

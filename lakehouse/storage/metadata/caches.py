@@ -46,14 +46,19 @@ _LOOKUPS = CacheSpec(name="table-lookups", weigh=_weigh_lookup)
 
 
 class TableCaches:
-    """Caches under one budget, shared by all tables of a connection; entries are tagged with their tables."""
+    """Caches under one budget, shared by all tables of a connection; entries are tagged with their tables.
 
-    def __init__(self, budget: CacheBudget) -> None:
-        self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS)
-        self.runs = RunCaches(budget)
-        self.schemas: CacheRegion[tuple[str, str], SchemaObject] = budget.region(_SCHEMAS)
-        self.manifests: CacheRegion[tuple[str, str], ColumnarEntries] = budget.region(_MANIFESTS)
-        self.lookups: CacheRegion[tuple[str, int, str], Any] = budget.region(_LOOKUPS)
+    Args:
+        budget: bytes that they share with the caches of other layers.
+        group: whose tables they are, where not everybody may be given them.
+    """
+
+    def __init__(self, budget: CacheBudget, *, group: str | None = None) -> None:
+        self.snapshots: CacheRegion[tuple[str, int], Snapshot] = budget.region(_SNAPSHOTS, group=group)
+        self.runs = RunCaches(budget, group=group)
+        self.schemas: CacheRegion[tuple[str, str], SchemaObject] = budget.region(_SCHEMAS, group=group)
+        self.manifests: CacheRegion[tuple[str, str], ColumnarEntries] = budget.region(_MANIFESTS, group=group)
+        self.lookups: CacheRegion[tuple[str, int, str], Any] = budget.region(_LOOKUPS, group=group)
         """Plans of lookups by (root, id, token) of the snapshot."""
 
     def forget(self, table: uuid.UUID) -> None:
