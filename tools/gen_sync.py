@@ -66,6 +66,7 @@ SOURCES = {
     "lakehouse/index/metas/enumerate.py": "lakehouse/sync/index_metas.py",
     "lakehouse/catalog/control/caches.py": "lakehouse/sync/lake/caches.py",
     "lakehouse/lake/cache.py": "lakehouse/sync/lake/cache.py",
+    "lakehouse/lake/accounts.py": "lakehouse/sync/lake/accounts.py",
     "lakehouse/lake/catalogs.py": "lakehouse/sync/lake/catalogs.py",
     "lakehouse/lake/databases.py": "lakehouse/sync/lake/databases.py",
     "lakehouse/lake/inventory.py": "lakehouse/sync/lake/inventory.py",
@@ -91,7 +92,9 @@ def rules() -> Rules:
             "IcebergTable": "lakehouse.sync.iceberg",
             "IndexMetaScan": "lakehouse.sync.index_metas",
             "InventoryScan": "lakehouse.sync.inventory",
+            "AccountLake": "lakehouse.sync.lake.accounts",
             "Lake": "lakehouse.sync.lake",
+            "LakeAccounts": "lakehouse.sync.lake.accounts",
             "LakeCache": "lakehouse.sync.lake.caches",
             "LakeCaches": "lakehouse.sync.lake.cache",
             "LakeCatalogs": "lakehouse.sync.lake.catalogs",
@@ -300,9 +303,16 @@ def _attributes(members: list[Function]) -> list[str]:
 
 
 def _is_opened(name: str, source: ast.Module) -> bool:
-    """Whether an async function of the module opens the class, so that not every bridge is for one of it."""
-    made = (one for one in source.body if isinstance(one, ast.AsyncFunctionDef))
-    return any(isinstance(one.returns, ast.Name) and one.returns.id == name for one in made)
+    """Whether something of the module makes the class inside of another, so that no bridge is for it alone.
+
+    An async function that opens it does, and a method of another class.
+    """
+    makers: list[ast.stmt] = [one for one in source.body if isinstance(one, ast.AsyncFunctionDef)]
+    for one in source.body:
+        if isinstance(one, ast.ClassDef) and one.name != name:
+            makers += one.body
+    found = (one.returns for one in makers if isinstance(one, Function))
+    return any(isinstance(returns, ast.Name) and returns.id == name for returns in found)
 
 
 def _lifetime(imports: _Imports, *, is_held: bool) -> Iterator[str]:

@@ -15,6 +15,10 @@ from typing import Any, Protocol
 __all__ = ["Entry", "Group", "Lane", "Order", "Source", "TimedEntry"]
 
 
+_CLEARED_MAX = 64
+"""Lanes that are emptied before the empty ones are looked for."""
+
+
 class Entry:
     """One cached value. ``lane`` is None once it has left the cache."""
 
@@ -158,6 +162,8 @@ class Lane:
         self.grow(-self.weight, -self.count)
         self._entries.clear()
         self._dead = 0
+        if self.listed:
+            self.order.cleared()
 
     def oldest(self) -> Lane | None:
         """Itself, when there is a live entry (a lane is the source of its own region)."""
@@ -167,10 +173,10 @@ class Lane:
 class Order:
     """All lanes of one kind, by the age of their heads."""
 
-    __slots__ = ("_heap", "_number", "_parks", "count", "guarded", "weight")
+    __slots__ = ("_cleared", "_heap", "_number", "_parks", "count", "guarded", "weight")
 
     def __init__(self, *, parks: bool) -> None:
-        self.weight = self.count = self._number = 0
+        self.weight = self.count = self._number = self._cleared = 0
         self.guarded = True
         self._parks = parks
         """Whether lanes of protected groups are left out. Those of small entries are not:
@@ -186,6 +192,17 @@ class Order:
         """Makes the lane a source of victims."""
         lane.listed = True
         heapq.heappush(self._heap, (epoch, lane.number, lane))
+
+    def cleared(self) -> None:
+        """Leaves out lanes that are empty when there are many: regions come and go, and bytes may never be
+        short enough for somebody to meet what they left."""
+        self._cleared += 1
+        if self._cleared > _CLEARED_MAX and self._cleared * 2 > len(self._heap):
+            for _, _, lane in self._heap:
+                lane.listed = lane.count > 0
+            self._heap = [item for item in self._heap if item[2].listed]
+            heapq.heapify(self._heap)
+            self._cleared = 0
 
     def oldest(self) -> Lane | None:
         """The lane with the oldest head whose group may give; heads only get younger, so

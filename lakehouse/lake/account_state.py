@@ -8,6 +8,7 @@ Invariant: an account's state holds nothing of another account's, and nothing th
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from lakehouse.catalog.accounts import AuthorityStore
@@ -70,8 +71,10 @@ class AccountState(LakeState):
         """Gives back what the process keeps for the account."""
         self._graph = None
         self.layers.forget(self.account)
-        # Open tables stay open: whoever reads them need not know that the account rests.
-        self.spawn(self.disconnect, optional=True)
+        # Open tables stay open: whoever reads them need not know that the account rests. From a thread
+        # without a loop connections cannot be closed; they are with the account, or with the lake.
+        if _has_loop():
+            self.spawn(self.disconnect, optional=True)
 
     async def disconnect(self) -> None:
         """Gives connections to catalogs back; they connect again when they are used."""
@@ -83,3 +86,11 @@ class AccountState(LakeState):
         self.accounts.close(self.account)
         for name in list(self.given):
             await self.detach(name)
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

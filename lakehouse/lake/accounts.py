@@ -120,7 +120,19 @@ class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews
             authorise=state.config.authorise,
         )
         make = functools.partial(LakeState, settings=state.settings, clock=state.clock)
-        return _arrived, (make, self._lent, state.account, config)
+        return type(self)._arrived, (make, self._lent, state.account, config)
+
+    @classmethod
+    def _arrived(
+        cls,
+        make: Callable[[LentStore], LakeState],
+        store: LentStore,
+        account: str,
+        config: AccountConfig,
+    ) -> Self:
+        """Returns the view of an account in the process that it was unpickled in."""
+        root = make(store)
+        return cls(root.accounts.get(account, lambda: AccountState(root, account, config)), store)
 
     def __repr__(self) -> str:
         return f"<Lake at {self._lent.url}, account {self.account!r}>"
@@ -136,15 +148,6 @@ class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews
         trace: TracebackType | None,
     ) -> None:
         await self._state.close()
-
-
-def _arrived(
-    make: Callable[[LentStore], LakeState], store: LentStore, account: str, config: AccountConfig
-) -> AccountLake:
-    """Returns the view of an account in the process that it was unpickled in."""
-    root = make(store)
-    state = root.accounts.get(account, lambda: AccountState(root, account, config))
-    return AccountLake(state, store)
 
 
 def _check_account(account: object) -> None:

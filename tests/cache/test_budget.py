@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
-from lakehouse.cache import CacheSpec
+from lakehouse.cache import CacheBudget, CacheSpec
+from lakehouse.cache.lanes import Lane
 from lakehouse.errors import InvalidInputError
 from lakehouse.testing import ManualClock
 from tests.kit.loaders import Loader, budget_of
@@ -234,3 +236,19 @@ async def test_time_spent_loading_is_counted() -> None:
     await region.get((2,), load)
     assert region.stats().counters.load_seconds == 6
     assert region.stats().counters.last_load_ms == clock.now_ms()
+
+
+def test_groups_that_come_and_go_leave_nothing_behind() -> None:
+    """A budget that is never short of bytes keeps no queue of groups that were forgotten."""
+    budget = CacheBudget()
+    spec = CacheSpec(name="x")
+
+    def passing(numbers: range) -> int:
+        for number in numbers:
+            budget.region(spec, group=f"group {number}").put("k", "v")
+            budget.forget(f"group {number}")
+        gc.collect()
+        return sum(isinstance(one, Lane) for one in gc.get_objects())
+
+    assert passing(range(1_000, 1_400)) < 400
+    assert passing(range(2_000, 3_000)) < 400

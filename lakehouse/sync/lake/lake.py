@@ -12,10 +12,11 @@ from typing import Any, Self
 from lakehouse.cache import CacheBudget
 from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.clock import Clock
-from lakehouse.config import Settings
+from lakehouse.config import AccountConfig, Settings
 from lakehouse.lake.lake import Lake as AsyncLake
 from lakehouse.lake.lake import connect as async_connect
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.lake.accounts import LakeAccounts
 from lakehouse.sync.lake.cache import LakeCaches
 from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
@@ -33,6 +34,8 @@ def connect(
     settings: Settings | Mapping[str, object] | None = None,
     check: bool = False,
     clock: Clock | None = None,
+    catalogs: Mapping[str, Mapping[str, Any]] | None = None,
+    accounts: Mapping[str, AccountConfig | Mapping[str, Any]] | None = None,
 ) -> Lake:
     """Returns a warehouse: a place in a bucket or a directory that holds databases of tables.
 
@@ -46,6 +49,10 @@ def connect(
         check: race the store on entering, for some seconds, and refuse it with an error of kind
             ``unsafe-store`` when it fails (:func:`lakehouse.check_store`, the short form).
         clock: source of time, for tests.
+        catalogs: properties of catalogs to attach, by name, as :meth:`Lake.attach_catalog` takes them; others
+            come from the configuration file.
+        accounts: by name ``{"catalogs": …, "include": …, "exclude": …}``, which :meth:`Lake.for_account`
+            begins with; others come from the configuration file.
 
     Example::
 
@@ -53,11 +60,19 @@ def connect(
             orders = lake.table("sales.orders")
             orders.append([{"id": 1, "amount": 9.5}])
     """
-    wrapped = async_connect(url, storage_options=storage_options, settings=settings, check=check, clock=clock)
+    wrapped = async_connect(
+        url,
+        storage_options=storage_options,
+        settings=settings,
+        check=check,
+        clock=clock,
+        catalogs=catalogs,
+        accounts=accounts,
+    )
     return Lake(wrapped, Bridge(wrapped))
 
 
-class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
+class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeAccounts):
     """A warehouse. Made by :func:`connect`."""
 
     _wrapped: AsyncLake
