@@ -100,9 +100,7 @@ class LakeState:
         """Metadata graph of the account."""
         self.use()
         if self._graph is None:
-            self._graph = MetadataGraph(
-                self.layers, self.sources, account=self.account, engines=self.engines
-            )
+            self._graph = MetadataGraph(self.layers, self.sources, account=self.account, engines=self.engines)
             self.registry.watch(self._graph)
         return self._graph
 

@@ -293,6 +293,7 @@ async def test_ten_thousand_accounts_leave_memory_and_metrics_flat() -> None:
         assert after[2] <= weight * 1.1
         assert len(gc.get_objects()) <= objects + 5_000
         assert sys.getallocatedblocks() <= blocks + 5_000
+        gc.collect()
         assert len(lake.accounts()) <= 50
 
 
