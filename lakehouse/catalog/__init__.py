@@ -8,6 +8,13 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.catalog.inventory import InventoryScan, InventoryStats, TableProblem
+    from lakehouse.catalog.partitions import (
+        ChangedPartitions,
+        Partition,
+        PartitionBound,
+        PartitionInfo,
+        PartitionKey,
+    )
     from lakehouse.catalog.pins import PinKind, SnapshotPin
     from lakehouse.catalog.sources import CatalogCheck, CatalogReport, CheckStatus
     from lakehouse.catalog.views import Dependency, ViewDependencies, ViewImpact
@@ -15,10 +22,15 @@ if TYPE_CHECKING:
 __all__ = [
     "CatalogCheck",
     "CatalogReport",
+    "ChangedPartitions",
     "CheckStatus",
     "Dependency",
     "InventoryScan",
     "InventoryStats",
+    "Partition",
+    "PartitionBound",
+    "PartitionInfo",
+    "PartitionKey",
     "PinKind",
     "SnapshotPin",
     "TableProblem",
@@ -30,6 +42,9 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "lakehouse.catalog.inventory": "InventoryScan InventoryStats TableProblem",
+        "lakehouse.catalog.partitions": (
+            "ChangedPartitions Partition PartitionBound PartitionInfo PartitionKey"
+        ),
         "lakehouse.catalog.pins": "PinKind SnapshotPin",
         "lakehouse.catalog.sources": "CatalogCheck CatalogReport CheckStatus",
         "lakehouse.catalog.views": "Dependency ViewDependencies ViewImpact",

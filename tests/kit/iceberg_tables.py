@@ -124,6 +124,7 @@ class Snapshot:
     parent: int | None = None
     list_version: int | None = None
     """Format version of the manifest list; None = that of the table."""
+    operation: str = "append"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,7 +376,7 @@ def _snapshot(snapshot: Snapshot, table: Table, location: str) -> dict[str, Any]
         "snapshot-id": snapshot.id,
         "parent-snapshot-id": snapshot.parent,
         "timestamp-ms": 1_700_000_000_000 + snapshot.sequence,
-        "summary": {"operation": "append"},
+        "summary": {"operation": snapshot.operation},
         "manifest-list": f"{location}/{_list_key(snapshot)}",
         "schema-id": table.schemas[-1].schema_id,
     }

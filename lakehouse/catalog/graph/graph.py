@@ -25,6 +25,7 @@ from lakehouse.catalog.graph.meanings import (
     relation_meaning,
 )
 from lakehouse.catalog.graph.page_tokens import PageTokens
+from lakehouse.catalog.graph.partition_reads import changed_in
 from lakehouse.catalog.graph.pointers import Known, Pointers
 from lakehouse.catalog.graph.references import Reference, reference_parts, show_name
 from lakehouse.catalog.graph.system_side import Engines, GraphListing
@@ -40,6 +41,7 @@ from lakehouse.catalog.nodes import (
     TableNode,
     ViewNode,
 )
+from lakehouse.catalog.partitions import ChangedPartitions, PartitionInfo
 from lakehouse.catalog.sources import (
     Pointer,
     SnapshotFacts,
@@ -377,6 +379,39 @@ class MetadataGraph(BulkGraph):
         """Returns the schema of a table as it was at a snapshot, with all that depends on it."""
         known, pointer = await self._behind(node)
         return await self._hydration.schema(self.sources.get(known.catalog), pointer, snapshot)
+
+    async def partitions(self, ref: Reference, snapshot: int | None = None) -> PartitionInfo:
+        """Returns the partitions of a table: ranges or values, files, rows, bytes, and which cover which.
+
+        A table that has none, or whose manifests cannot be read, has empty partition info and no error.
+
+        Args:
+            ref: the table.
+            snapshot: id of a snapshot; None = the newest.
+        """
+        node = await self.table(ref)
+        known, pointer = await self._behind(node)
+        return await self._hydration.partitions(self.sources.get(known.catalog), pointer, node, snapshot)
+
+    async def changed_partitions(
+        self, ref: Reference, start: int | None, end: int | None = None
+    ) -> ChangedPartitions:
+        """Returns the partitions whose rows may differ between two snapshots: what a refresh has to read.
+
+        Costs what the commits in between wrote; older manifests only where they took whole files away.
+
+        Args:
+            ref: the table.
+            start: snapshot that the caller has; None = nothing yet.
+            end: snapshot to reach; None = the newest.
+
+        Example::
+
+            changed = await lake.graph.changed_partitions("sales.orders", 17)
+            stale = None if changed.is_all else [key.name for key in changed.partitions]
+        """
+        known, pointer = await self._behind(await self.table(ref))
+        return await changed_in(self.sources.get(known.catalog), pointer, start, end)
 
     async def _behind(self, node: TableNode) -> tuple[Known, Pointer]:
         """Returns the pointer that a node was made of, or a newer one of the same table."""

@@ -7,14 +7,17 @@ in.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from lakehouse.catalog.graph.partition_reads import partitions_in
 from lakehouse.catalog.graph.pointers import Known, Pointers
 from lakehouse.catalog.graph.references import show_name
 from lakehouse.catalog.ids import NodeKind, ResourceId
 from lakehouse.catalog.layers import Layers, content_tags
 from lakehouse.catalog.nodes import RelationNode, TableNode, ViewNode
+from lakehouse.catalog.partitions import PartitionInfo
 from lakehouse.catalog.sources import (
     CatalogSource,
     Pointer,
@@ -96,6 +99,17 @@ class Hydration:
             self._layers.snapshots, source, pointer, source.snapshots
         )
         return found
+
+    async def partitions(
+        self, source: CatalogSource, pointer: Pointer, node: TableNode, number: int | None
+    ) -> PartitionInfo:
+        """Returns the partitions of a snapshot of a table; None = the node's newest."""
+        wanted = node.current_snapshot if number is None else number
+        key = (*_incarnation(pointer), "partitions", wanted, node.schema_id)
+        tags = _tags(source, pointer)
+        info = await partitions_in(self._layers, source, pointer, wanted, key=key, tags=tags)
+        # The newest spec may be another one without a new snapshot.
+        return replace(info, fields=node.partition_keys)
 
     async def _content(self, region: Any, source: CatalogSource, pointer: Pointer, read: Any) -> Any:
         load = partial(_read, read, pointer)

@@ -108,6 +108,11 @@ class NamePointer:
             return self.state
         return next((dropped.state for dropped in self.before if dropped.table == table), None)
 
+    def has_left_for(self, renamed: NamePointer) -> bool:
+        """Returns whether a view has given up this name for the one of the other pointer."""
+        state = self.state_of(renamed.table)
+        return state is None or (state is NameState.MOVED and self.moved_to == renamed.name)
+
     def given_to(self, table: NamePointer) -> NamePointer:
         """Returns the pointer of the next table of this name, with the dropped tables of this one."""
         before = tuple(dropped for dropped in self.dropped if dropped.table != table.table)

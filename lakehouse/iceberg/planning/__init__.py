@@ -14,15 +14,15 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned
-    from lakehouse.iceberg.planning.files import LiveEntries
+    from lakehouse.iceberg.planning.files import FileSet, LiveEntries, SpecRange
     from lakehouse.iceberg.planning.plan import IcebergPlan
     from lakehouse.iceberg.planning.planner import planned
     from lakehouse.iceberg.planning.source import ManifestSource, PlanCaches, decode_whole
     from lakehouse.iceberg.planning.tasks import DeleteFile, FileFormatName, ScanTask
 
 __all__ = [
-    "DeleteFile", "Explanation", "FileFormatName", "FilterEffect", "IcebergPlan", "LiveEntries",
-    "ManifestSource", "PlanCaches", "Pruned", "ScanTask", "decode_whole", "planned",
+    "DeleteFile", "Explanation", "FileFormatName", "FileSet", "FilterEffect", "IcebergPlan", "LiveEntries",
+    "ManifestSource", "PlanCaches", "Pruned", "ScanTask", "SpecRange", "decode_whole", "planned",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -31,7 +31,7 @@ __getattr__, __dir__ = door(
         "explanation": "Explanation FilterEffect Pruned",
         "plan": "IcebergPlan",
         "planner": "planned",
-        "files": "LiveEntries",
+        "files": "FileSet LiveEntries SpecRange",
         "source": "ManifestSource PlanCaches decode_whole",
         "tasks": "DeleteFile FileFormatName ScanTask",
     },

@@ -13,6 +13,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.storage.metadata.caches import RunCaches, TableCaches
+    from lakehouse.storage.metadata.manifests import with_position
     from lakehouse.storage.metadata.name_listing import ListedPointer, NameListing
     from lakehouse.storage.metadata.paths import (
         DATA_PREFIX,
@@ -40,12 +41,14 @@ __all__ = [
     "ListedPointer", "NameListing", "RunCaches", "TableCaches", "TableName", "check_name",
     "check_not_system", "covered_intervals", "interval", "join", "new_published_path", "published_version",
     "published_version_path", "published_writer", "query_key", "relative", "units_of",
+    "with_position",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "caches": "RunCaches TableCaches",
+        "manifests": "with_position",
         "name_listing": "ListedPointer NameListing",
         "paths": (
             "DATABASE_MARKER DATA_PREFIX PUBLISHED QUERY_PREFIX join new_published_path "

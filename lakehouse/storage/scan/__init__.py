@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.scan.aggregate import AggregateQuery, PartialAggregates
     from lakehouse.storage.scan.conditions import bind_where, partition_test
     from lakehouse.storage.scan.file_plan import Judged, Prunes, plan_files
-    from lakehouse.storage.scan.known_rows import rows_of_view
+    from lakehouse.storage.scan.known_rows import rows_of_files, rows_of_view
     from lakehouse.storage.scan.lookup import FoundRows, Lookup
     from lakehouse.storage.scan.pruner import Pruner
     from lakehouse.storage.scan.report import ScanReport
@@ -52,6 +52,7 @@ __all__ = [
     "plan_files",
     "plan_splits",
     "planned_bytes",
+    "rows_of_files",
     "rows_of_view",
     "to_expr",
 ]  # fmt: skip
@@ -62,7 +63,7 @@ __getattr__, __dir__ = door(
         "aggregate": "PartialAggregates AggregateQuery",
         "conditions": "bind_where partition_test",
         "file_plan": "Judged Prunes plan_files",
-        "known_rows": "rows_of_view",
+        "known_rows": "rows_of_files rows_of_view",
         "lookup": "FoundRows Lookup",
         "pruner": "Pruner",
         "report": "ScanReport",

@@ -205,7 +205,18 @@ class Names:
         pointer = await self.pointer(name)
         if pointer is None or pointer.state is not NameState.LIVE:
             raise await self._absent_error(name, pointer, what)
-        return pointer
+        return pointer if pointer.moved_from is None else await self._settled(name, pointer)
+
+    async def _settled(self, name: TableName, pointer: NamePointer) -> NamePointer:
+        """Returns the pointer of a view that is being renamed, as its former name has it until that ends."""
+        former = await self.pointer(TableName.parse(pointer.moved_from))
+        if former is None or former.has_left_for(pointer):
+            return pointer
+        if former.state_of(pointer.table) is NameState.LIVE:
+            return dataclasses.replace(former, name=str(name))
+        raise NotFoundError(
+            f"there is no view {str(name)!r}: it was dropped while it was renamed", table=str(name)
+        )
 
     async def _absent_error(
         self, name: TableName, pointer: NamePointer | None, what: NameKind

@@ -182,22 +182,8 @@ async def view_versions(env: Environment, names: Names, name: TableName) -> list
 
 
 async def _resolve(names: Names, name: TableName) -> NamePointer:
-    """Returns the pointer of a live view, as its former name has it while a renaming is under way."""
-    pointer = _view_pointer(name, await names.relation(name, NameKind.VIEW))
-    if pointer.moved_from is None:
-        return pointer
-    known = await or_none(names.look(TableName.parse(pointer.moved_from)))
-    if known is None or _has_left(known[0], pointer):
-        return pointer
-    if known[0].state_of(pointer.table) is NameState.LIVE:
-        return dataclasses.replace(known[0], name=str(name))
-    raise _gone_error(name)
-
-
-def _has_left(former: NamePointer, pointer: NamePointer) -> bool:
-    """Returns whether a view has given up its former name for the one that a pointer is of."""
-    state = former.state_of(pointer.table)
-    return state is None or (state is NameState.MOVED and former.moved_to == pointer.name)
+    """Returns the pointer of a live view."""
+    return _view_pointer(name, await names.relation(name, NameKind.VIEW))
 
 
 def _view_pointer(name: TableName, pointer: NamePointer) -> NamePointer:
@@ -450,7 +436,7 @@ async def _complete(
 ) -> None:
     """Goes one step towards the end of a renaming; ConflictError when others have changed either name."""
     known = await or_none(names.look(TableName.parse(pointer.moved_from)))
-    if known is None or _has_left(known[0], pointer):
+    if known is None or known[0].has_left_for(pointer):
         await names.replace(dataclasses.replace(pointer, moved_from=None, token=new_token()), version=version)
         return
     left, left_version = known
