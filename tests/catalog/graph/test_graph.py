@@ -193,7 +193,7 @@ async def test_an_invalidation_during_a_load_keeps_the_old_value_out() -> None:
 
 
 async def test_an_id_of_another_account_is_unknown() -> None:
-    """Accounts see one table under ids of their own, share its content, and no id of one is known to another."""
+    """Accounts see one table under ids of their own, share its content, and no id but their own."""
     world = GraphWorld()
     node = await world.graph.table(NAME)
     other = world.of_account("other")
