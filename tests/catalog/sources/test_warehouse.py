@@ -111,7 +111,7 @@ async def test_a_commit_beats_a_load_that_began_before_it() -> None:
 
 
 async def test_commits_of_others_are_seen_after_the_bound() -> None:
-    """What another process commits is unseen while the pointer is fresh, and seen by the first look after it."""
+    """Commits of another process are unseen while the pointer is fresh, then seen."""
     async with _lakes("others") as (writer, lake, clock):
         assert (await lake.graph.table(NAME)).current_snapshot == 2
         await (await writer.table(NAME)).append([{"id": 2, "amount": 1.0}])
@@ -237,7 +237,7 @@ async def test_what_can_be_no_table_is_refused(name: str | tuple[str, ...]) -> N
 
 
 async def test_listing_loads_no_table() -> None:
-    """Names of a database come with one LIST, however many tables it has; views among them say what they are."""
+    """Names of a database come with one LIST, however many tables it has; views say what they are."""
     async with _lakes("listing", tables=30) as (writer, lake, _clock):
         await writer.create_view("sales.v", {"duckdb": "select 1 as x"})
         with measure() as cost:
