@@ -31,6 +31,11 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "Check files that say which types and functions an engine has.",
     ),
+    "catalog": (
+        "lakehouse.cli.catalog",
+        "app",
+        "Look into catalogs: what they hold, and what names stand for.",
+    ),
     "view": ("lakehouse.cli.view", "app", "Make, show and drop views: SQL under a name."),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
     "iceberg": (

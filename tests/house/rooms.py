@@ -119,6 +119,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "tables",
             "iceberg",
             "database",
+            "catalog",
             "view",
             "builtins",
             "store",

@@ -8,15 +8,14 @@ Invariant: an id of another account is unknown here, whether or not it exists.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lakehouse.catalog.engines import EngineKey
 from lakehouse.catalog.graph.bulk import BulkGraph
 from lakehouse.catalog.graph.containers import Containers
-from lakehouse.catalog.graph.hydration import Hydration, full_path
+from lakehouse.catalog.graph.hydration import Hydration
 from lakehouse.catalog.graph.listings import Listings
+from lakehouse.catalog.graph.live import LiveGraph
 from lakehouse.catalog.graph.meanings import (
     Meaning,
     ambiguous_error,
@@ -49,13 +48,11 @@ from lakehouse.catalog.sources import (
     TableFacts,
     advanced,
     catalog_tag,
-    unread_pointer,
 )
 from lakehouse.catalog.system import SYSTEM_ACCOUNT, RelationFilter, SystemObjects, SystemScan
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.excerpt import short
 from lakehouse.format.metadata import CommitKind
-from lakehouse.io.work import or_none
 from lakehouse.storage.commit import Committed
 from lakehouse.storage.metadata import TableName
 from lakehouse.storage.tables import OpenTable
@@ -68,7 +65,7 @@ _PAGES = b"lakehouse pages 1"
 """Key of the seals of page tokens: the same everywhere, so that any process goes on with a listing."""
 
 
-class MetadataGraph(BulkGraph):
+class MetadataGraph(BulkGraph, LiveGraph):
     """Catalogs, namespaces, tables and views that one account sees; ``lake.graph``.
 
     Args:
@@ -421,74 +418,6 @@ class MetadataGraph(BulkGraph):
             raise _unknown(node.id)
         return known, known.pointer
 
-    # --- opening ------------------------------------------------------------------
-
-    async def open(self, ref: Reference) -> Any:
-        """Opens the table that a name stands for now, by one live look at the name.
-
-        Returns the open table of the warehouse, or the :class:`lakehouse.iceberg.IcebergTable` of a catalog.
-        """
-        parts = reference_parts(ref)
-        if isinstance(parts, ResourceId):
-            node = _checked(await self.resolve(parts, max_staleness=0.0), TableNode)
-            known = self._known(node.id)
-            catalog = "" if known is None else known.catalog
-            return await self.sources.get(catalog).open(unread_pointer(node.path))
-        meaning = relation_meaning(parts, self.sources)
-        return await self.sources.get(meaning.catalog).open(unread_pointer(meaning.path))
-
-    async def exists(self, ref: Reference, kind: NodeKind | None = None) -> bool:
-        """Returns whether a name stands for something of a kind now, by one live look at it; None = any."""
-        parts = reference_parts(ref)
-        if isinstance(parts, ResourceId):
-            return await or_none(self.resolve(parts, max_staleness=0.0)) is not None
-        meaning = relation_meaning(parts, self.sources)
-        source = self.sources.get(meaning.catalog)
-        try:
-            found = await source.identify(meaning.path) or await source.pointer(meaning.path)
-        except NotFoundError as error:
-            if error.kind == "missing-bucket":
-                raise
-            return False
-        return kind is None or found.kind is kind
-
-    async def namespace_names(self, ref: Reference | None = None) -> list[str]:
-        """Lists the full names of databases now, or of the namespaces of a catalog or inside another."""
-        catalog, inside = "", _NO_PARTS
-        if ref is not None:
-            parts = reference_parts(ref)
-            if isinstance(parts, ResourceId):
-                raise InvalidInputError(f"namespaces are listed by name, not by {parts}")
-            catalog, inside = parts[0], parts[1:]
-        found = await self.sources.get(catalog).namespaces(inside)
-        return [show_name(full_path(catalog, path)) for path in found]
-
-    async def table_names(
-        self, ref: Reference, *, begins: str = "", after: str | None = None
-    ) -> AsyncGenerator[str, None]:
-        """Yields the full names of the tables of a namespace now, in order; each is there when it is yielded.
-
-        Args:
-            ref: database, or ``catalog.namespace``.
-            begins: only tables whose names begin so.
-            after: only tables behind this full name.
-        """
-        parts = reference_parts(ref)
-        if isinstance(parts, ResourceId):
-            raise InvalidInputError(f"tables are listed by the name of their namespace, not by {parts}")
-        behind = None if after is None else _last(after)
-        if len(parts) == 1 and parts[0] in self.sources:
-            raise InvalidInputError(
-                f"{parts[0]!r} is a catalog, and tables are listed by namespace: list "
-                f"'{parts[0]}.namespace', one of lake.databases({parts[0]!r})",
-                catalog=parts[0],
-            )
-        catalog, namespace = ("", parts) if len(parts) == 1 else (parts[0], parts[1:])
-        listed = self.sources.get(catalog).names(namespace, prefix=begins, after=behind)
-        async with aclosing(listed) as names:
-            async for path in names:
-                yield show_name(full_path(catalog, path))
-
     # --- changes ------------------------------------------------------------------
 
     def detached(self, catalog: str) -> None:
@@ -536,11 +465,6 @@ class MetadataGraph(BulkGraph):
 
 _SHORT = 2
 """Parts up to which a name may stand for a container and for a relation."""
-
-
-def _last(name: str) -> str:
-    parts = reference_parts(name)
-    return parts[-1] if not isinstance(parts, ResourceId) else name
 
 
 def _unknown(number: ResourceId) -> NotFoundError:
