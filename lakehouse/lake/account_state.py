@@ -73,7 +73,7 @@ class AccountState(LakeState):
         self.layers.forget(self.account)
         # Open tables stay open: whoever reads them need not know that the account rests. From a thread
         # without a loop connections cannot be closed; they are with the account, or with the lake.
-        if _has_loop():
+        if self._catalogs is not None and _has_loop():
             self.spawn(self.disconnect, optional=True)
 
     async def disconnect(self) -> None:

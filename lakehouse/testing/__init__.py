@@ -9,6 +9,7 @@ from __future__ import annotations
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore, PowerCut
 from lakehouse.testing.manual_clock import ManualClock
 from lakehouse.testing.memory_catalog import CatalogCall, HeldCalls, MemoryCatalog, MemoryRelation
+from lakehouse.testing.memory_graph import memory_graph
 from lakehouse.testing.stores import Call, LatencyStore, RecordingStore, UnsafeStore, memory_store
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "PowerCut",
     "RecordingStore",
     "UnsafeStore",
+    "memory_graph",
     "memory_store",
 ]

@@ -277,9 +277,10 @@ async def test_ten_thousand_accounts_leave_memory_and_metrics_flat() -> None:
 
         async def passing(numbers: range) -> tuple[int, int, int]:
             for number in numbers:
-                graph = lake.for_account(f"account {number}").graph
-                if number % 4 == 0:
-                    await graph.resolve_name("sales.people")
+                account = lake.for_account(f"account {number}")
+                await account.catalogs()
+                if number % 5 == 0:
+                    await account.graph.resolve_name("sales.people")
             gc.collect()
             entries = sum(one.entries for one in lake.caches.stats())
             return len(lake.cache.metrics()), entries, lake.caches.weight

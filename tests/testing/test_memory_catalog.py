@@ -11,7 +11,7 @@ import pytest
 from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.sources import CatalogSource
 from lakehouse.errors import CorruptionError, NotFoundError, UnavailableError
-from lakehouse.testing import ManualClock, MemoryCatalog
+from lakehouse.testing import ManualClock, MemoryCatalog, memory_graph
 
 pytestmark = pytest.mark.anyio
 ID = pa.schema({"id": pa.int64(), "tags": pa.list_(pa.string())})
@@ -139,3 +139,15 @@ async def test_sources_of_other_credentials_share_no_content_key() -> None:
     assert (ours.identity, ours.version) == (theirs.identity, theirs.version)
     assert ours.content_key != theirs.content_key
     assert (catalog.counts(), other.counts()) == ({"pointer": 1}, {"pointer": 1})
+
+
+async def test_a_graph_in_memory_stands_on_it() -> None:
+    """A graph over catalogs in memory resolves their names; one beside it shares content and no pointer."""
+    catalog = _catalog()
+    graph = memory_graph(catalog, clock=ManualClock())
+    node = await graph.table("mem.sales.orders")
+    assert node.primary_key == ("id",)
+    other = catalog.seen_with("")
+    beside = memory_graph(other, account="zoo", beside=graph)
+    assert (await beside.table("mem.sales.orders")).id.account == "zoo"
+    assert other.counts() == {"pointer": 1}

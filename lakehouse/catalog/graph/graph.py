@@ -100,6 +100,11 @@ class MetadataGraph(BulkGraph, LiveGraph):
     def __repr__(self) -> str:
         return f"<MetadataGraph of {self.account}, {len(self.sources.names)} catalogs>"
 
+    @property
+    def layers(self) -> Layers:
+        """Caches of the lake, which graphs of other accounts share."""
+        return self._layers
+
     # --- by id --------------------------------------------------------------------
 
     async def resolve(self, number: ResourceId, *, max_staleness: float | None = None) -> Node:
