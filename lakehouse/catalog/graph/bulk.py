@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lakehouse.catalog.graph.hydration import full_path
 from lakehouse.catalog.graph.listings import Listings
@@ -19,9 +20,11 @@ from lakehouse.catalog.graph.meanings import container_meanings, missing_error
 from lakehouse.catalog.graph.page_tokens import PageTokens
 from lakehouse.catalog.graph.references import NameRef, Reference, reference_parts
 from lakehouse.catalog.graph.results import Resolution, ResolutionPage, ResolutionStatus
+from lakehouse.catalog.graph.system_side import Engines
 from lakehouse.catalog.ids import NodeKind, ResourceId
-from lakehouse.catalog.nodes import RelationPath
+from lakehouse.catalog.nodes import NamespaceNode, RelationPath
 from lakehouse.catalog.sources import ListedName, SourceSet
+from lakehouse.catalog.system import UserPage, merged_page, plan_page
 from lakehouse.errors import InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.io.work import map_bounded
 
@@ -37,6 +40,7 @@ class BulkGraph(abc.ABC):
 
     account: str
     sources: SourceSet
+    engines: Engines
     _listings: Listings
     _tokens: PageTokens
     _at_once: int
@@ -110,7 +114,7 @@ class BulkGraph(abc.ABC):
             page = await self._below(kind, catalog, namespace, begins, limit or _PAGE, token)
             if not count:
                 return page
-            total = await self._listings.count(catalog, namespace, kind=kind, begins=begins)
+            total = await self._count(kind, catalog, namespace, begins)
             return ResolutionPage(items=page.items, next_token=page.next_token, total=total)
         if isinstance(names, str):
             raise InvalidInputError(f"names is a list, such as [{names!r}]")
@@ -165,21 +169,69 @@ class BulkGraph(abc.ABC):
         token: str | None,
     ) -> ResolutionPage:
         scope = ("prefix", self.account, kind.value, catalog, *namespace, "", begins)
-        after = None if token is None else self._tokens.read(scope, token)
-        items = list[Resolution]()
-        while True:
-            left = limit - len(items)
-            page = await self._listings.page(catalog, namespace, begins=begins, after=after, limit=left)
-            items += await self._listed(kind, catalog, page.entries, len(items))
-            after = page.after
-            if after is None or len(items) >= limit:
-                break
-        following = None if after is None else self._tokens.make(scope, after)
-        return ResolutionPage(items=tuple(items), next_token=following)
+        behind = None if token is None else self._tokens.read(scope, token)
+        system = self._system_views(kind, catalog, namespace, begins)
+        plan = plan_page(system, behind, limit=limit, name=lambda one: one.path[-1])
+        users = None
+        if plan.user_limit:
+            users = await self._users_below(
+                kind, catalog, namespace, begins, plan.user_limit, plan.user_after, is_system=bool(system)
+            )
+        page = merged_page(plan, users)
+        following = None if page.token is None else self._tokens.make(scope, page.token)
+        items = tuple([replace(one, index=at) for at, one in enumerate(page.rows)])
+        return ResolutionPage(items=items, next_token=following)
 
-    async def _listed(
-        self, kind: NodeKind, catalog: str, entries: Sequence[ListedName], first: int
+    async def _users_below(
+        self,
+        kind: NodeKind,
+        catalog: str,
+        namespace: RelationPath,
+        begins: str,
+        limit: int,
+        after: str | None,
+        *,
+        is_system: bool,
+    ) -> UserPage[Resolution]:
+        """Resolves a page of what users made; where the system has a namespace, users need not have it."""
+        rows = list[Resolution]()
+        while True:
+            left = limit - len(rows)
+            try:
+                page = await self._listings.page(catalog, namespace, begins=begins, after=after, limit=left)
+            except NotFoundError:
+                if not is_system:
+                    raise
+                return UserPage(rows=tuple(rows))
+            rows += await self._listed(kind, catalog, page.entries)
+            after = page.after
+            if after is None or len(rows) >= limit:
+                return UserPage(rows=tuple(rows), after=after)
+
+    def _system_views(
+        self, kind: NodeKind, catalog: str, namespace: RelationPath, begins: str
     ) -> list[Resolution]:
+        """Returns the relations of information_schema that a listing of views has."""
+        own = None if catalog else self.engines.named(namespace)
+        if kind is not NodeKind.VIEW or not isinstance(own, NamespaceNode):
+            return []
+        found = ResolutionStatus.FOUND
+        return [
+            Resolution(index=0, path=node.path, status=found, id=node.id, kind=node.kind)
+            for node in self.engines.relations()
+            if node.name.startswith(begins)
+        ]
+
+    async def _count(self, kind: NodeKind, catalog: str, namespace: RelationPath, begins: str) -> int:
+        own = len(self._system_views(kind, catalog, namespace, begins))
+        try:
+            return own + await self._listings.count(catalog, namespace, kind=kind, begins=begins)
+        except NotFoundError:
+            if not own:
+                raise
+            return own
+
+    async def _listed(self, kind: NodeKind, catalog: str, entries: Sequence[ListedName]) -> list[Resolution]:
         """Resolves listed names; what is of another kind, or gone since it was listed, is left out."""
         named = [entry for entry in entries if entry.kind in (None, kind)]
 
@@ -187,13 +239,7 @@ class BulkGraph(abc.ABC):
             return await self._fate(kind, 0, full_path(catalog, entry.path))
 
         found = [one async for one in map_bounded(resolve, named, self._at_once)]
-        there = [one for one in found if one.status is not ResolutionStatus.NOT_FOUND]
-        return [
-            Resolution(
-                index=first + at, path=one.path, status=one.status, id=one.id, kind=one.kind, error=one.error
-            )
-            for at, one in enumerate(there)
-        ]
+        return [one for one in found if one.status is not ResolutionStatus.NOT_FOUND]
 
 
 def _written(ref: Reference) -> RelationPath:

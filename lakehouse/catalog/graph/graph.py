@@ -37,6 +37,7 @@ from lakehouse.catalog.nodes import (
     Node,
     RelationNode,
     RelationPath,
+    SystemViewNode,
     TableNode,
     ViewNode,
 )
@@ -192,8 +193,8 @@ class MetadataGraph(BulkGraph, LiveGraph):
         if isinstance(parts, ResourceId):
             return parts
         system = self.engines.named(parts)
-        if system is not None and kind in (None, system.kind):
-            return system.id
+        if system is not None:
+            return _system_id(system, kind)
         if kind is None:
             return await self._any(parts)
         if kind in (NodeKind.CATALOG, NodeKind.NAMESPACE):
@@ -237,7 +238,8 @@ class MetadataGraph(BulkGraph, LiveGraph):
         raise missing_error(parts, what)
 
     async def _relation_id(self, meaning: Meaning) -> ResourceId:
-        pointer = await self._pointers.identified(meaning.catalog, meaning.path)
+        with self.engines.explaining(full_path(meaning.catalog, meaning.path)):
+            pointer = await self._pointers.identified(meaning.catalog, meaning.path)
         return self._pointers.id_of(meaning.catalog, pointer)
 
     # --- nodes --------------------------------------------------------------------
@@ -287,7 +289,8 @@ class MetadataGraph(BulkGraph, LiveGraph):
         self, parts: RelationPath, max_staleness: float | None = None
     ) -> tuple[Known, Pointer]:
         meaning = relation_meaning(parts, self.sources)
-        pointer = await self._pointers.named(meaning.catalog, meaning.path)
+        with self.engines.explaining(parts):
+            pointer = await self._pointers.named(meaning.catalog, meaning.path)
         known = self._pointers.know(meaning.catalog, pointer)
         if max_staleness is not None and self._pointers.is_older(known, max_staleness):
             pointer = await self._pointers.live(meaning.catalog, meaning.path)
@@ -476,6 +479,14 @@ def _unknown(number: ResourceId) -> NotFoundError:
     return NotFoundError(
         f"nothing has the id {number}: resolve its name again, if it still has one", id=str(number)
     )
+
+
+def _system_id(node: NamespaceNode | SystemViewNode, wanted: NodeKind | None) -> ResourceId:
+    """Returns the id of a system object when it is of the kind that is meant; its relations are views."""
+    kind = NodeKind.VIEW if node.kind is NodeKind.SYSTEM_VIEW else node.kind
+    if wanted in (None, kind, node.kind):
+        return node.id
+    raise _other_kind(node.path, node.kind, wanted)
 
 
 def _other_kind(parts: RelationPath, found: NodeKind, wanted: NodeKind) -> NotFoundError:

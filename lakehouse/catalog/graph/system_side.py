@@ -6,8 +6,9 @@ users come first; a system id has an account of its own, so that the two never m
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 from lakehouse.catalog.engines import EngineKey
 from lakehouse.catalog.graph.hydration import full_path
@@ -64,40 +65,54 @@ class Engines:
         raise NotFoundError(f"no system object has the id {number}", id=str(number))
 
     def named(self, parts: RelationPath) -> NamespaceNode | SystemViewNode | None:
-        """Returns the system object that a name, in any case, stands for; None for names of users.
-
-        Raises:
-            NotFoundError: information_schema has no such relation.
-        """
-        if parts[0].lower() != INFORMATION_SCHEMA or len(parts) > _RELATION_PARTS:
+        """Returns the system object that a name, in any case, stands for; None for names of users."""
+        if not _is_system(parts):
             return None
-        return self._namespace if len(parts) == 1 else self._relation(parts)
+        return self._namespace if len(parts) == 1 else self._relations.get(_lower(parts))
 
     def relation(self, name: str) -> SystemViewNode:
         """Returns the relation of information_schema that a full name means."""
-        found = self.named(parse_name(name))
-        if not isinstance(found, SystemViewNode):
-            raise InvalidInputError(
-                f"{name!r} is not computed: name a relation of {INFORMATION_SCHEMA}, such as "
-                f"'{INFORMATION_SCHEMA}.tables'",
-                name=name,
-            )
-        return found
+        parts = parse_name(name)
+        found = self.named(parts)
+        if isinstance(found, SystemViewNode):
+            return found
+        if _is_system(parts) and found is None:
+            raise self._missing(parts)
+        raise InvalidInputError(
+            f"{name!r} is not computed: name a relation of {INFORMATION_SCHEMA}, such as "
+            f"'{INFORMATION_SCHEMA}.tables'",
+            name=name,
+        )
 
-    def _relation(self, parts: RelationPath) -> SystemViewNode:
-        found = self._relations.get((INFORMATION_SCHEMA, parts[1].lower()))
-        if found is None:
-            names = [path[-1] for path in self._relations]
-            raise NotFoundError(
-                f"there is no {show_name(parts)}; {suggestion(parts[1], names)}",
-                missing="table",
-                name=show_name(parts),
-            )
-        return found
+    @contextlib.contextmanager
+    def explaining(self, parts: RelationPath) -> Iterator[None]:
+        """Says which relations there are where a name in information_schema is not found."""
+        try:
+            yield
+        except NotFoundError as error:
+            if not _is_system(parts):
+                raise
+            raise self._missing(parts) from error
+
+    def _missing(self, parts: RelationPath) -> NotFoundError:
+        names = [path[-1] for path in self._relations]
+        return NotFoundError(
+            f"there is no {show_name(parts)}; {suggestion(parts[-1], names)}",
+            missing="table",
+            name=show_name(parts),
+        )
 
     def relations(self) -> tuple[SystemViewNode, ...]:
         """Returns the system's relations, in order of their names."""
         return tuple(self._relations.values())
+
+
+def _is_system(parts: RelationPath) -> bool:
+    return len(parts) <= _RELATION_PARTS and parts[0].lower() == INFORMATION_SCHEMA
+
+
+def _lower(parts: RelationPath) -> RelationPath:
+    return tuple(part.lower() for part in parts)
 
 
 class GraphListing:

@@ -12,9 +12,14 @@ import lakehouse
 from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.nodes import NamespaceNode, SystemViewNode
 from lakehouse.catalog.system import BuiltinNode
+from lakehouse.catalog.system.relations import RELATIONS
 from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.format.metadata import DatabaseMarker, encode_database
 from lakehouse.io import measure
 from lakehouse.lake import Lake
+from lakehouse.storage.metadata import TableName
+from lakehouse.storage.metadata.paths import database_key
+from lakehouse.storage.tables.views import rename_view
 from tests.kit.hint_providers import Provider
 
 _SCHEMA = pa.schema({"id": pa.int64(), "price": pa.decimal128(9, 2)})
@@ -54,11 +59,13 @@ async def test_the_systems_namespace_is_a_node() -> None:
 
 
 async def test_a_relation_that_is_not_there_is_told() -> None:
-    """A name in information_schema that nothing has is an error with a suggestion, at no request."""
+    """A name in information_schema that nothing has is an error with a suggestion."""
     async with _lake("missing") as lake:
-        with measure() as cost, pytest.raises(NotFoundError, match="did you mean 'columns'"):
-            await lake.graph.resolve_name("information_schema.column")
-        assert cost.requests == 0
+        for call in (lake.graph.resolve_name, lake.graph.relation):
+            with pytest.raises(NotFoundError, match="did you mean 'columns'"):
+                await call("information_schema.column")
+        with pytest.raises(NotFoundError, match="did you mean 'views'"):
+            lake.graph.system_rows("information_schema.view")
         with pytest.raises(InvalidInputError, match=r"such as 'information_schema\.tables'"):
             lake.graph.system_rows("own.t0")
 
@@ -150,3 +157,75 @@ async def test_hints_of_builtins_come_from_their_files() -> None:
             for node in nodes
         ]
         assert [hint.payload for hint in hints if hint is not None] == [b'{"cost":1}']
+
+
+async def test_listing_views_of_information_schema_pages_through_it() -> None:
+    """The relations of information_schema are listed as views, in pages, by prefix and with their number."""
+    async with _lake("pages") as lake:
+        names, token = list[str](), None
+        while True:
+            page = await lake.graph.resolve_views(
+                prefix="information_schema", limit=3, page_token=token, count=True
+            )
+            assert page.total == len(RELATIONS)
+            assert [item.index for item in page.items] == [*range(len(page.items))]
+            names += [item.name for item in page.items]
+            token = page.next_token
+            if token is None:
+                break
+        assert names == [f"information_schema.{name}" for name in sorted(RELATIONS)]
+        page = await lake.graph.resolve_views(prefix="INFORMATION_SCHEMA", begins="table")
+        assert [item.name.partition(".")[2] for item in page.items] == ["table_constraints", "tables"]
+        with pytest.raises(NotFoundError):
+            await lake.graph.resolve_tables(prefix="information_schema")
+
+
+async def test_system_and_user_rows_of_one_namespace_are_merged_without_loss() -> None:
+    """A database of that name that an earlier release made is listed behind the system's relations."""
+    async with _lake("merged") as lake:
+        key = database_key("information_schema")
+        await lake.store.put_if_absent(
+            key,
+            encode_database(DatabaseMarker(name="information_schema", comment=None, token="t")),
+            token="t",
+        )
+        for name in ("u1", "u2", "u3"):
+            await lake.create_view(f"own.{name}", {"duckdb": "select 1"}, columns=["x"])
+            old, new = TableName("own", name), TableName("information_schema", name)
+            await rename_view(lake._state.env, lake._state.names, old, new)
+        for limit in (1, 2, len(RELATIONS), len(RELATIONS) + 1, 100):
+            names, token = list[str](), None
+            while True:
+                page = await lake.graph.resolve_views(
+                    prefix="information_schema", limit=limit, page_token=token, count=True
+                )
+                names += [item.path[-1] for item in page.items]
+                token = page.next_token
+                if token is None:
+                    break
+            assert names == [*sorted(RELATIONS), "u1", "u2", "u3"]
+            assert page.total == len(names)
+
+
+async def test_a_system_view_is_no_table() -> None:
+    """A list of names finds relations of information_schema among views, and not among tables."""
+    async with _lake("kinds") as lake:
+        names = ["information_schema.tables", "own.v", "own.t0"]
+        views = await lake.graph.resolve_views(names)
+        assert [item.status.value for item in views.items] == ["found", "found", "not_found"]
+        tables = await lake.graph.resolve_tables(names)
+        assert [item.status.value for item in tables.items] == ["not_found", "not_found", "found"]
+
+
+async def test_accounts_share_builtins_and_no_hints() -> None:
+    """What was laid over the package's builtins is there for every account; hints are each account's own."""
+    async with _lake("accounts") as lake:
+        provider = Provider()
+        lake.graph.engines.hints.register(provider)
+        lake.graph.engines.builtins.add('format = 1\nengine = "toy"\n[[functions]]\nname = "f"\n', name="toy")
+        seen = lake.for_account("somebody").graph
+        assert len((await seen.system_objects("toy")).builtins) == 1
+        for graph in (lake.graph, seen, seen):
+            hint = await graph.hint("own.t0", engine_kind="postgres", payload_type="test.type+json")
+            assert hint is not None
+        assert [node.id.account for node in provider.asked] == ["default", "somebody"]
