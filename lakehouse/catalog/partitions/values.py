@@ -27,6 +27,8 @@ __all__ = [
 
 _ORDERED = (int, float, str, dt.date, dt.datetime, decimal.Decimal)
 """Types of values that conditions compare."""
+_EXACT = frozenset({"identity", "year", "month", "day", "hour"})
+"""Transforms whose bounds hold no value of another partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +78,17 @@ class PartitionKey:
     """For people, such as ``day=2026-01-02/region=eu``; after a change of the spec with that in front."""
     bounds: tuple[PartitionBound, ...] = field(default=(), compare=False)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether only rows of the partition, and of partitions that it covers, meet :meth:`where`."""
+        return bool(self.bounds) and all(
+            bound.transform in _EXACT and bound.where() is not None for bound in self.bounds
+        )
+
     def where(self) -> Expr | None:
         """Returns a condition that every row of the partition meets, for a scan of little more than it.
 
-        None = no field bounds a column, as in a partition of buckets. Where every field is an ``identity``
-        or a time, only the rows of the partition meet it.
+        None = no field bounds a column, as in a partition of buckets.
         """
         known = [one for one in (bound.where() for bound in self.bounds) if one is not None]
         return all_of(*known) if known else None
