@@ -24,6 +24,7 @@ __all__ = ["Rules", "Unclear", "files", "generate", "main"]
 
 ROOT = Path(__file__).resolve().parents[1]
 BRIDGE = "lakehouse.sync.bridge"
+_LINE_MAX = 110
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -60,6 +61,10 @@ class Rules:
 
 
 SOURCES = {
+    "lakehouse/catalog/graph/bulk.py": "lakehouse/sync/graph/bulk.py",
+    "lakehouse/catalog/graph/graph.py": "lakehouse/sync/graph/graph.py",
+    "lakehouse/catalog/graph/live.py": "lakehouse/sync/graph/live.py",
+    "lakehouse/catalog/system/information_schema.py": "lakehouse/sync/graph/system_scan.py",
     "lakehouse/catalog/inventory/scan.py": "lakehouse/sync/inventory.py",
     "lakehouse/iceberg/scan.py": "lakehouse/sync/iceberg_scan.py",
     "lakehouse/iceberg/table.py": "lakehouse/sync/iceberg.py",
@@ -92,6 +97,10 @@ def rules() -> Rules:
             "IcebergTable": "lakehouse.sync.iceberg",
             "IndexMetaScan": "lakehouse.sync.index_metas",
             "InventoryScan": "lakehouse.sync.inventory",
+            "BulkGraph": "lakehouse.sync.graph.bulk",
+            "LiveGraph": "lakehouse.sync.graph.live",
+            "MetadataGraph": "lakehouse.sync.graph",
+            "SystemScan": "lakehouse.sync.graph",
             "AccountLake": "lakehouse.sync.lake.accounts",
             "Lake": "lakehouse.sync.lake",
             "LakeAccounts": "lakehouse.sync.lake.accounts",
@@ -112,6 +121,7 @@ def rules() -> Rules:
             "TableWriter": "lakehouse.sync.writer",
         },
         attributes={
+            "MetadataGraph.account": ("str", "Account that it is the graph of."),
             "IcebergTable.name": ("str", "Name of the table, for people."),
             "IndexMetaScan.problems": (
                 "list[FileProblem]",
@@ -123,6 +133,9 @@ def rules() -> Rules:
                 "The first 10,000 problems; ``stats`` counts all.",
             ),
             "InventoryScan.stats": ("InventoryStats", "Grows while the scan runs."),
+            "SystemScan.relation": ("str", "Name of the relation."),
+            "SystemScan.schema": ("pa.Schema", "Columns and their types."),
+            "SystemScan.warnings": ("list[SystemWarning]", "What could not be read, so far."),
             "RowForms.report": (
                 "ScanReport",
                 "Report of the last reading: files looked at and left out, rows read, cost.",
@@ -131,6 +144,16 @@ def rules() -> Rules:
         left_out={
             "IcebergTable.source": "async: for engines that are built on this one",
             "Lake.store": "an async object store",
+            "BulkGraph.resolve_name": "abstract: the graph has it",
+            "LiveGraph.resolve": "abstract: the graph has it",
+            "LiveGraph.open": "for engines that are built on this one: Lake.table opens tables",
+            "LiveGraph.listed": "for engines that are built on this one: Lake.tables lists tables",
+            "MetadataGraph.committed": "the lake tells it of commits",
+            "MetadataGraph.detached": "the lake tells it of catalogs",
+            "MetadataGraph.engines": "async: for engines that are built on this one",
+            "MetadataGraph.name_changed": "the lake tells it of names",
+            "MetadataGraph.pointer": "for engines that are built on this one",
+            "MetadataGraph.sources": "async: for engines that are built on this one",
             "Table.core": "async: for engines that are built on this one",
             "iterate_index_metas": "takes an async store; a lake has a method of its own",
         },
@@ -244,13 +267,19 @@ def generate(path: str, text: str, given: Rules) -> str:
         f'"""{" and ".join(sorted(names))} without await: the twin of :mod:`{module}`.\n\n'
         "Invariant: every method hands the call to the async one of its name, and does nothing else.\n"
         '"""\n'
-        f"# Made by tools/gen_sync.py from {path}: edit that file, then run `make docs`.\n{shadowing}\n"
+        f"{_made_from(path)}\n{shadowing}\n"
         "from __future__ import annotations\n\n"
         + "\n".join(sorted(imports.lines))
         + f"\n\n__all__ = {sorted(names)!r}\n\n\n"
         + "\n\n\n".join(bodies)
         + "\n"
     )
+
+
+def _made_from(path: str) -> str:
+    """The comment that names the source."""
+    line = f"# Made by tools/gen_sync.py from {path}: edit that file, then run `make docs`."
+    return line if len(line) <= _LINE_MAX else line.replace(": edit", ":\n# edit")
 
 
 def _class(node: ast.ClassDef, imports: _Imports) -> Iterator[str]:

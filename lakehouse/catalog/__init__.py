@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.catalog.graph import (
+        MetadataGraph,
+        NameRef,
+        Resolution,
+        ResolutionPage,
+        ResolutionStatus,
+    )
+    from lakehouse.catalog.ids import NodeKind, ResourceId
     from lakehouse.catalog.inventory import InventoryScan, InventoryStats, TableProblem
+    from lakehouse.catalog.nodes import CatalogNode, NamespaceNode, Node, RelationNode, TableNode, ViewNode
     from lakehouse.catalog.partitions import (
         ChangedPartitions,
         Partition,
@@ -21,26 +30,42 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CatalogCheck",
+    "CatalogNode",
     "CatalogReport",
     "ChangedPartitions",
     "CheckStatus",
     "Dependency",
     "InventoryScan",
     "InventoryStats",
+    "MetadataGraph",
+    "NameRef",
+    "NamespaceNode",
+    "Node",
+    "NodeKind",
     "Partition",
     "PartitionBound",
     "PartitionInfo",
     "PartitionKey",
     "PinKind",
+    "RelationNode",
+    "Resolution",
+    "ResolutionPage",
+    "ResolutionStatus",
+    "ResourceId",
     "SnapshotPin",
+    "TableNode",
     "TableProblem",
     "ViewDependencies",
     "ViewImpact",
+    "ViewNode",
 ]
 
 __getattr__, __dir__ = door(
     __name__,
     {
+        "ids": "NodeKind ResourceId",
+        "lakehouse.catalog.graph": "MetadataGraph NameRef Resolution ResolutionPage ResolutionStatus",
+        "nodes": "CatalogNode NamespaceNode Node RelationNode TableNode ViewNode",
         "lakehouse.catalog.inventory": "InventoryScan InventoryStats TableProblem",
         "lakehouse.catalog.partitions": (
             "ChangedPartitions Partition PartitionBound PartitionInfo PartitionKey"

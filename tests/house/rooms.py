@@ -110,6 +110,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "table_relations",
             "table",
             "iceberg",
+            "graph",
             "lake",
         ),
     ),

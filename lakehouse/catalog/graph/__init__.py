@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.catalog.graph.bulk import BulkGraph
     from lakehouse.catalog.graph.graph import MetadataGraph
+    from lakehouse.catalog.graph.live import LiveGraph
     from lakehouse.catalog.graph.references import NameRef, Reference, parse_name, show_name
     from lakehouse.catalog.graph.results import Resolution, ResolutionPage, ResolutionStatus
     from lakehouse.catalog.graph.system_side import Engines
 
 __all__ = [
-    "Engines", "MetadataGraph", "NameRef", "Reference", "Resolution", "ResolutionPage", "ResolutionStatus",
-    "parse_name", "show_name",
+    "BulkGraph", "Engines", "LiveGraph", "MetadataGraph", "NameRef", "Reference", "Resolution",
+    "ResolutionPage", "ResolutionStatus", "parse_name", "show_name",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
+        "bulk": "BulkGraph",
         "graph": "MetadataGraph",
+        "live": "LiveGraph",
         "references": "NameRef Reference parse_name show_name",
         "results": "Resolution ResolutionPage ResolutionStatus",
         "system_side": "Engines",

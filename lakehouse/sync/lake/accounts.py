@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.catalog.sources import AuthoriseNamespace
 from lakehouse.config import Settings
 from lakehouse.lake.accounts import AccountLake as AsyncAccountLake
 from lakehouse.lake.accounts import LakeAccounts as AsyncLakeAccounts
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.graph import MetadataGraph
 from lakehouse.sync.lake.cache import LakeCaches
 from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
@@ -94,7 +94,7 @@ class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews
     @property
     def graph(self) -> MetadataGraph:
         """Metadata graph: names, ids and nodes of all that the account sees."""
-        return self._wrapped.graph
+        return MetadataGraph(self._wrapped.graph, self._bridge)
 
     def __repr__(self) -> str:
         return repr(self._wrapped)

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lakehouse.cache import CacheBudget
-from lakehouse.catalog.graph import MetadataGraph
 from lakehouse.clock import Clock
 from lakehouse.config import AccountConfig, Settings
 from lakehouse.lake.lake import Lake as AsyncLake
 from lakehouse.lake.lake import connect as async_connect
 from lakehouse.sync.bridge import Bridge
+from lakehouse.sync.graph import MetadataGraph
 from lakehouse.sync.lake.accounts import LakeAccounts
 from lakehouse.sync.lake.cache import LakeCaches
 from lakehouse.sync.lake.catalogs import LakeCatalogs
@@ -93,7 +93,7 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
     @property
     def graph(self) -> MetadataGraph:
         """Metadata graph: names, ids and nodes of all that the lake and its catalogs hold."""
-        return self._wrapped.graph
+        return MetadataGraph(self._wrapped.graph, self._bridge)
 
     def __repr__(self) -> str:
         return repr(self._wrapped)
