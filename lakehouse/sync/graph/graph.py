@@ -9,6 +9,7 @@ from __future__ import annotations
 from lakehouse.catalog.graph import MetadataGraph as AsyncMetadataGraph
 from lakehouse.catalog.graph import Reference
 from lakehouse.catalog.ids import NodeKind, ResourceId
+from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.nodes import (
     CatalogNode,
     EngineHint,
@@ -44,6 +45,11 @@ class MetadataGraph(BulkGraph, LiveGraph):
 
     def __repr__(self) -> str:
         return repr(self._wrapped)
+
+    @property
+    def layers(self) -> Layers:
+        """Caches of the lake, which graphs of other accounts share."""
+        return self._wrapped.layers
 
     def resolve(self, number: ResourceId, *, max_staleness: float | None = None) -> Node:
         """Returns the node of an id.
