@@ -13,7 +13,7 @@ from typing import TypeVar
 from lakehouse.catalog.engines import EngineKey
 from lakehouse.catalog.graph.bulk import BulkGraph
 from lakehouse.catalog.graph.containers import Containers
-from lakehouse.catalog.graph.hydration import Hydration
+from lakehouse.catalog.graph.hydration import Hydration, full_path
 from lakehouse.catalog.graph.listings import Listings
 from lakehouse.catalog.graph.live import LiveGraph
 from lakehouse.catalog.graph.meanings import (
