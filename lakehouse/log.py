@@ -57,6 +57,11 @@ class Logger:
         """Emits a failure that no caller receives, such as one of a background task."""
         self._emit(logging.ERROR, message, fields)
 
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Emits one of many events that are all wanted, such as a summary of each request."""
+        if self._logger.isEnabledFor(logging.INFO):
+            self._log(logging.INFO, name, fields)
+
     def _emit(self, level: int, message: str, fields: dict[str, Any]) -> None:
         if not self._logger.isEnabledFor(level):
             return
@@ -65,9 +70,12 @@ class Logger:
             return
         if suppressed:
             fields["suppressed"] = suppressed
+        self._log(level, message, fields, stacklevel=4)
+
+    def _log(self, level: int, message: str, fields: dict[str, Any], *, stacklevel: int = 3) -> None:
         tail = "".join(f" {name}={_shown(value)}" for name, value in fields.items())
-        # stacklevel 3: the caller of warning(), not this module.
-        self._logger.log(level, "%s%s", message, tail, extra={"lakehouse": fields}, stacklevel=3)
+        # stacklevel: the caller of warning() or event(), not this module.
+        self._logger.log(level, "%s%s", message, tail, extra={"lakehouse": fields}, stacklevel=stacklevel)
 
     def _admit(self, level: int, message: str) -> int | None:
         """Returns how many were held back before this message, or None when it is held back too."""

@@ -292,6 +292,10 @@ class Query:
         """Pins the tables that a relation reads, views all those below them, and returns their pins."""
         return await self._guarded(self._pins.pin_all(ref, snapshot=snapshot, as_of=as_of))
 
+    async def tables_of(self, node: RelationNode) -> list[TableNode]:
+        """Returns the tables that a relation reads, each once."""
+        return await self._guarded(self._pins.tables_of(node))
+
     async def facts(self, ref: Reference) -> TableFacts | None:
         """Returns the schema of a table at its pin, with all that depends on it; None = its newest one."""
         node, pin = await self._pinned(ref, None, None)
