@@ -65,6 +65,7 @@ SOURCES = {
     "lakehouse/catalog/graph/graph.py": "lakehouse/sync/graph/graph.py",
     "lakehouse/catalog/graph/live.py": "lakehouse/sync/graph/live.py",
     "lakehouse/catalog/system/information_schema.py": "lakehouse/sync/graph/system_scan.py",
+    "lakehouse/catalog/bundles/planner_graph.py": "lakehouse/sync/planner_graph.py",
     "lakehouse/catalog/inventory/scan.py": "lakehouse/sync/inventory.py",
     "lakehouse/iceberg/scan.py": "lakehouse/sync/iceberg_scan.py",
     "lakehouse/iceberg/table.py": "lakehouse/sync/iceberg.py",
@@ -76,6 +77,7 @@ SOURCES = {
     "lakehouse/lake/databases.py": "lakehouse/sync/lake/databases.py",
     "lakehouse/lake/inventory.py": "lakehouse/sync/lake/inventory.py",
     "lakehouse/lake/lake.py": "lakehouse/sync/lake/lake.py",
+    "lakehouse/lake/queries.py": "lakehouse/sync/lake/queries.py",
     "lakehouse/lake/tables.py": "lakehouse/sync/lake/tables.py",
     "lakehouse/lake/views.py": "lakehouse/sync/lake/views.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
@@ -109,8 +111,11 @@ def rules() -> Rules:
             "LakeCatalogs": "lakehouse.sync.lake.catalogs",
             "LakeDatabases": "lakehouse.sync.lake.databases",
             "LakeInventory": "lakehouse.sync.lake.inventory",
+            "LakeQueries": "lakehouse.sync.lake.queries",
             "LakeTables": "lakehouse.sync.lake.tables",
             "LakeViews": "lakehouse.sync.lake.views",
+            "PlannerGraph": "lakehouse.sync.planner_graph",
+            "Query": "lakehouse.sync.query",
             "Table": "lakehouse.sync.table",
             "TableColumns": "lakehouse.sync.table_columns",
             "TableIndexes": "lakehouse.sync.table_indexes",
@@ -154,12 +159,17 @@ def rules() -> Rules:
             "MetadataGraph.name_changed": "the lake tells it of names",
             "MetadataGraph.pointer": "for engines that are built on this one",
             "MetadataGraph.sources": "async: for engines that are built on this one",
+            "PlannerGraph.detached": "the lake tells it of catalogs",
+            "PlannerGraph.opened": "async: for queries",
+            "PlannerGraph.queries": "async: a lake has methods of its own",
+            "PlannerGraph.user_objects": "a query has it too: lake.query()",
             "Table.core": "async: for engines that are built on this one",
             "iterate_index_metas": "takes an async store; a lake has a method of its own",
         },
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
             r"\basync with await iceberg\b": "with lakehouse.sync.iceberg",
+            r"\basync with lake\.query": "with lake.query",
             r"\basync for\b": "for",
             r"\basync with table\b": "with table",
             r"\bawait ack\b": "ack.wait()",
@@ -261,7 +271,7 @@ def generate(path: str, text: str, given: Rules) -> str:
     if not names:
         raise Unclear(f"{path}: holds no class that has a twin")
     shadowed = ["A001"] * any(hasattr(builtins, name) for name in names)
-    shadowed += ["A002"] * bool(re.search(r"\btype:", "\n".join(bodies)))
+    shadowed += ["A002"] * bool(re.search(r"[(,]\s*type:", "\n".join(bodies)))
     shadowing = f"# ruff: noqa: {', '.join(shadowed)}\n" if shadowed else ""
     return (
         f'"""{" and ".join(sorted(names))} without await: the twin of :mod:`{module}`.\n\n'

@@ -7,6 +7,21 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.catalog.bundles import (
+        BundleChunk,
+        BundleEnd,
+        BundleHeader,
+        Candidate,
+        ColumnResult,
+        FailureCode,
+        PlannerGraph,
+        RelationInfo,
+        RelationRequest,
+        RelationResolution,
+        RelationStatus,
+        Resolutions,
+        UserObjectsRequest,
+    )
     from lakehouse.catalog.graph import (
         MetadataGraph,
         NameRef,
@@ -24,17 +39,23 @@ if TYPE_CHECKING:
         PartitionInfo,
         PartitionKey,
     )
-    from lakehouse.catalog.pins import PinKind, SnapshotPin
+    from lakehouse.catalog.pins import PinKind, Query, SnapshotPin
     from lakehouse.catalog.sources import CatalogCheck, CatalogReport, CheckStatus
     from lakehouse.catalog.views import Dependency, ViewDependencies, ViewImpact
 
 __all__ = [
+    "BundleChunk",
+    "BundleEnd",
+    "BundleHeader",
+    "Candidate",
     "CatalogCheck",
     "CatalogNode",
     "CatalogReport",
     "ChangedPartitions",
     "CheckStatus",
+    "ColumnResult",
     "Dependency",
+    "FailureCode",
     "InventoryScan",
     "InventoryStats",
     "MetadataGraph",
@@ -47,14 +68,22 @@ __all__ = [
     "PartitionInfo",
     "PartitionKey",
     "PinKind",
+    "PlannerGraph",
+    "Query",
+    "RelationInfo",
     "RelationNode",
+    "RelationRequest",
+    "RelationResolution",
+    "RelationStatus",
     "Resolution",
     "ResolutionPage",
     "ResolutionStatus",
+    "Resolutions",
     "ResourceId",
     "SnapshotPin",
     "TableNode",
     "TableProblem",
+    "UserObjectsRequest",
     "ViewDependencies",
     "ViewImpact",
     "ViewNode",
@@ -66,11 +95,14 @@ __getattr__, __dir__ = door(
         "ids": "NodeKind ResourceId",
         "lakehouse.catalog.graph": "MetadataGraph NameRef Resolution ResolutionPage ResolutionStatus",
         "nodes": "CatalogNode NamespaceNode Node RelationNode TableNode ViewNode",
+        "lakehouse.catalog.bundles": "BundleChunk BundleEnd BundleHeader Candidate ColumnResult FailureCode "
+        "PlannerGraph RelationInfo RelationRequest RelationResolution RelationStatus Resolutions "
+        "UserObjectsRequest",
         "lakehouse.catalog.inventory": "InventoryScan InventoryStats TableProblem",
         "lakehouse.catalog.partitions": (
             "ChangedPartitions Partition PartitionBound PartitionInfo PartitionKey"
         ),
-        "lakehouse.catalog.pins": "PinKind SnapshotPin",
+        "lakehouse.catalog.pins": "PinKind Query SnapshotPin",
         "lakehouse.catalog.sources": "CatalogCheck CatalogReport CheckStatus",
         "lakehouse.catalog.views": "Dependency ViewDependencies ViewImpact",
     },

@@ -36,7 +36,7 @@ class AccountState(LakeState):
         self.store = root.store if access.is_everything else AuthorityStore(root.store, access, account)
         self.settings, self.clock, self.caches = root.settings, root.clock, root.caches
         self.layers, self.scopes, self.env = root.layers, root.scopes, root.env
-        self.engines = root.engines
+        self.engines, self.open_queries = root.engines, root.open_queries
         self.registry, self.background, self.accounts = root.registry, root.background, root.accounts
         self.names = root.names
         if not access.is_everything:

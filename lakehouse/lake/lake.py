@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakehouse.cache import CacheBudget
-from lakehouse.catalog.graph import MetadataGraph
+from lakehouse.catalog import PlannerGraph
 from lakehouse.clock import Clock
 from lakehouse.config import AccountConfig, CatalogConfig, Settings
 from lakehouse.errors import InvalidInputError
@@ -26,6 +26,7 @@ from lakehouse.lake.cache import LakeCaches
 from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
 from lakehouse.lake.inventory import LakeInventory
+from lakehouse.lake.queries import LakeQueries
 from lakehouse.lake.state import LakeState
 from lakehouse.lake.tables import LakeTables
 from lakehouse.lake.views import LakeViews
@@ -85,7 +86,9 @@ def connect(
     return lake
 
 
-class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeAccounts):
+class Lake(
+    LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries, LakeAccounts
+):
     """A warehouse. Made by :func:`connect`.
 
     Args:
@@ -135,7 +138,7 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
         return self._state.caches
 
     @property
-    def graph(self) -> MetadataGraph:
+    def graph(self) -> PlannerGraph:
         """Metadata graph: names, ids and nodes of all that the lake and its catalogs hold."""
         return self._state.graph
 
@@ -166,6 +169,7 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
             stack.push_async_callback(self._state.env.recheck)
             stack.push_async_callback(self._state.background.aclose)
             stack.push_async_callback(self._state.close_accounts)
+            stack.push_async_callback(self._state.open_queries.aclose)
             self._stack = stack.pop_all()
         self._state.is_entered = True
         return self

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cache import CacheBudget, CacheSpec
 from lakehouse.catalog import sources as catalog_sources
 from lakehouse.catalog.accounts import ActiveAccounts
+from lakehouse.catalog.bundles import PlannerGraph
 from lakehouse.catalog.control import LakeCache
-from lakehouse.catalog.graph import Engines, MetadataGraph
+from lakehouse.catalog.graph import Engines
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.layers import Layers
+from lakehouse.catalog.pins import OpenQueries
 from lakehouse.catalog.registry import OpenTables
 from lakehouse.catalog.sources import CatalogSource, SourceSet, WarehouseSource
 from lakehouse.clock import Clock, SystemClock
@@ -83,6 +85,8 @@ class LakeState:
         )
         self.sources = SourceSet(WarehouseSource(self.env, self.names, self.listing()))
         self.engines = Engines(self.layers)
+        self.open_queries = OpenQueries(self.settings.catalog.queries_max)
+        """Queries of all accounts."""
         self.background = Background()
         self.is_entered = False
         self.listing_env = self.env
@@ -93,14 +97,21 @@ class LakeState:
         self.given: dict[str, Mapping[str, Any]] = {}
         """Properties that each catalog was attached with, by name; secrets too."""
         self._catalogs: Catalogs | None = None
-        self._graph: MetadataGraph | None = None
+        self._graph: PlannerGraph | None = None
 
     @property
-    def graph(self) -> MetadataGraph:
+    def graph(self) -> PlannerGraph:
         """Metadata graph of the account."""
         self.use()
         if self._graph is None:
-            self._graph = MetadataGraph(self.layers, self.sources, account=self.account, engines=self.engines)
+            self._graph = PlannerGraph(
+                self.layers,
+                self.sources,
+                self.env,
+                account=self.account,
+                open_queries=self.open_queries,
+                engines=self.engines,
+            )
             self.registry.watch(self._graph)
         return self._graph
 

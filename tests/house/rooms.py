@@ -102,7 +102,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "sync": (
-        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "inventory", "writer"),
+        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "inventory", "query", "writer"),
         *(
             "table_columns",
             "table_indexes",

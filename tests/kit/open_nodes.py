@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any
 
+from lakehouse.catalog.bundles import user_objects
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT, NodeKind, ResourceId
 from lakehouse.catalog.nodes import RelationNode, TableNode
-from lakehouse.catalog.pins import Queries
+from lakehouse.catalog.pins import Queries, Query
 from lakehouse.catalog.sources import SnapshotFacts, TableFacts
 from lakehouse.config import CatalogSettings
 from lakehouse.errors import NotFoundError
@@ -83,6 +85,10 @@ class OpenNodes:
         schema = (await (await self._lake.table(node.display)).core.view(snapshot=snapshot)).schema
         ids = {field.name: field.id for field in schema.fields}
         return TableFacts(format="lakehouse", schema_id=schema.id, schema_json="{}", field_ids=ids)
+
+    def user_objects(self, request: Any, *, query: Query) -> AsyncGenerator[Any, None]:
+        """Streams a bundle."""
+        return user_objects(query, request)
 
     def opened(self, node: TableNode, /) -> Awaitable[Table | IcebergTable]:
         """Opens the table."""

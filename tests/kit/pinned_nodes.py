@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakehouse.catalog.bundles import user_objects
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT, NodeKind, ResourceId
 from lakehouse.catalog.nodes import RelationNode, TableNode, ViewNode
+from lakehouse.catalog.pins import Query
 from lakehouse.catalog.sources import SnapshotFacts, TableFacts
 from lakehouse.errors import LakehouseError, NotFoundError
 
@@ -117,6 +119,10 @@ class NodesInMemory:
     async def opened(self, node: TableNode, /) -> Any:
         """Refuses: there are no rows."""
         raise NotFoundError(f"{node.display} has no rows to read")
+
+    def user_objects(self, request: Any, *, query: Query) -> AsyncGenerator[Any, None]:
+        """Streams a bundle."""
+        return user_objects(query, request)
 
     async def relation(self, ref: str | tuple[str, ...] | ResourceId, /) -> RelationNode:
         """Returns a node by name or id."""

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
         Resolutions,
         ViewText,
     )
+    from lakehouse.catalog.bundles.planner_graph import PlannerGraph
     from lakehouse.catalog.bundles.requests import Candidate, RelationRequest, UserObjectsRequest
     from lakehouse.catalog.bundles.stream import user_objects
     from lakehouse.catalog.bundles.tokens import possession_token
 
 __all__ = [
     "BundleChunk", "BundleEnd", "BundleHeader", "Candidate", "ColumnResult", "Failure", "FailureCode",
-    "RelationInfo", "RelationRequest", "RelationResolution", "RelationStatus", "Resolutions",
+    "PlannerGraph", "RelationInfo", "RelationRequest", "RelationResolution", "RelationStatus", "Resolutions",
     "UserObjectsRequest", "ViewText", "possession_token", "user_objects",
 ]  # fmt: skip
 
@@ -40,6 +41,7 @@ __getattr__, __dir__ = door(
     {
         "chunks": "BundleChunk BundleEnd BundleHeader ColumnResult Failure FailureCode RelationInfo "
         "RelationResolution RelationStatus Resolutions ViewText",
+        "planner_graph": "PlannerGraph",
         "requests": "Candidate RelationRequest UserObjectsRequest",
         "stream": "user_objects",
         "tokens": "possession_token",

@@ -17,7 +17,50 @@ from lakehouse.config import CatalogSettings
 from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.io import ObjectStore
 
-__all__ = ["Queries"]
+__all__ = ["OpenQueries", "Queries"]
+
+
+class OpenQueries:
+    """Queries that are open in a lake.
+
+    Args:
+        most: number of queries that may be open at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: dict[Query, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __bool__(self) -> bool:
+        return True
+
+    async def admit(self, query: Query) -> None:
+        """Counts a query that begins; those whose lifetime is over make room.
+
+        Raises:
+            UnavailableError: too many are open.
+        """
+        if len(self._open) >= self._most:
+            for one in [one for one in self._open if one.is_over]:
+                await one.aclose()
+        if len(self._open) >= self._most:
+            raise UnavailableError(
+                f"{len(self._open):,} queries are open, and no more are allowed (catalog.queries_max): end "
+                "some, by leaving their “async with” blocks"
+            )
+        self._open[query] = None
+
+    def forget(self, query: Query) -> None:
+        """Counts a query no more."""
+        self._open.pop(query, None)
+
+    async def aclose(self) -> None:
+        """Ends all queries."""
+        for query in list(self._open):
+            await query.aclose()
 
 
 class Queries:
@@ -30,6 +73,7 @@ class Queries:
         now_ms: the store's clock.
         settings: bounds.
         account: account that reads.
+        open_queries: those of the lake, of all accounts; None = there are no others.
     """
 
     def __init__(
@@ -41,14 +85,13 @@ class Queries:
         now_ms: Callable[[], int],
         settings: CatalogSettings,
         account: str = DEFAULT_ACCOUNT,
+        open_queries: OpenQueries | None = None,
     ) -> None:
         self.graph, self.clock, self.settings = graph, clock, settings
         self.sharing = Sharing(store, now_ms)
         self._account = account
-        self._open: dict[Query, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._open)
+        self.open = OpenQueries(settings.queries_max) if open_queries is None else open_queries
+        """Open queries of the lake, whoever reads by them."""
 
     def begin(self, *, as_of: Moment | None = None, lifetime_s: float | None = None) -> Query:
         """Returns a query that begins when it is entered."""
@@ -65,26 +108,9 @@ class Queries:
         return Query(self, join=parsed, account=self._account)
 
     async def admit(self, query: Query) -> None:
-        """Counts a query that begins; those whose lifetime is over make room.
-
-        Raises:
-            UnavailableError: too many are open.
-        """
-        if len(self._open) >= self.settings.queries_max:
-            for one in [one for one in self._open if one.is_over]:
-                await one.aclose()
-        if len(self._open) >= self.settings.queries_max:
-            raise UnavailableError(
-                f"{len(self._open):,} queries are open, and no more are allowed (catalog.queries_max): end "
-                "some, by leaving their “async with” blocks"
-            )
-        self._open[query] = None
+        """Counts a query that begins; UnavailableError when too many are open."""
+        await self.open.admit(query)
 
     def forget(self, query: Query) -> None:
         """Counts a query no more."""
-        self._open.pop(query, None)
-
-    async def aclose(self) -> None:
-        """Ends all queries."""
-        for query in list(self._open):
-            await query.aclose()
+        self.open.forget(query)

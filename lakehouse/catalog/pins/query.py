@@ -10,7 +10,7 @@ import asyncio
 import functools
 import uuid
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -50,6 +50,10 @@ class QueryGraph(PinnedNodes, Protocol):
 
     async def opened(self, node: TableNode, /) -> Table | IcebergTable:
         """Opens the table of a node for reads of rows."""
+        ...
+
+    def user_objects(self, request: Any, *, query: Query) -> AsyncGenerator[Any, None]:
+        """Streams what a planner asks of many relations, pinned in a query."""
         ...
 
 
@@ -407,6 +411,20 @@ class Query:
                 "explain() says which files it reads"
             )
         return await table.plan(where, runtime_filters=runtime_filters)
+
+    def user_objects(self, request: Any) -> AsyncGenerator[Any, None]:
+        """Streams what a planner asks of many relations, pinned in this query; see
+        ``lake.graph.user_objects``.
+
+        Args:
+            request: a :class:`lakehouse.catalog.UserObjectsRequest`, or names.
+
+        Example::
+
+            async for chunk in query.user_objects(["sales.orders", "sales.items"]):
+                print(chunk.as_dict())
+        """
+        return self._home.graph.user_objects(request, query=self)
 
     async def _ours(self, name: Reference, call: str) -> tuple[Table, SnapshotPin]:
         table, pin = await self._readable(name, None, None)

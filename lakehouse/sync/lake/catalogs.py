@@ -3,7 +3,6 @@
 Invariant: every method hands the call to the async one of its name, and does nothing else.
 """
 # Made by tools/gen_sync.py from lakehouse/lake/catalogs.py: edit that file, then run `make docs`.
-# ruff: noqa: A002
 
 from __future__ import annotations
 

@@ -15,14 +15,15 @@ from lakehouse.config import AccountConfig, Settings
 from lakehouse.lake.lake import Lake as AsyncLake
 from lakehouse.lake.lake import connect as async_connect
 from lakehouse.sync.bridge import Bridge
-from lakehouse.sync.graph import MetadataGraph
 from lakehouse.sync.lake.accounts import LakeAccounts
 from lakehouse.sync.lake.cache import LakeCaches
 from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
 from lakehouse.sync.lake.inventory import LakeInventory
+from lakehouse.sync.lake.queries import LakeQueries
 from lakehouse.sync.lake.tables import LakeTables
 from lakehouse.sync.lake.views import LakeViews
+from lakehouse.sync.planner_graph import PlannerGraph
 
 __all__ = ["Lake", "connect"]
 
@@ -72,7 +73,9 @@ def connect(
     return Lake(wrapped, Bridge(wrapped))
 
 
-class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeAccounts):
+class Lake(
+    LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries, LakeAccounts
+):
     """A warehouse. Made by :func:`connect`."""
 
     _wrapped: AsyncLake
@@ -91,9 +94,9 @@ class Lake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeI
         return self._wrapped.caches
 
     @property
-    def graph(self) -> MetadataGraph:
+    def graph(self) -> PlannerGraph:
         """Metadata graph: names, ids and nodes of all that the lake and its catalogs hold."""
-        return MetadataGraph(self._wrapped.graph, self._bridge)
+        return PlannerGraph(self._wrapped.graph, self._bridge)
 
     def __repr__(self) -> str:
         return repr(self._wrapped)

@@ -224,7 +224,7 @@ async def test_a_query_that_was_not_entered_refuses_use() -> None:
     async with _world() as world:
         with pytest.raises(InvalidInputError, match="has not begun"):
             await world.queries.begin().pin("db.orders")
-        assert len(world.queries) == 0
+        assert len(world.queries.open) == 0
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), 90_000, True, "60"])
@@ -257,7 +257,7 @@ async def test_the_number_of_open_queries_is_bounded() -> None:
                 assert await third.scan("db.orders").count() == 1
             with pytest.raises(InvalidInputError, match="has ended"):
                 await first.pin("db.orders")
-        assert len(world.queries) == 0
+        assert len(world.queries.open) == 0
 
 
 async def test_queries_end_with_their_lake() -> None:
@@ -265,7 +265,7 @@ async def test_queries_end_with_their_lake() -> None:
     async with _world() as world:
         query = await world.queries.begin(lifetime_s=2 * _HALF_S).__aenter__()
         await query.pin("db.orders")
-        await world.queries.aclose()
+        await world.queries.open.aclose()
         assert await world.pins() == []
         with pytest.raises(InvalidInputError, match="has ended"):
             await query.pin("db.orders")
