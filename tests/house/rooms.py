@@ -111,6 +111,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "table",
             "iceberg",
             "graph",
+            "planner_graph",
             "lake",
         ),
     ),
