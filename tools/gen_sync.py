@@ -127,6 +127,10 @@ def rules() -> Rules:
         },
         attributes={
             "MetadataGraph.account": ("str", "Account that it is the graph of."),
+            "MetadataGraph.engines": (
+                "Engines",
+                "Builtins and hints, which accounts share; files, providers and decoders are added here.",
+            ),
             "IcebergTable.name": ("str", "Name of the table, for people."),
             "IndexMetaScan.problems": (
                 "list[FileProblem]",
@@ -140,7 +144,10 @@ def rules() -> Rules:
             "InventoryScan.stats": ("InventoryStats", "Grows while the scan runs."),
             "SystemScan.relation": ("str", "Name of the relation."),
             "SystemScan.schema": ("pa.Schema", "Columns and their types."),
-            "SystemScan.warnings": ("list[SystemWarning]", "What could not be read, so far."),
+            "SystemScan.warnings": (
+                "list[SystemWarning]",
+                "Problems met so far; whole when the iteration has ended.",
+            ),
             "RowForms.report": (
                 "ScanReport",
                 "Report of the last reading: files looked at and left out, rows read, cost.",
@@ -155,7 +162,6 @@ def rules() -> Rules:
             "LiveGraph.listed": "for engines that are built on this one: Lake.tables lists tables",
             "MetadataGraph.committed": "the lake tells it of commits",
             "MetadataGraph.detached": "the lake tells it of catalogs",
-            "MetadataGraph.engines": "async: for engines that are built on this one",
             "MetadataGraph.name_changed": "the lake tells it of names",
             "MetadataGraph.pointer": "for engines that are built on this one",
             "MetadataGraph.sources": "async: for engines that are built on this one",

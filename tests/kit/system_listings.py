@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from lakehouse.catalog.ids import NodeKind, ResourceId
@@ -89,7 +89,7 @@ class MemoryListing:
         self._check(catalog, ())
         return [path for each, path in self._spaces if each == catalog]
 
-    async def relations(self, namespace: ListedNamespace) -> AsyncIterator[ListedName]:
+    async def relations(self, namespace: ListedNamespace) -> AsyncGenerator[ListedName, None]:
         """Lists a namespace; a failure comes behind its first name."""
         self.listed.append((namespace.catalog, namespace.path))
         for (catalog, path), node in sorted(self._nodes.items()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
 from lakehouse.catalog.engines import EngineKey
 from lakehouse.catalog.graph.hydration import full_path
@@ -150,7 +150,7 @@ class GraphListing:
                 waiting += inside
         return sorted(found)
 
-    def relations(self, namespace: ListedNamespace) -> AsyncIterator[ListedName]:
+    def relations(self, namespace: ListedNamespace) -> AsyncGenerator[ListedName, None]:
         """Lists tables and views of a namespace; loads none of them."""
         return self._listings.names(namespace.catalog, namespace.path)
 

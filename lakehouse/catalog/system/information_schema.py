@@ -8,7 +8,7 @@ Invariant: a table or namespace that cannot be read costs a warning and its own 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +75,7 @@ class RelationFilter:
 
 
 class SystemScan:
-    """Rows of a relation of ``information_schema``, as record batches of an async iteration.
+    """Rows of a relation of ``information_schema``, as record batches of an iteration.
 
     Args:
         relation: its name, such as ``tables``.
@@ -128,19 +128,28 @@ class SystemScan:
             yield row
         of_node = _OF_NODES.get(self.relation)
         if self.relation == "schemata":
-            async for namespace in self._namespaces():
-                yield namespace.catalog, self._listing.shown(namespace.path)
-        elif of_node is None:
-            async for namespace, listed in self._names():
-                kind = None if listed.kind is None else _TYPES.get(listed.kind)
-                yield *self._named(namespace.catalog, listed.path), kind
+            found = self._schemata()
         else:
-            async for row in self._loaded(of_node):
+            found = self._tables() if of_node is None else self._loaded(of_node)
+        # Closed at once, so that whoever leaves early leaves no load behind.
+        async with aclosing(found) as rows:
+            async for row in rows:
                 yield row
 
     # --- names -----------------------------------------------------------------------
 
-    async def _namespaces(self) -> AsyncIterator[ListedNamespace]:
+    async def _schemata(self) -> AsyncGenerator[_Row, None]:
+        async with aclosing(self._namespaces()) as namespaces:
+            async for namespace in namespaces:
+                yield namespace.catalog, self._listing.shown(namespace.path)
+
+    async def _tables(self) -> AsyncGenerator[_Row, None]:
+        async with aclosing(self._names()) as names:
+            async for namespace, listed in names:
+                kind = None if listed.kind is None else _TYPES.get(listed.kind)
+                yield *self._named(namespace.catalog, listed.path), kind
+
+    async def _namespaces(self) -> AsyncGenerator[ListedNamespace, None]:
         for catalog in self._listing.catalogs():
             if not self._where.has_catalog(catalog):
                 continue
@@ -153,14 +162,21 @@ class SystemScan:
                 if self._where.has_schema(self._listing.shown(path)):
                     yield ListedNamespace(catalog=catalog, path=path)
 
-    async def _names(self) -> AsyncIterator[tuple[ListedNamespace, ListedName]]:
-        async for namespace in self._namespaces():
-            try:
-                async for listed in self._listing.relations(namespace):
-                    if self._where.has_table(listed.path):
+    async def _names(self) -> AsyncGenerator[tuple[ListedNamespace, ListedName], None]:
+        async with aclosing(self._namespaces()) as namespaces:
+            async for namespace in namespaces:
+                async with aclosing(self._listed(namespace)) as names:
+                    async for listed in names:
                         yield namespace, listed
-            except LakehouseError as error:
-                self._warn(namespace.catalog, namespace.path, error)
+
+    async def _listed(self, namespace: ListedNamespace) -> AsyncGenerator[ListedName, None]:
+        try:
+            async with aclosing(self._listing.relations(namespace)) as names:
+                async for listed in names:
+                    if self._where.has_table(listed.path):
+                        yield listed
+        except LakehouseError as error:
+            self._warn(namespace.catalog, namespace.path, error)
 
     def _warn(self, catalog: str, path: RelationPath, error: LakehouseError) -> None:
         self.warnings.append(
@@ -169,7 +185,7 @@ class SystemScan:
 
     # --- nodes -----------------------------------------------------------------------
 
-    async def _loaded(self, of_node: _OfNode) -> AsyncIterator[_Row]:
+    async def _loaded(self, of_node: _OfNode) -> AsyncGenerator[_Row, None]:
         async def load(pair: tuple[ListedNamespace, ListedName]) -> list[_Row]:
             namespace, listed = pair
             try:

@@ -5,7 +5,7 @@ The graph implements it. Names come from listings alone; only ``relation`` loads
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,7 +39,7 @@ class RelationListing(Protocol):
         """Lists the namespaces of a catalog, those inside others too."""
         ...
 
-    def relations(self, namespace: ListedNamespace) -> AsyncIterator[ListedName]:
+    def relations(self, namespace: ListedNamespace) -> AsyncGenerator[ListedName, None]:
         """Lists tables and views of a namespace; loads none of them."""
         ...
 

@@ -37,7 +37,13 @@ from lakehouse.io.protocols import Fetched
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import map_bounded, or_none
 from lakehouse.storage.metadata.paths import database_key, pointer_key, pointer_prefix, view_marker_prefix
-from lakehouse.storage.metadata.table_name import _NAME, TableName, check_name, check_new_name
+from lakehouse.storage.metadata.table_name import (
+    _NAME,
+    INFORMATION_SCHEMA,
+    TableName,
+    check_name,
+    check_new_name,
+)
 from lakehouse.suggest import suggestion
 
 __all__ = ["NameListener", "Names", "name_taken_error", "other_kind_error"]
@@ -170,6 +176,12 @@ class Names:
     async def _database(self, name: str) -> Fetched:
         fetched = await self._find_database(name)
         if fetched is None:
+            if name.lower() == INFORMATION_SCHEMA:
+                raise NotFoundError(
+                    f"{name!r} is no database: the catalog computes what is in it, and "
+                    f"lake.graph.system_rows('{INFORMATION_SCHEMA}.tables') returns the rows",
+                    database=name,
+                )
             known = [database async for database in self.databases()]
             raise NotFoundError(f"there is no database {name!r}; {suggestion(name, known)}", database=name)
         return fetched

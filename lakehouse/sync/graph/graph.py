@@ -6,8 +6,8 @@ Invariant: every method hands the call to the async one of its name, and does no
 
 from __future__ import annotations
 
+from lakehouse.catalog.graph import Engines, Reference
 from lakehouse.catalog.graph import MetadataGraph as AsyncMetadataGraph
-from lakehouse.catalog.graph import Reference
 from lakehouse.catalog.ids import NodeKind, ResourceId
 from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.nodes import (
@@ -37,6 +37,11 @@ class MetadataGraph(BulkGraph, LiveGraph):
 
     def __init__(self, wrapped: AsyncMetadataGraph, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
+
+    @property
+    def engines(self) -> Engines:
+        """Builtins and hints, which accounts share; files, providers and decoders are added here."""
+        return self._wrapped.engines
 
     @property
     def account(self) -> str:

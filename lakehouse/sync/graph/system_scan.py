@@ -19,7 +19,7 @@ __all__ = ["SystemScan"]
 
 
 class SystemScan:
-    """Rows of a relation of ``information_schema``, as record batches of an async iteration."""
+    """Rows of a relation of ``information_schema``, as record batches of an iteration."""
 
     def __init__(self, wrapped: AsyncSystemScan, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
@@ -36,7 +36,7 @@ class SystemScan:
 
     @property
     def warnings(self) -> list[SystemWarning]:
-        """What could not be read, so far."""
+        """Problems met so far; whole when the iteration has ended."""
         return self._wrapped.warnings
 
     def __repr__(self) -> str:
