@@ -49,6 +49,11 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "index_metas",
         "List the metadata of every index in a bucket or prefix: one request per file.",
     ),
+    "manifests": (
+        "lakehouse.cli.manifests",
+        "manifests",
+        "List the manifests or live files of all tables: one request a manifest.",
+    ),
     "check-store": (
         "lakehouse.cli.store",
         "check_store_command",

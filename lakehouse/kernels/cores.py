@@ -11,6 +11,7 @@ threads do not exist.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ R = TypeVar("R")
 
 def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Returns the results of ``work`` on every item, in their order; uses cores that are free."""
-    futures = [_pool().submit(work, item) for item in items[1:]]
+    # Each piece gets a copy of the caller's context: what is known of a request must arrive in threads too.
+    futures = [_pool().submit(contextvars.copy_context().run, work, item) for item in items[1:]]
     try:
         done = {at: work(item) for at, item in enumerate(items[:1])}
         # From the end, where no thread has come to yet: cancelling succeeds for work not begun.
