@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
+from lakehouse.catalog.ids import NodeKind, ResourceId
+from lakehouse.catalog.nodes import TableNode
 from lakehouse.catalog.views import (
     ViewDependencies,
     ViewImpact,
@@ -134,6 +137,19 @@ class LakeViews:
             of: full name of a table or view; one of an attached catalog too.
         """
         return await impact_of(self._state.env, self._state.names, of)
+
+    async def table_node(self, name: str) -> TableNode:
+        """Returns the node of a table, with the ids of the views that read it, through others too.
+
+        Costs what :meth:`impact` does: ``graph.table`` gives the node without them.
+
+        Args:
+            name: full name; one of an attached catalog too.
+        """
+        node = await self._state.graph.table(name)
+        found = await self.impact(node.display)
+        ids = (ResourceId(node.id.account, NodeKind.VIEW, found.ids[view]) for view in found.views)
+        return dataclasses.replace(node, dependent_views=tuple(ids))
 
     async def rename_view(self, name: str, new_name: str) -> ViewDefinition:
         """Gives a view another name, in this or another database; its versions stay with it."""

@@ -28,7 +28,7 @@ from lakehouse.catalog.sources.source import (
     ViewFacts,
 )
 from lakehouse.errors import InternalError, InvalidInputError, NotFoundError
-from lakehouse.format.metadata import NameKind, NamePointer, Snapshot, ViewVersion
+from lakehouse.format.metadata import NameKind, NamePointer, NameState, Snapshot, ViewVersion
 from lakehouse.format.schema import TableSchema
 from lakehouse.iceberg.publishing import published_schema
 from lakehouse.io.work import map_bounded, or_none
@@ -107,11 +107,29 @@ class WarehouseSource:
                 yield (name.database, name.table)
 
     async def locate(self, identity: uuid.UUID) -> RelationPath | None:
-        """Finds a table by the digits of its uuid that its directory's name ends in: one LIST a database."""
-        async for database in self._names.databases():
+        """Finds a table by the digits of its uuid that its directory's name ends in: one LIST a database.
+
+        Else a view is looked for: one more LIST a database, and a GET of each name that a view has or had.
+        """
+        databases = [database async for database in self._names.databases()]
+        for database in databases:
             for name in await self._candidates(database, identity.hex[:8]):
                 found = await or_none(self._names.resolve(name))
                 if found is not None and found.table == identity:
+                    return (name.database, name.table)
+        for database in databases:
+            path = await self._view_path(database, identity)
+            if path is not None:
+                return path
+        return None
+
+    async def _view_path(self, database: str, identity: uuid.UUID) -> RelationPath | None:
+        names = self._names.view_names(database)
+        concurrency = self._env.settings.table.read_concurrency
+        async with aclosing(map_bounded(self._names.pointer, names, concurrency)) as pointers:
+            async for pointer in pointers:
+                if pointer is not None and pointer.state_of(identity) is NameState.LIVE:
+                    name = TableName.parse(pointer.name)
                     return (name.database, name.table)
         return None
 

@@ -9,7 +9,8 @@ Invariant: a relation that is missing or cannot be read is reported with those t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from uuid import UUID
 
 from lakehouse.catalog.ids import NodeKind
 from lakehouse.errors import FormatError, InvalidInputError, NotFoundError
@@ -41,6 +42,8 @@ class Dependency:
     """Whether ``reads`` is known."""
     problem: str | None = None
     """Reason for which it cannot be read; None = it is there, or was not asked for."""
+    uuid: UUID | None = None
+    """Identity of a view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,8 @@ class ViewImpact:
     """Names of the views that read it through others only, nearest first."""
     unknown: tuple[str, ...] = ()
     """Names of views whose dependencies are not known, or which cannot be read."""
+    ids: Mapping[str, UUID] = field(default_factory=dict, hash=False)
+    """Identity of each of the direct and indirect ones."""
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -132,6 +137,7 @@ def _of_view(view: ViewDefinition) -> Dependency:
         kind=NodeKind.VIEW,
         reads=view.depends_on or (),
         is_known=view.depends_on is not None,
+        uuid=view.uuid,
     )
 
 
@@ -167,7 +173,7 @@ async def refuse_cycle(env: Environment, names: Names, name: TableName, draft: V
 
 async def impact_of(env: Environment, names: Names, of: str) -> ViewImpact:
     """Reads all views of the warehouse and returns those that depend on a relation; see ``Lake.impact``."""
-    readers, unknown = dict[str, list[str]](), list[str]()
+    readers, unknown, ids = dict[str, list[str]](), list[str](), dict[str, UUID]()
     databases = [database async for database in names.databases()]
     found = [view for database in databases async for view in names.view_names(database)]
     read = map_bounded(lambda view: _view(env, names, view), found, env.settings.table.read_concurrency)
@@ -176,6 +182,8 @@ async def impact_of(env: Environment, names: Names, of: str) -> ViewImpact:
             continue
         if not view.is_known or view.problem is not None:
             unknown.append(view.name)
+        if view.uuid is not None:
+            ids[view.name] = view.uuid
         for base in view.reads:
             readers.setdefault(base, []).append(view.name)
     direct = [view for view in readers.get(of, ()) if view != of]
@@ -185,7 +193,13 @@ async def impact_of(env: Environment, names: Names, of: str) -> ViewImpact:
         level = [view for view in dict.fromkeys(above) if view not in known]
         known.update(level)
         indirect += level
-    return ViewImpact(of=of, direct=tuple(direct), indirect=tuple(indirect), unknown=tuple(unknown))
+    return ViewImpact(
+        of=of,
+        direct=tuple(direct),
+        indirect=tuple(indirect),
+        unknown=tuple(unknown),
+        ids={name: ids[name] for name in (*direct, *indirect)},
+    )
 
 
 async def _view(env: Environment, names: Names, name: TableName) -> Dependency | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
+from lakehouse.catalog.nodes import TableNode
 from lakehouse.catalog.views import ViewDependencies, ViewImpact
 from lakehouse.lake.views import LakeViews as AsyncLakeViews
 from lakehouse.storage.tables import ViewDefinition
@@ -116,6 +117,16 @@ class LakeViews:
             of: full name of a table or view; one of an attached catalog too.
         """
         return self._bridge.call(self._wrapped.impact, of)
+
+    def table_node(self, name: str) -> TableNode:
+        """Returns the node of a table, with the ids of the views that read it, through others too.
+
+        Costs what :meth:`impact` does: ``graph.table`` gives the node without them.
+
+        Args:
+            name: full name; one of an attached catalog too.
+        """
+        return self._bridge.call(self._wrapped.table_node, name)
 
     def rename_view(self, name: str, new_name: str) -> ViewDefinition:
         """Gives a view another name, in this or another database; its versions stay with it."""

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.catalog.ids import NodeKind
-from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.catalog.nodes import ViewNode
+from lakehouse.errors import InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.io import ObjectStore
 from lakehouse.lake import Lake
 from lakehouse.testing import RecordingStore
@@ -126,6 +127,39 @@ async def test_impact_has_every_view_that_reads_a_relation() -> None:
     assert found.indirect[2:] == ("db.top", "other.far")
     assert (await lake.impact("db.t")).direct == ("db.bottom", "db.side")
     assert (await lake.impact("cat.ns.t")).views == ()
+
+
+async def test_the_node_of_a_table_names_the_views_that_read_it() -> None:
+    """Dependent views are ids that the graph resolves, nearest first; of a renamed view the id stays."""
+    store, lake = await made()
+    node = await lake.table_node("db.u")
+    other = process(store)  # which has met none of them
+    views = [await other.graph.resolve(number) for number in node.dependent_views]
+    assert [one.display for one in views if isinstance(one, ViewNode)] == [
+        *("db.bottom", "db.middle", "db.side", "db.top"),
+    ]
+    assert (await lake.graph.table("db.u")).dependent_views == ()
+    await lake.rename_view("db.top", "db.summit")
+    assert (await lake.table_node("db.u")).dependent_views == node.dependent_views
+
+
+async def test_an_account_sees_no_views_of_databases_that_it_may_not_see() -> None:
+    """Listings, impact and dependencies leave hidden databases out, and nobody makes views there."""
+    _, root = await made()
+    await root.create_database("secret")
+    await root.create_view("secret.v", {"spark": "x"}, depends_on=["db.t"])
+    await view(root, "wide", "secret.v")
+    lake = root.for_account("ann", include=["db"])
+    assert "secret.v" not in (await lake.impact("db.t")).views
+    assert "secret.v" in (await root.impact("db.t")).views
+    assert (await lake.view_dependencies("db.wide")).missing == ("secret.v",)
+    with pytest.raises(NotFoundError):
+        await lake.view("secret.v")
+    for call in (lake.create_view("secret.w", {"spark": "x"}), lake.rename_view("db.wide", "secret.w")):
+        with pytest.raises(LakehouseError):
+            await call
+    assert [name async for name in root.views("secret")] == ["secret.v"]
+    assert (await lake.view("db.wide")).version == 1
 
 
 async def test_impact_names_views_whose_dependencies_are_not_known() -> None:
