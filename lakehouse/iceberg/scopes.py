@@ -11,6 +11,7 @@ scope. No key and no name of a cache says anything of a credential.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ __all__ = ["Scope", "Scopes", "scope_tag", "store_digest"]
 
 _KEY = secrets.token_bytes(32)
 """Digests are made with it, so that one that is seen helps nobody to guess what it was made of."""
+_NUMBERS = itertools.count(1)
+"""Numbers of scopes: no two of a process are one, whoever made them."""
 _WHO = frozenset({"key", "secret", "token"})
 """Storage options of S3 that say who asks; the others say where."""
 _AMBIENT = "AWS_"
@@ -58,7 +61,6 @@ class Scopes:
     def __init__(self, caches: CacheBudget) -> None:
         self._caches = caches
         self._held: dict[str, tuple[str, int]] = {}
-        self._count = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -94,8 +96,7 @@ class Scopes:
     def _hold(self, fingerprint: str) -> str:
         known = self._held.get(fingerprint)
         if known is None:
-            self._count += 1
-            known = f"scope:{self._count}", 0
+            known = f"scope:{next(_NUMBERS)}", 0
         self._held[fingerprint] = known[0], known[1] + 1
         return known[0]
 

@@ -394,8 +394,11 @@ class MemoryCatalog:
         raise NotFoundError(f"{'.'.join(found.path)} has no snapshot {snapshot}", missing="snapshot")
 
     async def open(self, pointer: Pointer) -> MemoryRelation:
-        """Returns the state that a pointer leads to."""
-        return await self._state("open", pointer)
+        """Returns the state that a pointer leads to; that of now where the name alone is known."""
+        if pointer.version:
+            return await self._state("open", pointer)
+        await self._called("open", pointer.path)
+        return self._relation(pointer.path)
 
     async def aclose(self) -> None:
         """Counts that it was closed."""

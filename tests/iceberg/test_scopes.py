@@ -35,6 +35,12 @@ def test_other_properties_are_another_scope(one: dict[str, object], other: dict[
     assert scopes.enter(one).who != scopes.enter(other).who
 
 
+def test_scopes_of_two_lakes_are_never_one() -> None:
+    """Scopes that were made apart have other names, also where they are under one budget."""
+    budget = CacheBudget()
+    assert Scopes(budget).enter(A).who != Scopes(budget).enter(B).who
+
+
 def test_objects_are_like_no_other() -> None:
     """A property that is an object, which may say something else tomorrow, makes a scope of its own."""
     scopes, ask = Scopes(CacheBudget()), object()

@@ -36,6 +36,8 @@ R = TypeVar("R")
 AuthoriseNamespace = Callable[[RelationPath], bool | Awaitable[bool]]
 """Says whether a namespace may be seen; it is asked each time, so it decides how long an answer is good."""
 _ANY, _ONE = "*", "?"
+_INSIDE = frozenset({"table", "view", "snapshot"})
+"""Facts ``missing`` of errors that speak of one namespace alone."""
 _UNKNOWN = re.compile(r"[\[\]{}()!^$|\\/]")
 _PATTERN_CHARACTERS_MAX = 1_024
 
@@ -172,7 +174,7 @@ class RestrictedSource:
                 async for path in found:
                     yield path
         except NotFoundError as error:
-            if error.context.get("missing") != "namespace":
+            if _is_inside(error):
                 raise
         else:
             return
@@ -205,34 +207,36 @@ class RestrictedSource:
     async def table(self, pointer: Pointer) -> TableFacts:
         """Reads what a version of a table says of it."""
         await self._check(pointer.path[:-1])
-        return await self.inner.table(pointer)
+        return await self._asked(pointer.path[:-1], lambda: self.inner.table(pointer))
 
     async def view(self, pointer: Pointer) -> ViewFacts:
         """Reads what a version of a view says of it."""
         await self._check(pointer.path[:-1])
-        return await self.inner.view(pointer)
+        return await self._asked(pointer.path[:-1], lambda: self.inner.view(pointer))
 
     async def snapshots(self, pointer: Pointer) -> tuple[SnapshotFacts, ...]:
         """Reads the list of snapshots."""
         await self._check(pointer.path[:-1])
-        return await self.inner.snapshots(pointer)
+        return await self._asked(pointer.path[:-1], lambda: self.inner.snapshots(pointer))
 
     async def snapshot(
         self, pointer: Pointer, *, number: int | None = None, as_of_ms: int | None = None
     ) -> SnapshotFacts:
         """Reads one snapshot."""
         await self._check(pointer.path[:-1])
-        return await self.inner.snapshot(pointer, number=number, as_of_ms=as_of_ms)
+        return await self._asked(
+            pointer.path[:-1], lambda: self.inner.snapshot(pointer, number=number, as_of_ms=as_of_ms)
+        )
 
     async def schema(self, pointer: Pointer, *, snapshot: int) -> TableFacts:
         """Reads the schema that a snapshot has."""
         await self._check(pointer.path[:-1])
-        return await self.inner.schema(pointer, snapshot=snapshot)
+        return await self._asked(pointer.path[:-1], lambda: self.inner.schema(pointer, snapshot=snapshot))
 
     async def open(self, pointer: Pointer) -> Any:
         """Opens the relation for reads of rows."""
         await self._check(pointer.path[:-1])
-        return await self.inner.open(pointer)
+        return await self._asked(pointer.path[:-1], lambda: self.inner.open(pointer))
 
     async def aclose(self) -> None:
         """Gives connections back."""
@@ -250,7 +254,7 @@ class RestrictedSource:
         try:
             return await ask()
         except NotFoundError as error:
-            if error.context.get("missing") != "namespace":
+            if _is_inside(error):
                 raise
         raise await self._missing(namespace)
 
@@ -269,6 +273,13 @@ class RestrictedSource:
             catalog=self.name,
             namespace=shown,
         )
+
+
+def _is_inside(error: NotFoundError) -> bool:
+    """Returns whether what is missing is something in a namespace, which is there and may be seen."""
+    return error.context.get("missing") in _INSIDE or (
+        "table" in error.context and "database" not in error.context
+    )
 
 
 def _patterns(given: Iterable[str | RelationPath] | None, option: str) -> tuple[RelationPath, ...]:

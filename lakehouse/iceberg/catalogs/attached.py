@@ -48,7 +48,8 @@ class Catalogs:
         scopes: Scopes | None = None,
     ) -> None:
         self._settings, self._clock = settings, clock
-        self._caches, self._scopes = caches, scopes or Scopes(caches)
+        self._caches = caches
+        self._scopes = Scopes(caches) if scopes is None else scopes
         self._properties: dict[str, Mapping[str, Any]] = {}
         self._attached: dict[str, Catalog] = {}
 

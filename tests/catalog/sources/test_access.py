@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.catalog.sources import EVERYTHING, Access, CatalogSource, restricted
+from lakehouse.catalog.sources import EVERYTHING, Access, CatalogSource, restricted, unread_pointer
 from lakehouse.catalog.sources.access import _part_fits
 from lakehouse.errors import InvalidInputError, LakehouseError, NotFoundError
 from lakehouse.testing import MemoryCatalog
@@ -156,6 +156,16 @@ async def test_no_suggestion_names_what_is_hidden() -> None:
         await source.pointer(("hrr", "people"))
     assert "hr'" not in raised.value.message.replace("hrr'", "")
     assert "sales" in raised.value.message
+
+
+@pytest.mark.parametrize("verb", ["pointer", "open", "renew"])
+async def test_no_call_says_what_is_beside_a_missing_namespace(verb: str) -> None:
+    """Whatever is asked about a namespace that is not there, its error names visible ones alone."""
+    source = _seen(_catalog(), exclude=["hr"])
+    at = unread_pointer(("hrr", "people"))
+    with pytest.raises(NotFoundError) as raised:
+        await getattr(source, verb)(at.path if verb == "pointer" else at)
+    assert "'hr'" not in f"{raised.value!r}"
 
 
 async def test_hidden_relations_are_not_found_by_their_identity() -> None:
