@@ -19,6 +19,7 @@ from lakehouse.lake.cache import LakeCaches
 from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
 from lakehouse.lake.inventory import LakeInventory
+from lakehouse.lake.queries import LakeQueries
 from lakehouse.lake.state import LakeState
 from lakehouse.lake.tables import LakeTables
 from lakehouse.lake.views import LakeViews
@@ -80,7 +81,7 @@ class LakeAccounts:
         return sorted(one.account for one in self._state.accounts)
 
 
-class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory):
+class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries):
     """A warehouse as an account sees it. Made by ``lake.for_account``.
 
     It may be used while its lake is; leaving it detaches the catalogs of the account.

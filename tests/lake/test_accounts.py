@@ -204,6 +204,22 @@ async def test_refreshing_an_account_leaves_the_others_pointers() -> None:
         assert cost.requests == 0
 
 
+async def test_queries_are_an_accounts_own() -> None:
+    """A query reads what its account sees; another account cannot join what was shared."""
+    async with _lake() as lake:
+        acme, zoo = lake.for_account("acme", exclude=["hr"]), lake.for_account("zoo")
+        async with acme.query() as query:
+            assert await query.scan("sales.people").count() == 1
+            with pytest.raises(NotFoundError):
+                await query.scan("hr.people").count()
+            number = await query.share()
+            with pytest.raises(NotFoundError):
+                async with zoo.join_query(number):
+                    pass
+            async with acme.join_query(number) as joined:
+                assert await joined.scan("sales.people").count() == 1
+
+
 # --- lives --------------------------------------------------------------------------
 
 

@@ -38,6 +38,8 @@ AuthoriseNamespace = Callable[[RelationPath], bool | Awaitable[bool]]
 _ANY, _ONE = "*", "?"
 _INSIDE = frozenset({"table", "view", "snapshot"})
 """Facts ``missing`` of errors that speak of one namespace alone."""
+_OUTSIDE = ("missing", "database")
+"""Facts of errors that speak of other namespaces too, as of our warehouse's databases."""
 _UNKNOWN = re.compile(r"[\[\]{}()!^$|\\/]")
 _PATTERN_CHARACTERS_MAX = 1_024
 
@@ -277,9 +279,8 @@ class RestrictedSource:
 
 def _is_inside(error: NotFoundError) -> bool:
     """Returns whether what is missing is something in a namespace, which is there and may be seen."""
-    return error.context.get("missing") in _INSIDE or (
-        "table" in error.context and "database" not in error.context
-    )
+    facts = error.context
+    return facts.get("missing") in _INSIDE or ("table" in facts and facts.keys().isdisjoint(_OUTSIDE))
 
 
 def _patterns(given: Iterable[str | RelationPath] | None, option: str) -> tuple[RelationPath, ...]:
