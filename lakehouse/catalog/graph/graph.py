@@ -352,6 +352,7 @@ class MetadataGraph(BulkGraph, LiveGraph):
             self.engines.relation(name).name,
             GraphListing(self.sources, self._listings, self.relation),
             where=RelationFilter(catalog=catalog, schema=schema, table=table),
+            concurrency=self._at_once,
         )
 
     # --- states -------------------------------------------------------------------

@@ -192,7 +192,9 @@ class SystemScan:
                 node = await self._listing.relation(namespace.catalog, listed.path)
                 return [*of_node(self._named(namespace.catalog, listed.path), node)]
             except LakehouseError as error:
-                self._warn(namespace.catalog, listed.path, error)
+                # What was dropped since it was listed is missing from nobody's rows.
+                if error.context.get("missing") != "table":
+                    self._warn(namespace.catalog, listed.path, error)
                 return []
 
         async with aclosing(map_bounded(load, self._names(), self._concurrency)) as loaded:

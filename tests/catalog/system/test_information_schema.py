@@ -120,6 +120,15 @@ async def test_a_broken_table_is_a_warning_and_costs_its_own_rows() -> None:
     assert str(warning) == "big.t250: the metadata are damaged"
 
 
+async def test_a_table_that_was_dropped_since_it_was_listed_is_left_out() -> None:
+    """A name whose table is gone has no rows, and is nothing to warn of."""
+    gone = NotFoundError("there is no table", missing="table")
+    listing = MemoryListing(_NODES, failures={("", ("sales", "orders")): gone})
+    scan = SystemScan("columns", listing, where=RelationFilter(schema="sales"))
+    assert (await scan.to_arrow())["table_name"].to_pylist() == ["top"]
+    assert scan.warnings == []
+
+
 async def test_a_catalog_that_is_away_is_a_warning() -> None:
     """A catalog that cannot be listed, and a listing that ends in the middle, cost what they lack."""
     failures = {
