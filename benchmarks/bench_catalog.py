@@ -66,14 +66,14 @@ async def run(plan: Plan) -> Report:
         results=tuple(results),
         notes=(
             (
-                f"Described: {described:,} names at once, {_LATENCY_S * 1e3:.0f} ms for each request; at best "
-                "every slot is busy all the time: requests ÷ slots × latency."
+                f"Described: {described:,} names at once, {_LATENCY_S * 1e3:.0f} ms for each request; at "
+                "best every slot is busy all the time: requests ÷ slots × latency."
             ),
             "Requests of one table: name, hint, list of snapshots, snapshot, schema.",
             f"Listed: {listed:,} names in pages of {_PAGE:,}; client and store share the machine.",
-            "Warm resolves per second are of CPU time: one task waits for nothing, and others share the machine.",
+            "Warm resolves are per second of CPU: one task waits for nothing, and others share the machine.",
             (
-                "Floecat's javadoc says of its topology cache: 200,000 tables in 10 namespaces, cold about 50 ms "
+                "Floecat's javadoc of its topology cache: 200,000 tables in 10 namespaces, cold about 50 ms "
                 "(a query of its key-value store), warm below 1 ms."
             ),
             "Doris#65988: information_schema.tables loads every table, 3,882 in 2 min 52 s.",
