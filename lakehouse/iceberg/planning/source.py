@@ -44,10 +44,14 @@ def _weigh_list(manifests: Sequence[ManifestFile]) -> int:
 _Held = ManifestColumns | weakref.ref[ManifestColumns]
 """Entries of a manifest: its own, or those that another scope holds as long as it holds them."""
 _TAKEN_OVER_BYTES = 100
+_OBJECTS_BYTES = 5_000
 
 
 def _weigh_columns(columns: _Held) -> int:
-    return columns.nbytes if isinstance(columns, ManifestColumns) else _TAKEN_OVER_BYTES
+    if not isinstance(columns, ManifestColumns):
+        return _TAKEN_OVER_BYTES
+    # Some fifty objects beside the arrays, and what an allocator leaves between them.
+    return columns.nbytes + columns.nbytes // 8 + _OBJECTS_BYTES
 
 
 def _weigh_files(files: FileSet) -> int:

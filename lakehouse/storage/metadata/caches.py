@@ -11,28 +11,47 @@ so that rows passing through do not hide what it costs.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, identity_tags, weigh
-from lakehouse.format.metadata import ColumnarEntries, Snapshot
+from lakehouse.format.metadata import ColumnarEntries, FileEntry, Snapshot
+from lakehouse.format.metadata.stats_table import FileStats
 from lakehouse.format.schema import SchemaObject
 
 __all__ = ["RunCaches", "TableCaches"]
 
 _ENTRY_BYTES = 1_200
 """Estimated bytes of an entry in memory, statistics of some columns included."""
+_BARE_ENTRY_BYTES = 680
+"""Bytes of an entry besides its path, its keys and its statistics; measured, as the next ones are."""
+_STATS_BYTES, _OWN_STATS_BYTES = 64, 260
+"""Bytes of an entry's statistics, and of those of one column that the entry holds itself."""
+_SHARED_STATS_BYTES = 110
+"""Bytes of the statistics of one column and entry in a table of them, once they are collected too."""
 _SNAPSHOT_BYTES = 2_000
+_PATH_BYTES, _MANIFEST_BYTES = 200, 320
 _BOUNDS_BYTES = 200
 """Estimated bytes of what a lookup adds to an entry, to find it by its keys."""
 
 
+def _weigh_files(entries: Iterable[FileEntry]) -> int:
+    total = 0
+    for entry in entries:
+        per_column = _SHARED_STATS_BYTES if isinstance(entry.stats, FileStats) else _OWN_STATS_BYTES
+        keys = len(entry.min_key or b"") + len(entry.max_key or b"")
+        total += _BARE_ENTRY_BYTES + len(entry.path) + keys + _STATS_BYTES + per_column * len(entry.stats)
+    return total
+
+
 def _weigh_entries(entries: ColumnarEntries) -> int:
-    return _ENTRY_BYTES * (1 + len(entries))
+    return _ENTRY_BYTES + _weigh_files(entries)
 
 
 def _weigh_snapshot(snapshot: Snapshot) -> int:
-    paths = len(snapshot.removed) + len(snapshot.gone or ()) + len(snapshot.manifests)
-    return _SNAPSHOT_BYTES + _ENTRY_BYTES * len(snapshot.added) + 200 * paths
+    paths = len(snapshot.removed) + len(snapshot.gone or ())
+    named = _PATH_BYTES * paths + _MANIFEST_BYTES * len(snapshot.manifests)
+    return _SNAPSHOT_BYTES + _weigh_files(snapshot.added) + named
 
 
 def _weigh_lookup(plan: Any) -> int:
